@@ -17,10 +17,11 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
-use doppel_store::content::Content;
-use doppel_store::generations::{Filing, GenerationSpec, Generations as _};
+use doppel_store::content::RecordContent;
+use doppel_store::generations::{FiledSignatures, GenerationSpec, GenerationStore as _};
 use doppel_store::{
-    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, Seq, SequencedNotifier, Store, Until,
+    CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, LookupEnd, LookupQuery, Registration,
+    RegistrationMode, Seq, SequencedNotifier, Store,
 };
 use doppel_store_mongodb::MongoStore;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -52,8 +53,8 @@ fn row(number: u64) -> String {
 
 struct Near(Fingerprint);
 
-impl Judge for Near {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for Near {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let distance = self.0.distance(candidate.fingerprint?);
         (distance <= RADIUS).then(|| Match {
             via: vec!["simhash".into()],
@@ -134,9 +135,9 @@ impl Bench {
             collection: self.name.clone(),
             generation: GenerationId(1),
             id: id(&text),
-            content: Content::from(&Row::parse(row(number).as_bytes()).expect("a row")),
+            content: RecordContent::from(&Row::parse(row(number).as_bytes()).expect("a row")),
             signed: Arc::new(signed(fingerprint, number)),
-            mode: Mode::Put,
+            mode: RegistrationMode::Put,
             write_once: false,
             now: "2026-01-01T00:00:00Z".into(),
             others: second.map(other).into_iter().collect(),
@@ -155,7 +156,7 @@ impl Bench {
     }
 
     async fn find(&self, fingerprint: u64) {
-        let query = Query {
+        let query = LookupQuery {
             collection: self.name.clone(),
             generation: GenerationId(1),
             digest: Some(signed(fingerprint, u64::MAX).digest),
@@ -164,7 +165,7 @@ impl Bench {
             except: None,
             confirmed: Vec::new(),
         };
-        self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), Until::Exhausted).await.expect("a lookup");
+        self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), LookupEnd::Exhausted).await.expect("a lookup");
     }
 
     /// Prints the attempts per transaction since `before`, the earlier result of [`MongoStore::attempts`].
@@ -273,7 +274,7 @@ async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>)
         let records = bench.store.records(&bench.name, after, FILED_AT_ONCE).await.expect("records");
         let Some(last) = records.last() else { return };
         after = last.seq;
-        let filings = records.iter().map(|record| Filing {
+        let filings = records.iter().map(|record| FiledSignatures {
             id: record.id.clone(),
             seq: record.seq,
             signed: Arc::new(signed(spread(record.seq.0 ^ 0xF11E), record.seq.0)),
@@ -405,7 +406,7 @@ async fn count(collection: mongodb::Collection<RawDocumentBuf>, filter: Document
 }
 
 async fn run(records: u64) {
-    let server = mongod::Shared::start().await;
+    let server = mongod::SharedMongod::start().await;
     let name = mongod::database("bench");
     let store = MongoStore::connect(server.uri(), &name, mongod::options()).await.expect("a connection");
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use doppel_store::Store;
-use doppel_store::conformance::{Desk, Sample};
+use doppel_store::conformance::{SampleRecord, TestCollection};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
@@ -22,19 +22,19 @@ const CALLERS: usize = 64;
 const ROW_BYTES: usize = 1_000;
 const RECORDS_TO_OPEN: usize = 200_000;
 
-fn sample(number: usize) -> Sample {
+fn sample(number: usize) -> SampleRecord {
     let first = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let keys: Vec<u64> = (0..12u64).map(|at| first.rotate_left(5 * at as u32) ^ at).collect();
-    let sample = Sample { fingerprint: Some(first), ..Sample::with_keys(format!("record-{number}"), keys) };
+    let sample = SampleRecord { fingerprint: Some(first), ..SampleRecord::with_keys(format!("record-{number}"), keys) };
     sample.noted(&"x".repeat(ROW_BYTES))
 }
 
-fn desk(runtime: &tokio::runtime::Runtime, dir: &std::path::Path) -> Desk {
+fn desk(runtime: &tokio::runtime::Runtime, dir: &std::path::Path) -> TestCollection {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("a directory"));
-    runtime.block_on(Desk::new(&store, "bench"))
+    runtime.block_on(TestCollection::new(&store, "bench"))
 }
 
-async fn register(desk: &Desk, from: usize, count: usize, callers: usize) {
+async fn register(desk: &TestCollection, from: usize, count: usize, callers: usize) {
     let tasks = (0..callers).map(|caller| {
         let desk = desk.clone();
         tokio::spawn(async move {

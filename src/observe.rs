@@ -6,7 +6,7 @@ use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 
 /// Upper bounds of the latency histogram in seconds: a response takes about a millisecond, and a durable write takes some more.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -36,8 +36,8 @@ fn filter(level: &str) -> anyhow::Result<EnvFilter> {
 ///
 /// # Errors
 /// The filter is invalid, or the log was started before.
-pub fn start_logging(log: &Log) -> anyhow::Result<LogLevel> {
-    let Log { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
+pub fn start_logging(log: &LogConfig) -> anyhow::Result<LogLevel> {
+    let LogConfig { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
     let builder = tracing_subscriber::fmt().with_env_filter(filter(level)?).with_writer(std::io::stderr);
     // The type of the reload handle differs between the formats.
     let (started, level) = match format {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{self, Config, Flags, LogFormat, Server};
+use crate::config::{self, Config, ConfigFlags, LogFormat, ServerSection};
 use crate::http::state::App;
 use crate::observe::LogLevel;
 use crate::shutdown::{HangUps, Shutdown};
@@ -14,7 +14,7 @@ use crate::shutdown::{HangUps, Shutdown};
 /// The parts of the service that can be changed.
 pub struct Reload {
     app: App,
-    flags: Flags,
+    flags: ConfigFlags,
     level: LogLevel,
     /// The configuration with which the service was started.
     started: Config,
@@ -22,7 +22,7 @@ pub struct Reload {
 
 impl Reload {
     /// Creates the reload for a service that was started with `config`. `flags` name the configuration file.
-    pub fn new(app: App, flags: Flags, level: LogLevel, started: Config) -> Self {
+    pub fn new(app: App, flags: ConfigFlags, level: LogLevel, started: Config) -> Self {
         Self { app, flags, level, started }
     }
 
@@ -107,8 +107,8 @@ fn count(result: &'static str) {
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
     // A new setting is a compile error here until it is assigned to one of the two kinds.
     let Config { server, store, collections, auth: _, limits, log, search, snapshots, console, source } = started;
-    let Server { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
-    let config::Log { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
+    let ServerSection { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
+    let config::LogConfig { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
     let format: &LogFormat = format;
     let differ = [
         ("server.listen", *listen != now.server.listen),

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-pub use self::stream::Streamed;
+pub use self::stream::SnapshotReceiver;
 use self::stream::{LIMITS, SENT_AT_ONCE};
 use crate::config;
 use doppel_engine::Engine;
@@ -165,8 +165,8 @@ impl UnderWay {
 
 impl Snapshots {
     /// Makes the snapshots of the store of `engine`.
-    pub fn new(engine: Engine, config: &config::Snapshots) -> Self {
-        let config::Snapshots { dir, every_hours, keep } = config;
+    pub fn new(engine: Engine, config: &config::SnapshotsConfig) -> Self {
+        let config::SnapshotsConfig { dir, every_hours, keep } = config;
         let dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
         let every = (*every_hours > 0).then(|| Duration::from_secs(u64::from(*every_hours) * 3_600));
         let was_there = AtomicBool::new(dir.as_deref().is_some_and(Repository::is_in));
@@ -217,7 +217,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn stream(&self) -> Result<Streamed, Refusal> {
+    pub async fn stream(&self) -> Result<SnapshotReceiver, Refusal> {
         let taking = self.taking(Destination::Stream).await?;
         let stopped = taking.under_way.stopped.clone();
         let (sending, say_end, streamed) = stream::stream(stopped.clone(), LIMITS);

@@ -14,9 +14,9 @@ mod otlp;
 
 use tokio::runtime::Handle;
 
-use crate::config::Log;
+use crate::config::LogConfig;
 use crate::http::audit::TraceParent;
-use doppel_store::stages::{Span, Stage};
+use doppel_store::stages::{RegistrationStage, StageSpan};
 
 /// A request with a response.
 pub struct Request<'a> {
@@ -27,7 +27,7 @@ pub struct Request<'a> {
     /// The status of the response.
     pub status: u16,
     /// The time from the head of the request to the head of the response.
-    pub span: Span,
+    pub span: StageSpan,
     /// Id of the request.
     pub request_id: &'a str,
     /// Name of the key; empty without one.
@@ -35,7 +35,7 @@ pub struct Request<'a> {
     /// The span of the caller.
     pub parent: Option<TraceParent>,
     /// The stages of the request in the engine.
-    pub stages: Vec<(Stage, Span)>,
+    pub stages: Vec<(RegistrationStage, StageSpan)>,
 }
 
 /// The destination of spans; no destination without configuration. A clone is cheap.
@@ -50,7 +50,7 @@ impl Traces {
     ///
     /// # Errors
     /// The client cannot be created.
-    pub fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
+    pub fn start(log: &LogConfig, runtime: &Handle) -> anyhow::Result<Self> {
         #[cfg(feature = "otlp")]
         if !log.otlp_endpoint.is_empty() {
             return Ok(Self { exporter: Some(otlp::Exporter::start(log, runtime)?) });

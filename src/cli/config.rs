@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use crate::cli::serve;
-use crate::config::auth::{self, Key, Scope};
+use crate::config::auth::{self, KeyConfig, Scope};
 use crate::config::{self, print};
-use crate::http::tls::Certificates;
+use crate::http::tls::CertificatesInUse;
 
 /// Options of `doppel config`.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Print(flags) => print::print(&config::load(&flags.flags())?),
         Command::Check(flags) => {
             let loaded = config::load(&flags.flags())?;
-            let certificates = Certificates::open(&loaded.config.server.tls)?;
+            let certificates = CertificatesInUse::open(&loaded.config.server.tls)?;
             for warning in certificates.iter().flat_map(|certificates| certificates.warnings()) {
                 tell(&format!("warning: {warning}"));
             }
@@ -70,6 +70,6 @@ fn new_key(name: String, scopes: Vec<Scope>) -> anyhow::Result<(String, String)>
     let (key, sha256) = auth::new_key(&name)?;
     let listed = scopes.iter().map(|scope| format!("{:?}", scope.as_str())).collect::<Vec<_>>().join(", ");
     let section = format!("[[auth.keys]]\nname = {name:?}\nsha256 = \"{sha256}\"\nscopes = [{listed}]\n");
-    config::Auth { keys: vec![Key { name, sha256, scopes }] }.check().map_err(anyhow::Error::msg)?;
+    config::AuthConfig { keys: vec![KeyConfig { name, sha256, scopes }] }.check().map_err(anyhow::Error::msg)?;
     Ok((key, section))
 }

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::{PARTLY, store};
-use crate::config::{self, Flags, StoreKind};
+use crate::config::{self, ConfigFlags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
@@ -317,14 +317,14 @@ fn measure_over(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outpu
     progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
-        let flags = Flags { file: args.config.clone(), ..Flags::default() };
+        let flags = ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() };
         let config = config::load(&flags)?.config.store;
         let config = match args.store {
             Over::Embedded => {
                 let data = folder.path().to_owned();
-                config::Store { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
+                config::StoreConfig { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
             }
-            Over::Mongodb => config::Store { kind: StoreKind::Mongodb, ..config },
+            Over::Mongodb => config::StoreConfig { kind: StoreKind::Mongodb, ..config },
         };
         let engine = Engine::new(store::open(&config).await?, options);
         // The database may contain other collections.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::cli::store;
-use crate::config::{self, Flags, StoreKind};
+use crate::config::{self, ConfigFlags, StoreKind};
 use crate::texts;
 use doppel_store_mongodb::{MongoStore, State, Status};
 
@@ -30,7 +30,7 @@ pub struct Args {
 /// # Errors
 /// The database cannot be reached, or a migration was changed or is unknown to this version.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = config::load(&Flags { file: args.config, ..Flags::default() })?.config.store;
+    let config = config::load(&ConfigFlags { file: args.config, ..ConfigFlags::default() })?.config.store;
     anyhow::ensure!(
         config.kind == StoreKind::Mongodb,
         "the embedded store needs no migrations; set store.kind to \"mongodb\""

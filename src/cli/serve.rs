@@ -11,14 +11,14 @@ use anyhow::Context;
 
 use crate::cli::search_folder::SearchFolder;
 use crate::cli::store;
-use crate::config::{self, Config, Flags};
-use crate::console::Desk;
+use crate::config::{self, Config, ConfigFlags};
+use crate::console::DeskState;
 use crate::follow;
 use crate::http::follow_keys;
-use crate::http::pages::Pages;
+use crate::http::pages::DeskPages;
 use crate::http::server;
-use crate::http::state::{App, Parts, Told};
-use crate::http::tls::Certificates;
+use crate::http::state::{App, OptionalParts, TelemetryParts};
+use crate::http::tls::CertificatesInUse;
 use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::texts;
@@ -44,8 +44,8 @@ pub struct Args {
 
 impl Args {
     /// Returns the parts of the configuration that the command line sets.
-    pub fn flags(&self) -> Flags {
-        Flags { file: self.config.clone(), listen: self.listen, data: self.data.clone() }
+    pub fn flags(&self) -> ConfigFlags {
+        ConfigFlags { file: self.config.clone(), listen: self.listen, data: self.data.clone() }
     }
 }
 
@@ -59,7 +59,7 @@ const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&args.flags())?.config;
-    let certificates = Certificates::open(&config.server.tls)?;
+    let certificates = CertificatesInUse::open(&config.server.tls)?;
     let level = observe::start_logging(&config.log)?;
     certificates
         .iter()
@@ -81,9 +81,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = Shutdown::default();
     // A temporary folder of the search is removed at the end.
     let (search, _folder) = search(&config, &engine)?.unzip();
-    let told = Told { metrics, traces: traces.clone() };
-    let desk = config.console.enabled.then(|| Arc::new(Desk::new(&config.store)) as Arc<dyn Pages>);
-    let parts = Parts { search, pages: desk, tls: certificates };
+    let told = TelemetryParts { metrics, traces: traces.clone() };
+    let desk = config.console.enabled.then(|| Arc::new(DeskState::new(&config.store)) as Arc<dyn DeskPages>);
+    let parts = OptionalParts { search, pages: desk, tls: certificates };
     let app = App::new(engine.clone(), parts, &config, shutdown.clone(), told);
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {

@@ -9,11 +9,11 @@ use anyhow::Context;
 use super::import::tables::pair;
 use crate::cli::import::database::DatabaseArgs;
 use crate::cli::{usage, with_usage_shown};
-use crate::config::{self, Config, Flags};
-use crate::follow::check::{self, Finding, OptionNames, Weight};
+use crate::config::{self, Config, ConfigFlags};
+use crate::follow::check::{self, FindingSeverity, OptionNames, SourceFinding};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_sources::database::Origin;
+use doppel_sources::database::RowOrigin;
 
 /// Options of `doppel source`.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let config = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?.config;
+    let config = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?.config;
     let mut source = match &args.name {
         Some(name) => named(&config, name)?,
         None => given(args)?,
@@ -92,11 +92,11 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Err(_) => format!("cannot read the source {}", source.name),
     })?;
     super::answer(&texts::said(&said(&findings)))?;
-    let wrong = findings.iter().any(|finding| finding.weight == Weight::Wrong);
+    let wrong = findings.iter().any(|finding| finding.weight == FindingSeverity::Wrong);
     Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
+fn named(config: &Config, name: &str) -> anyhow::Result<config::SourceConfig> {
     config.source.iter().find(|source| source.name == name).cloned().ok_or_else(|| {
         let names: Vec<&str> = config.source.iter().map(|source| source.name.as_str()).collect();
         let names = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
@@ -105,13 +105,13 @@ fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
 }
 
 /// Makes a source from the options of the command line.
-fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
+fn given(args: &CheckArgs) -> anyhow::Result<config::SourceConfig> {
     let Some((location, origin)) = args.database.place()? else { return Err(usage("name a source, or give --from")) };
     let (table, query) = match origin {
-        Origin::Table(table) => (table, String::new()),
-        Origin::Query(query) => (String::new(), query),
+        RowOrigin::Table(table) => (table, String::new()),
+        RowOrigin::Query(query) => (String::new(), query),
     };
-    Ok(config::Source {
+    Ok(config::SourceConfig {
         name: "given".into(),
         url: location.full(),
         table,
@@ -120,16 +120,16 @@ fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
         map: args.map.iter().cloned().collect::<BTreeMap<_, _>>(),
         collection: CollectionName::new("given").map(|name| name.to_string()).unwrap_or_default(),
         watermark: args.watermark.clone().unwrap_or_default(),
-        ..config::Source::default()
+        ..config::SourceConfig::default()
     })
 }
 
-fn said(findings: &[Finding]) -> String {
-    let line = |Finding { weight, text }: &Finding| {
+fn said(findings: &[SourceFinding]) -> String {
+    let line = |SourceFinding { weight, text }: &SourceFinding| {
         let mark = match weight {
-            Weight::Fine => "fine   ",
-            Weight::Warning => "warning",
-            Weight::Wrong => "WRONG  ",
+            FindingSeverity::Fine => "fine   ",
+            FindingSeverity::Warning => "warning",
+            FindingSeverity::Wrong => "WRONG  ",
         };
         format!("{mark}  {text}\n")
     };

@@ -14,11 +14,11 @@ use super::import::input::{Came, Head, Input, Line};
 use super::log::Log;
 use super::output::Output;
 use super::usage;
-use crate::console::words::Words;
-use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
-use crate::findings::{Earlier, Refusal, added, headings};
+use crate::console::words::DeskWords;
+use crate::findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
+use crate::findings::{EarlierRow, RowRefusal, added, headings};
 use crate::texts;
-use doppel_sources::tables::Cell;
+use doppel_sources::tables::TableCell;
 
 /// The name of the sheet in a new workbook.
 const SHEET: &str = "Sheet1";
@@ -27,11 +27,11 @@ const SHEET: &str = "Sheet1";
 ///
 /// # Errors
 /// Wrong usage, if the ending is unknown.
-pub(super) fn form_of(path: &Path) -> anyhow::Result<Form> {
+pub(super) fn form_of(path: &Path) -> anyhow::Result<TableForm> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     match extension.as_str() {
-        "csv" => Ok(Form::Csv),
-        "xlsx" => Ok(Form::Xlsx(SHEET.into())),
+        "csv" => Ok(TableForm::Csv),
+        "xlsx" => Ok(TableForm::Xlsx(SHEET.into())),
         _ => Err(usage(format!("--out {}: give a name that ends in .csv or .xlsx", path.display()))),
     }
 }
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     number: u64,
     /// The record as JSON, or a sentence with the reason why there is none.
     pub(super) content: Result<String, String>,
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
 }
 
 /// The rows in the order of the input.
@@ -55,12 +55,12 @@ pub(super) struct Spool {
     names: Vec<String>,
     heads: Vec<Option<Head>>,
     columns: Columns,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 impl Spool {
     /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
-    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static Words) -> Self {
+    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static DeskWords) -> Self {
         let heads: Vec<Option<Head>> = input.files.iter().map(|source| source.head.clone()).collect();
         let names = input.files.iter().map(|source| source.name.clone()).collect();
         let columns = Columns::of(&heads);
@@ -77,26 +77,26 @@ impl Spool {
         let (number, cells) = match &line.came {
             Came::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
             Came::Json(json) => (line.number, self.columns.cells_of(json)),
-            Came::Text(text) => (line.number, vec![Cell::from(text.clone())]),
+            Came::Text(text) => (line.number, vec![TableCell::from(text.clone())]),
             Came::Nothing => (line.number, Vec::new()),
         };
         self.columns.width = self.columns.width.max(cells.len());
         let content = match (&line.content, refused) {
             (Ok(json), None) => Ok(json.as_ref().to_owned()),
-            (Ok(_), Some(code)) => Err(self.sentence(&Refusal::Invalid(code.to_owned()))),
+            (Ok(_), Some(code)) => Err(self.sentence(&RowRefusal::Invalid(code.to_owned()))),
             (Err(why), _) => {
                 let fault = match &line.came {
                     Came::Row(row) => row.fault.as_ref(),
                     _ => None,
                 };
-                Err(self.sentence(&Refusal::of_unreadable(why, fault)))
+                Err(self.sentence(&RowRefusal::of_unreadable(why, fault)))
             }
         };
         let entry = Entry { file: line.file, line: line.number, number, content, cells };
         self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
     }
 
-    fn sentence(&self, refusal: &Refusal) -> String {
+    fn sentence(&self, refusal: &RowRefusal) -> String {
         (self.words.files.refusal)(refusal)
     }
 
@@ -107,11 +107,11 @@ impl Spool {
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.
-    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<EarlierRow> {
         let Entry { file, number, .. } = self.entry(at)?;
         Ok(match self.names.len() {
-            1 => Earlier::Row(number),
-            _ => Earlier::RowOf(self.names[file].clone(), number),
+            1 => EarlierRow::Row(number),
+            _ => EarlierRow::RowOf(self.names[file].clone(), number),
         })
     }
 
@@ -119,7 +119,7 @@ impl Spool {
     ///
     /// # Errors
     /// There are more rows than a sheet can have.
-    pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
+    pub(super) fn fits(&self, form: &TableForm) -> anyhow::Result<()> {
         fit(form, self.top_rows() + self.len() as u64)
     }
 
@@ -127,15 +127,15 @@ impl Spool {
     ///
     /// # Errors
     /// The table cannot be written, or has more rows than a sheet can have.
-    pub(super) fn begin(&self, out: Output, form: &Form, dir: &Path) -> anyhow::Result<Table> {
+    pub(super) fn begin(&self, out: Output, form: &TableForm, dir: &Path) -> anyhow::Result<Table> {
         let form = match (form, self.single()) {
-            (Form::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => Form::Xlsx(sheet.clone()),
+            (TableForm::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => TableForm::Xlsx(sheet.clone()),
             _ => form.clone(),
         };
         self.fits(&form)?;
         let path = out.path().display().to_string();
         let cannot = || format!("cannot write {path}");
-        let mut table = output::Output::new(&form, out, dir, self.columns.width).with_context(cannot)?;
+        let mut table = output::TableOutput::new(&form, out, dir, self.columns.width).with_context(cannot)?;
         let at = match self.single() {
             Some(head) => {
                 let last = head.rows.len().saturating_sub(1);
@@ -146,7 +146,7 @@ impl Spool {
                 None
             }
             None => {
-                let names: Vec<Cell> = self.columns.names.iter().cloned().map(Cell::from).collect();
+                let names: Vec<TableCell> = self.columns.names.iter().cloned().map(TableCell::from).collect();
                 table.row(1, &names, Some(&headings(self.words))).with_context(cannot)?;
                 Some(1)
             }
@@ -167,8 +167,8 @@ impl Spool {
     }
 }
 
-fn fit(form: &Form, rows: u64) -> anyhow::Result<()> {
-    if *form != Form::Csv && rows > MOST_ROWS {
+fn fit(form: &TableForm, rows: u64) -> anyhow::Result<()> {
+    if *form != TableForm::Csv && rows > MOST_ROWS {
         return Err(usage(format!("{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out")));
     }
     Ok(())
@@ -211,13 +211,13 @@ impl Columns {
     }
 
     /// Returns the cells of a row at the positions of their columns. Cells beyond the header come after all columns.
-    fn placed(&self, file: usize, cells: &[Cell]) -> Vec<Cell> {
+    fn placed(&self, file: usize, cells: &[TableCell]) -> Vec<TableCell> {
         let places = &self.places[file];
-        let mut placed: Vec<Cell> = Vec::new();
+        let mut placed: Vec<TableCell> = Vec::new();
         for (at, cell) in cells.iter().enumerate() {
             let place = places.get(at).copied().unwrap_or_else(|| self.names.len() + at - places.len());
             if placed.len() <= place {
-                placed.resize(place + 1, Cell::default());
+                placed.resize(place + 1, TableCell::default());
             }
             placed[place] = cell.clone();
         }
@@ -225,9 +225,9 @@ impl Columns {
     }
 
     /// Returns the members of a JSON object as cells. New names become new columns.
-    fn cells_of(&mut self, json: &Arc<str>) -> Vec<Cell> {
+    fn cells_of(&mut self, json: &Arc<str>) -> Vec<TableCell> {
         let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<TableCell> = Vec::new();
         for (name, value) in members {
             let text = match value {
                 serde_json::Value::Null => continue,
@@ -236,9 +236,9 @@ impl Columns {
             };
             let place = self.place(&name);
             if cells.len() <= place {
-                cells.resize(place + 1, Cell::default());
+                cells.resize(place + 1, TableCell::default());
             }
-            cells[place] = Cell::from(text);
+            cells[place] = TableCell::from(text);
         }
         self.width = self.width.max(self.names.len());
         cells
@@ -247,11 +247,11 @@ impl Columns {
 
 /// The resulting table while it is written.
 pub(super) struct Table {
-    table: output::Output<Output>,
+    table: output::TableOutput<Output>,
     /// The number of the last row, if rows are numbered anew.
     at: Option<u64>,
     path: String,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 impl Table {
@@ -259,7 +259,7 @@ impl Table {
     pub(super) fn put(
         &mut self,
         entry: &Entry,
-        said: &Result<crate::findings::Finding, Refusal>,
+        said: &Result<crate::findings::RowFinding, RowRefusal>,
     ) -> anyhow::Result<()> {
         self.write(entry, &added(self.words, said))
     }
@@ -271,11 +271,11 @@ impl Table {
     }
 
     /// Returns the reason of a refusal as a sentence.
-    pub(super) fn sentence(&self, refusal: &Refusal) -> String {
+    pub(super) fn sentence(&self, refusal: &RowRefusal) -> String {
         (self.words.files.refusal)(refusal)
     }
 
-    fn write(&mut self, entry: &Entry, added: &Added) -> anyhow::Result<()> {
+    fn write(&mut self, entry: &Entry, added: &AddedCells) -> anyhow::Result<()> {
         let number = match &mut self.at {
             Some(at) => {
                 *at += 1;
@@ -338,7 +338,7 @@ impl Entry {
         while !rest.is_empty() {
             let [is_number] = take(&mut rest)?;
             let value = f64::from_le_bytes(take(&mut rest)?);
-            cells.push(Cell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
+            cells.push(TableCell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
         }
         let content = if flag == 0 { Ok(content) } else { Err(content) };
         Some(Self { file: file as usize, line, number, content, cells })
@@ -369,7 +369,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_row_comes_back() {
-        let cells = vec![Cell { text: "3.25".into(), number: Some(3.25) }, Cell::default(), "路灯".to_owned().into()];
+        let cells =
+            vec![TableCell { text: "3.25".into(), number: Some(3.25) }, TableCell::default(), "路灯".to_owned().into()];
         for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
             let entry = Entry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
             let back = Entry::decode(&entry.encode()).unwrap();
@@ -383,8 +384,8 @@ mod tests {
 
     #[test]
     fn more_rows_than_a_sheet_has_go_to_csv_alone() {
-        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&Form::Csv, MOST_ROWS + 1).is_ok());
-        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&TableForm::Csv, MOST_ROWS + 1).is_ok());
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
     }
 
     #[test]
@@ -395,8 +396,8 @@ mod tests {
         };
         let mut columns = Columns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
         assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
-        let texts = |cells: Vec<Cell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
-        let row = ["a", "b", "c", "d"].map(|text| Cell::from(text.to_owned()));
+        let texts = |cells: Vec<TableCell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
+        let row = ["a", "b", "c", "d"].map(|text| TableCell::from(text.to_owned()));
         assert_eq!(texts(columns.placed(0, &row)), ["a", "b", "c", "", "", "d"]);
         assert_eq!(texts(columns.placed(1, &row)), ["", "a", "", "b", "c", "d"]);
         assert_eq!(

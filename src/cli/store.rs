@@ -17,7 +17,7 @@ use doppel_store_mongodb::MongoStore;
 ///
 /// # Errors
 /// The problem of the directory or of the server, with its remedy.
-pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn open(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {
             let store = embedded(config, options(config))?;
@@ -31,7 +31,7 @@ pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
 ///
 /// # Errors
 /// The same as for [`open`].
-pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn open_existing(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {
             let options = embedded::EmbeddedOptions { opening: Opening::Existing, ..options(config) };
@@ -45,13 +45,13 @@ pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Sto
 ///
 /// # Errors
 /// The problem of the directory, with its remedy.
-pub fn embedded(config: &config::Store, options: embedded::EmbeddedOptions) -> anyhow::Result<EmbeddedStore> {
+pub fn embedded(config: &config::StoreConfig, options: embedded::EmbeddedOptions) -> anyhow::Result<EmbeddedStore> {
     let dir = &config.data;
     EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))
 }
 
 /// Returns the options of an embedded store.
-pub fn options(config: &config::Store) -> embedded::EmbeddedOptions {
+pub fn options(config: &config::StoreConfig) -> embedded::EmbeddedOptions {
     let min_free_bytes = config.min_free_bytes;
     let reserve_percent = config.reserve_percent;
     embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
@@ -61,7 +61,7 @@ pub fn options(config: &config::Store) -> embedded::EmbeddedOptions {
 ///
 /// # Errors
 /// The problem of the server, with its remedy.
-pub async fn mongodb(config: &config::Store) -> anyhow::Result<MongoStore> {
+pub async fn mongodb(config: &config::StoreConfig) -> anyhow::Result<MongoStore> {
     anyhow::ensure!(config.kind == StoreKind::Mongodb, "store.kind is not \"mongodb\"");
     let uri = config.mongodb_uri()?;
     let opening = MongoStore::connect(uri.reveal(), &config.database, mongodb_options(config));
@@ -69,7 +69,7 @@ pub async fn mongodb(config: &config::Store) -> anyhow::Result<MongoStore> {
 }
 
 /// Returns the options of a MongoDB store.
-pub fn mongodb_options(config: &config::Store) -> mongo::Options {
+pub fn mongodb_options(config: &config::StoreConfig) -> mongo::Options {
     let clock =
         mongo::Clock { micros: crate::clock::micros, now: crate::clock::now, unique_id: crate::clock::unique_id };
     mongo::Options {
@@ -82,7 +82,7 @@ pub fn mongodb_options(config: &config::Store) -> mongo::Options {
 }
 
 /// Describes the location of the store in a few words.
-pub fn place(config: &config::Store) -> String {
+pub fn place(config: &config::StoreConfig) -> String {
     match config.kind {
         StoreKind::Embedded => config.data.display().to_string(),
         StoreKind::Mongodb => format!("MongoDB database {}", config.database),

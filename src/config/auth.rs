@@ -41,7 +41,7 @@ impl Scope {
 /// `[[auth.keys]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Key {
+pub struct KeyConfig {
     /// The name: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub name: String,
     /// The SHA-256 of the secret, 64 hexadecimal digits.
@@ -52,18 +52,18 @@ pub struct Key {
 /// `[auth]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Auth {
+pub struct AuthConfig {
     /// The keys. Without a key, everyone who can reach the address may do everything. This is allowed only on loopback.
-    pub keys: Vec<Key>,
+    pub keys: Vec<KeyConfig>,
 }
 
-impl Auth {
+impl AuthConfig {
     /// Checks the keys.
     ///
     /// # Errors
     /// The name of the wrong key, and the reason.
     pub fn check(&self) -> Result<(), String> {
-        for (index, Key { name, sha256, scopes }) in self.keys.iter().enumerate() {
+        for (index, KeyConfig { name, sha256, scopes }) in self.keys.iter().enumerate() {
             let at = format!("auth.keys[{index}]");
             if !is_name(name) {
                 return Err(format!("{at}.name must be 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""));
@@ -87,8 +87,8 @@ impl Auth {
 
 /// True if a key may have this name.
 pub fn is_name(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Computes the SHA-256 of a secret.
@@ -140,7 +140,7 @@ mod tests {
         let (name, secret) = split_key(&key).unwrap();
         assert_eq!(name, "intake-desk");
         assert_eq!(decode(&hash).unwrap(), hash_secret(secret));
-        let auth = Auth { keys: vec![Key { name: name.into(), sha256: hash, scopes: vec![Scope::Read] }] };
+        let auth = AuthConfig { keys: vec![KeyConfig { name: name.into(), sha256: hash, scopes: vec![Scope::Read] }] };
         assert_eq!(auth.check(), Ok(()));
     }
 

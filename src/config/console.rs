@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// `[console]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Console {
+pub struct ConsoleConfig {
     /// True if the service has the pages below `/console`. They allow exactly what the keys of the API allow. An office that uses only the
     /// API does not need them.
     pub enabled: bool,
 }
 
-impl Default for Console {
+impl Default for ConsoleConfig {
     fn default() -> Self {
         Self { enabled: true }
     }

@@ -16,12 +16,12 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The configuration file, for finding lines in it.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     path: PathBuf,
     text: String,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads the file.
     ///
     /// # Errors
@@ -90,12 +90,11 @@ fn parts(key: &str) -> Vec<String> {
 }
 
 /// Makes the message for a wrong value: its source, its place, the mistake and a suggestion.
-pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
+pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
     let section = error.path.first().filter(|_| error.path.len() > 1);
     // For an item of a list, the key of the list.
-    let is_number = |part: &&String| part.bytes().all(|byte| byte.is_ascii_digit());
-    let key = error.path.iter().rfind(|part| !is_number(part)).map_or("", String::as_str);
+    let key = error.path.iter().rfind(|part| !is_list_position(part)).map_or("", String::as_str);
     let called = |name: &str| match (section, in_environment) {
         (_, true) => {
             let parents = &error.path[..error.path.len().saturating_sub(1)];
@@ -133,8 +132,13 @@ pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
     format!("{}{what}", place(&error.path, error.metadata.as_ref(), file))
 }
 
+/// True if a part of a key is the position of an item in a list.
+fn is_list_position(part: &str) -> bool {
+    part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Makes the message for the result of a check, like [`explain`]. The text of a check begins with the key.
-pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) -> String {
+pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&ConfigFile>) -> String {
     let key = said.split([' ', ':']).next().unwrap_or_default();
     let path = parts(&key.replace('[', ".").replace(']', ""));
     let plain: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
@@ -142,7 +146,7 @@ pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) 
 }
 
 /// Returns the place at which the value at `path` was set, with a colon after it. Empty if the value was not set.
-fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&File>) -> String {
+fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&ConfigFile>) -> String {
     let Some(metadata) = metadata else { return String::new() };
     if is_environment(metadata) {
         let more = if path.len() > 1 { "" } else { "__…" };
@@ -232,11 +236,14 @@ mod tests {
     fn lines_are_found_in_sections_lists_of_them_and_dotted_keys() {
         let text = "# [server]\nlog.level = \"info\"\n[server]\n listen = \"a=b\"\n[[auth.keys]]\nname = \"a\"\n[[auth.keys]]\n\
                     name = \"b\"\n[limits]\nmax_waiting = 1\n";
-        let file = File { path: "x".into(), text: text.into() };
-        let line = |key: &str| file.line_of(&parts(key));
+        let file = ConfigFile { path: "x".into(), text: text.into() };
         let found =
             ["log.level", "server", "server.listen", "auth.keys.1.name", "auth.keys.1.sha256", "limits.max_waiting"];
-        assert_eq!(found.map(line), [Some(2), Some(3), Some(4), Some(8), Some(7), Some(10)]);
-        assert_eq!(line("store.data"), None);
+        assert_eq!(found.map(|key| line_of_key(key, &file)), [Some(2), Some(3), Some(4), Some(8), Some(7), Some(10)]);
+        assert_eq!(line_of_key("store.data", &file), None);
+    }
+
+    fn line_of_key(key: &str, file: &ConfigFile) -> Option<usize> {
+        file.line_of(&parts(key))
     }
 }

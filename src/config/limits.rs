@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// `[limits]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Largest size of the body of a request in bytes, also after decompression. The longest petitions have about 20 kB. 1 MiB leaves space
     /// for fields that are only stored, and 256 such bodies at once fit into the memory of a small machine.
     pub max_body_bytes: usize,
@@ -63,7 +63,7 @@ pub struct LeastPace {
     pub grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             max_body_bytes: 1 << 20,
@@ -86,7 +86,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl LimitsConfig {
     pub fn header_timeout(&self) -> Duration {
         Duration::from_millis(self.header_timeout_ms)
     }

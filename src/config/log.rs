@@ -22,7 +22,7 @@ pub enum LogFormat {
 /// `[log]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Log {
+pub struct LogConfig {
     pub format: LogFormat,
     /// A level, or filters such as `info,doppel::store=debug`. Lines of the storage engine below warnings do not help an operator.
     pub level: String,
@@ -35,7 +35,7 @@ pub struct Log {
     pub otlp_share: f64,
 }
 
-impl Default for Log {
+impl Default for LogConfig {
     fn default() -> Self {
         Self {
             format: LogFormat::Text,
@@ -47,7 +47,7 @@ impl Default for Log {
     }
 }
 
-impl Log {
+impl LogConfig {
     /// Returns the first mistake. The filter library accepts any word as the name of a module, so that `inof` would silence the log.
     pub(super) fn check(&self) -> Result<(), String> {
         for part in self.level.split(',').map(str::trim) {
@@ -102,7 +102,6 @@ mod tests {
 
     #[test]
     fn a_misspelt_level_is_refused_with_a_suggestion() {
-        let check = |level: &str| Log { level: level.into(), ..Log::default() }.check();
         for level in [
             "info",
             "WARN",
@@ -112,9 +111,9 @@ mod tests {
             "warn,[request{key=a}]=trace",
             "off",
         ] {
-            assert_eq!(check(level), Ok(()), "{level}");
+            assert_eq!(check_level(level), Ok(()), "{level}");
         }
-        assert!(Log::default().check().is_ok());
+        assert!(LogConfig::default().check().is_ok());
         for (level, said) in [
             ("inof", "did you mean \"info\""),
             ("verbose", "off, error"),
@@ -123,8 +122,12 @@ mod tests {
             ("info,fjall", "MODULE=LEVEL"),
             ("info,,", "no level"),
         ] {
-            let found = check(level).unwrap_err();
+            let found = check_level(level).unwrap_err();
             assert!(found.starts_with("log.level: ") && found.contains(said), "{level}: {found}");
         }
+    }
+
+    fn check_level(level: &str) -> Result<(), String> {
+        LogConfig { level: level.into(), ..LogConfig::default() }.check()
     }
 }

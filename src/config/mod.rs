@@ -25,22 +25,22 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use auth::Auth;
-pub use console::Console;
-pub use limits::{LeastPace, Limits};
-pub use log::{Log, LogFormat};
-pub use search::Search;
-pub use snapshots::Snapshots;
-pub use sources::{Source, WriteBack};
-pub use store::{Store, StoreKind};
-pub use tls::Tls;
+pub use auth::AuthConfig;
+pub use console::ConsoleConfig;
+pub use limits::{LeastPace, LimitsConfig};
+pub use log::{LogConfig, LogFormat};
+pub use search::SearchConfig;
+pub use snapshots::SnapshotsConfig;
+pub use sources::{SourceConfig, WriteBack};
+pub use store::{StoreConfig, StoreKind};
+pub use tls::TlsConfig;
 
 use crate::texts::Language;
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Server {
+pub struct ServerSection {
     /// The address to listen on. An address other than loopback requires keys.
     #[serde(deserialize_with = "listen")]
     pub listen: SocketAddr,
@@ -52,17 +52,17 @@ pub struct Server {
     /// Time after the grace period in which running requests may finish.
     pub shutdown_drain_ms: u64,
     /// The settings for TLS.
-    pub tls: Tls,
+    pub tls: TlsConfig,
 }
 
-impl Default for Server {
+impl Default for ServerSection {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             origins: Vec::new(),
             shutdown_grace_ms: 500,
             shutdown_drain_ms: 30_000,
-            tls: Tls::default(),
+            tls: TlsConfig::default(),
         }
     }
 }
@@ -94,7 +94,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 /// `[collections]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Collections {
+pub struct CollectionsConfig {
     /// True if a write to an unknown collection creates the collection with preset `default`.
     pub auto_create: bool,
     /// Number of collections from which writes no longer create collections. Each takes up to half a megabyte of memory, so that wrong
@@ -108,7 +108,7 @@ pub struct Collections {
     pub changes_kept: u64,
 }
 
-impl Default for Collections {
+impl Default for CollectionsConfig {
     fn default() -> Self {
         Self { auto_create: true, max_auto_created: 200, automatic_reindex: true, changes_kept: 1_000_000 }
     }
@@ -118,22 +118,22 @@ impl Default for Collections {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    pub server: Server,
-    pub store: Store,
-    pub snapshots: Snapshots,
-    pub collections: Collections,
-    pub auth: Auth,
-    pub limits: Limits,
-    pub log: Log,
-    pub search: Search,
-    pub console: Console,
+    pub server: ServerSection,
+    pub store: StoreConfig,
+    pub snapshots: SnapshotsConfig,
+    pub collections: CollectionsConfig,
+    pub auth: AuthConfig,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
+    pub search: SearchConfig,
+    pub console: ConsoleConfig,
     /// The databases from which collections are filled.
-    pub source: Vec<Source>,
+    pub source: Vec<SourceConfig>,
 }
 
 /// The parts of the configuration that the command line can set.
 #[derive(Clone, Debug, Default)]
-pub struct Flags {
+pub struct ConfigFlags {
     /// The configuration file.
     pub file: Option<PathBuf>,
     /// `server.listen`.
@@ -148,7 +148,7 @@ const NOT_KEYS: [&str; 5] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "LANG", "TEST
 
 /// The configuration with the sources of its values.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     pub config: Config,
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
@@ -159,10 +159,10 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The unknown or wrong key, and the place at which it was set.
-pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
+pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
-    let file = path.as_deref().map(errors::File::read).transpose()?;
+    let file = path.as_deref().map(errors::ConfigFile::read).transpose()?;
     if let Some(path) = &path {
         figment = figment.merge(Toml::file_exact(path));
     }
@@ -175,11 +175,11 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
         figment = figment.merge(Serialized::default("store.data", data));
     }
     let config = extract(&figment, file.as_ref()).context("configuration")?;
-    Ok(Loaded { config, file: path, figment })
+    Ok(LoadedConfig { config, file: path, figment })
 }
 
 /// Extracts and checks the values.
-fn extract(figment: &Figment, file: Option<&errors::File>) -> anyhow::Result<Config> {
+fn extract(figment: &Figment, file: Option<&errors::ConfigFile>) -> anyhow::Result<Config> {
     let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(errors::explain(&error, file)))?;
     check(&config).map_err(|said| anyhow::anyhow!(errors::explain_check(&said, figment, file)))?;
     Ok(config)
@@ -239,7 +239,7 @@ fn check(config: &Config) -> Result<(), String> {
 ///
 /// # Errors
 /// A description with the remedy.
-pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String> {
+pub fn check_open_address(listen: SocketAddr, auth: &AuthConfig) -> Result<(), String> {
     if !listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
             "server.listen {listen} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
@@ -252,8 +252,9 @@ pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String>
 /// True if a text is an origin in the form that browsers send.
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
-    host.is_some_and(|host| !host.is_empty() && host.chars().all(plain))
+    host.is_some_and(|host| {
+        !host.is_empty() && host.chars().all(|c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c))
+    })
 }
 
 #[cfg(test)]
@@ -323,7 +324,8 @@ mod tests {
             ("[store]\nuri = secret://x\n", ", line 2, is not TOML", ""),
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = format!("{:#}", load(&Flags { file: Some(path.clone()), ..Flags::default() }).unwrap_err());
+            let error =
+                format!("{:#}", load(&ConfigFlags { file: Some(path.clone()), ..ConfigFlags::default() }).unwrap_err());
             assert!(error.contains(&format!("{}{place}", path.display())) && error.contains(meant), "{text}: {error}");
             assert!(error.starts_with("configuration: ") && !error.contains("secret"), "{error}");
         }
@@ -350,11 +352,14 @@ mod tests {
 
     #[test]
     fn a_variable_without_a_section_is_refused() {
-        let check = |name: &str| check_environment([name.to_owned()].into_iter());
-        assert!(check("DOPPEL_LISTEN").unwrap_err().to_string().contains("DOPPEL_LISTEN"));
+        assert!(check_variable("DOPPEL_LISTEN").unwrap_err().to_string().contains("DOPPEL_LISTEN"));
         for fine in ["DOPPEL_SERVER__LISTEN", "DOPPEL_CONFIG", "DOPPEL_KEY", "DOPPEL_TEST_MONGODB_URI", "PATH"] {
-            assert!(check(fine).is_ok(), "{fine}");
+            assert!(check_variable(fine).is_ok(), "{fine}");
         }
+    }
+
+    fn check_variable(name: &str) -> Result<(), anyhow::Error> {
+        check_environment([name.to_owned()].into_iter())
     }
 
     #[test]

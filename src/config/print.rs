@@ -4,20 +4,20 @@ use std::fmt::Write;
 
 use figment::value::{Dict, Value};
 
-use super::Loaded;
+use super::LoadedConfig;
 
 /// Returns the configuration as TOML, without the hashes of secrets.
-pub fn print(loaded: &Loaded) -> String {
+pub fn print(loaded: &LoadedConfig) -> String {
     let mut text = String::new();
     let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
     for (section, values) in &sections {
         match values {
-            Value::Dict(_, values) => section_of(loaded, (&format!("[{section}]"), section), values, &mut text),
+            Value::Dict(_, values) => section_of(loaded, &format!("[{section}]"), section, values, &mut text),
             // Sections that may occur several times.
             Value::Array(_, items) => {
                 for (at, item) in items.iter().enumerate() {
                     let Value::Dict(_, values) = item else { continue };
-                    section_of(loaded, (&format!("[[{section}]]"), &format!("{section}.{at}")), values, &mut text);
+                    section_of(loaded, &format!("[[{section}]]"), &format!("{section}.{at}"), values, &mut text);
                 }
             }
             _ => (),
@@ -28,7 +28,7 @@ pub fn print(loaded: &Loaded) -> String {
     text
 }
 
-fn section_of(loaded: &Loaded, (head, path): (&str, &str), values: &Dict, text: &mut String) {
+fn section_of(loaded: &LoadedConfig, head: &str, path: &str, values: &Dict, text: &mut String) {
     let _ = writeln!(text, "{head}");
     for (key, value) in values {
         let origin = origin(loaded, &format!("{path}.{key}"));
@@ -37,7 +37,7 @@ fn section_of(loaded: &Loaded, (head, path): (&str, &str), values: &Dict, text: 
     text.push('\n');
 }
 
-fn origin(loaded: &Loaded, key: &str) -> String {
+fn origin(loaded: &LoadedConfig, key: &str) -> String {
     let Some(metadata) = loaded.figment.find_metadata(key) else { return "default".into() };
     if metadata.name.contains("Config") {
         return "default".into();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// `[search]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Search {
+pub struct SearchConfig {
     /// True to offer search and related records. The index follows the records within a second or two, and catches up after a bulk import.
     /// A record takes about 1.5 kB of disk for it, and some time of a core.
     pub enabled: bool,
@@ -19,13 +19,13 @@ pub struct Search {
     pub weights: Weights,
 }
 
-impl Default for Search {
+impl Default for SearchConfig {
     fn default() -> Self {
         Self { enabled: true, dir: PathBuf::new(), weights: Weights::default() }
     }
 }
 
-impl Search {
+impl SearchConfig {
     pub(super) fn check(&self) -> Result<(), String> {
         let Weights { repeats, coverage, objects, category, identity, time, days } = self.weights;
         let weights = [repeats, coverage, objects, category, identity, time];
@@ -42,10 +42,13 @@ mod tests {
 
     #[test]
     fn weights_must_be_numbers_within_bounds() {
-        let with = |weights: Weights| Search { weights, ..Search::default() }.check();
-        assert!(Search::default().check().is_ok());
-        assert!(with(Weights { time: -1.0, ..Weights::default() }).is_err());
-        assert!(with(Weights { objects: f32::NAN, ..Weights::default() }).is_err());
-        assert!(with(Weights { days: 0.0, ..Weights::default() }).is_err());
+        assert!(SearchConfig::default().check().is_ok());
+        assert!(check_weights(Weights { time: -1.0, ..Weights::default() }).is_err());
+        assert!(check_weights(Weights { objects: f32::NAN, ..Weights::default() }).is_err());
+        assert!(check_weights(Weights { days: 0.0, ..Weights::default() }).is_err());
+    }
+
+    fn check_weights(weights: Weights) -> Result<(), String> {
+        SearchConfig { weights, ..SearchConfig::default() }.check()
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreKind};
+use super::{StoreConfig, StoreKind};
 
 /// Largest interval of scheduled snapshots in hours: a year.
 const MOST_HOURS: u32 = 8_760;
@@ -12,7 +12,7 @@ const MOST_HOURS: u32 = 8_760;
 /// `[snapshots]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Snapshots {
+pub struct SnapshotsConfig {
     /// The directory of the snapshots. It is created if it is missing, but its parent folder is not. It should be on another volume than
     /// `store.data` and must not be inside of it. If empty, the service takes no snapshots, but streams one on request. Only for the
     /// embedded store.
@@ -23,8 +23,8 @@ pub struct Snapshots {
     pub keep: usize,
 }
 
-impl Snapshots {
-    pub(super) fn check(&self, store: &Store) -> Result<(), String> {
+impl SnapshotsConfig {
+    pub(super) fn check(&self, store: &StoreConfig) -> Result<(), String> {
         if self.dir.as_os_str().is_empty() {
             return match self.every_hours {
                 0 => Ok(()),
@@ -83,15 +83,22 @@ mod tests {
 
     #[test]
     fn a_schedule_needs_a_directory_outside_the_data() {
-        let store = Store { data: "/data/doppel".into(), ..Store::default() };
-        let with = |dir: &str, every_hours| Snapshots { dir: dir.into(), every_hours, keep: 14 }.check(&store);
-        assert!(with("", 0).is_ok() && with("/backup", 24).is_ok() && with("/data/doppel-snapshots", 24).is_ok());
-        assert!(with("", 24).unwrap_err().contains("snapshots.dir"));
-        assert!(with("/data/doppel/snapshots", 24).unwrap_err().contains("in store.data"));
+        let store = StoreConfig { data: "/data/doppel".into(), ..StoreConfig::default() };
+        assert!(
+            check_schedule("", 0, &store).is_ok()
+                && check_schedule("/backup", 24, &store).is_ok()
+                && check_schedule("/data/doppel-snapshots", 24, &store).is_ok()
+        );
+        assert!(check_schedule("", 24, &store).unwrap_err().contains("snapshots.dir"));
+        assert!(check_schedule("/data/doppel/snapshots", 24, &store).unwrap_err().contains("in store.data"));
         assert!(is_within("data/x".as_ref(), "./data".as_ref()) && !is_within("data-x".as_ref(), "data".as_ref()));
-        assert!(with("/backup", 10_000).unwrap_err().contains("every_hours"));
-        let mongodb = Store { kind: StoreKind::Mongodb, ..store };
-        let refused = Snapshots { dir: "/backup".into(), ..Snapshots::default() }.check(&mongodb);
+        assert!(check_schedule("/backup", 10_000, &store).unwrap_err().contains("every_hours"));
+        let mongodb = StoreConfig { kind: StoreKind::Mongodb, ..store };
+        let refused = SnapshotsConfig { dir: "/backup".into(), ..SnapshotsConfig::default() }.check(&mongodb);
         assert!(refused.unwrap_err().contains("docs/mongodb.md"));
+    }
+
+    fn check_schedule(dir: &str, every_hours: u32, store: &StoreConfig) -> Result<(), String> {
+        SnapshotsConfig { dir: dir.into(), every_hours, keep: 14 }.check(store)
     }
 }

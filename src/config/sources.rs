@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use doppel_core::collection::CollectionName;
-use doppel_sources::database::{Dialect, Location, Origin};
+use doppel_sources::database::{DatabaseLocation, RowOrigin, SqlDialect};
 use serde::{Deserialize, Serialize};
 
 /// Largest length of the name of a source.
@@ -14,7 +14,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// `[[source]]`: a table or query of a database, and the collection that takes its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Source {
+pub struct SourceConfig {
     /// The name: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub name: String,
     /// The address of the database, without a password.
@@ -60,7 +60,7 @@ pub struct WriteBack {
     pub table: String,
 }
 
-impl Default for Source {
+impl Default for SourceConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -85,14 +85,16 @@ impl Default for Source {
     }
 }
 
-impl Source {
+impl SourceConfig {
     /// Returns the first mistake, without repeating values.
     fn check(&self) -> Result<(), String> {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
+        if self.name.is_empty()
+            || self.name.len() > MAX_NAME_BYTES
+            || !self.name.chars().all(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        {
             return Err("name is 1 to 64 of a-z, 0-9 and \"-\"".into());
         }
-        Location::parse(&self.url).map_err(|error| format!("url: {error}"))?;
+        DatabaseLocation::parse(&self.url).map_err(|error| format!("url: {error}"))?;
         CollectionName::new(&self.collection).map_err(|reason| format!("collection: {reason}"))?;
         if self.table.is_empty() == self.query.is_empty() {
             return Err("give either table or query".into());
@@ -104,7 +106,7 @@ impl Source {
                     .into(),
             );
         }
-        let by_odbc = Location::parse(&self.url).is_ok_and(|location| location.dialect() == Dialect::Odbc);
+        let by_odbc = DatabaseLocation::parse(&self.url).is_ok_and(|location| location.dialect() == SqlDialect::Odbc);
         if by_odbc && (self.follow || self.write_back.is_some()) {
             return Err("by ODBC a source is read as a whole: follow and write_back are for the other databases".into());
         }
@@ -124,13 +126,13 @@ impl Source {
     ///
     /// # Errors
     /// The address is wrong. This cannot happen for a configuration that was checked.
-    pub fn location(&self) -> anyhow::Result<Location> {
-        Ok(Location::parse(&self.url)?)
+    pub fn location(&self) -> anyhow::Result<DatabaseLocation> {
+        Ok(DatabaseLocation::parse(&self.url)?)
     }
 
     /// Returns the table or the query that is read.
-    pub fn origin(&self) -> Origin {
-        if self.table.is_empty() { Origin::Query(self.query.clone()) } else { Origin::Table(self.table.clone()) }
+    pub fn origin(&self) -> RowOrigin {
+        if self.table.is_empty() { RowOrigin::Query(self.query.clone()) } else { RowOrigin::Table(self.table.clone()) }
     }
 
     /// Reads the password from its file, if a file is set, without the end of the line.
@@ -151,10 +153,10 @@ impl Source {
 }
 
 /// Returns the first mistake in the sources.
-pub(super) fn check(sources: &[Source]) -> Result<(), String> {
+pub(super) fn check(sources: &[SourceConfig]) -> Result<(), String> {
     for (at, source) in sources.iter().enumerate() {
         source.check().map_err(|reason| format!("source[{at}] {}: {reason}", source.name))?;
-        let Source { name, collection, .. } = source;
+        let SourceConfig { name, collection, .. } = source;
         for other in &sources[..at] {
             if other.name == *name {
                 return Err(format!("source[{at}]: two sources are called {name}"));
@@ -175,33 +177,36 @@ pub(super) fn check(sources: &[Source]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn source() -> Source {
-        Source {
+    fn source() -> SourceConfig {
+        SourceConfig {
             name: "hotline".into(),
             url: "mysql://reader@10.0.0.7/office".into(),
             table: "letters".into(),
             collection: "letters".into(),
             watermark: "changed".into(),
             follow: true,
-            ..Source::default()
+            ..SourceConfig::default()
         }
     }
 
     #[test]
     fn errors_name_the_source_and_do_not_repeat_secrets() {
         assert_eq!(check(&[source()]), Ok(()));
-        let said = |source: Source| check(&[source]).unwrap_err();
-        let error = said(Source { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
+        let error = error_of(SourceConfig { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
         assert!(error.contains("hotline") && error.contains("password_file") && !error.contains("geheim"), "{error}");
-        assert!(said(Source { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
-        assert!(said(Source { watermark: String::new(), ..source() }).contains("watermark"));
-        assert!(said(Source { name: "A B".into(), ..source() }).contains("name is"));
-        assert!(said(Source { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+        assert!(error_of(SourceConfig { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
+        assert!(error_of(SourceConfig { watermark: String::new(), ..source() }).contains("watermark"));
+        assert!(error_of(SourceConfig { name: "A B".into(), ..source() }).contains("name is"));
+        assert!(error_of(SourceConfig { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+    }
+
+    fn error_of(source: SourceConfig) -> String {
+        check(&[source]).unwrap_err()
     }
 
     #[test]
     fn a_source_that_deletes_records_must_be_the_only_one_of_its_collection() {
-        let other = Source { name: "mailbox".into(), delete: true, ..source() };
+        let other = SourceConfig { name: "mailbox".into(), delete: true, ..source() };
         let error = check(&[source(), other]).unwrap_err();
         assert!(error.contains("give each a collection of its own"), "{error}");
         let twice = check(&[source(), source()]).unwrap_err();

@@ -19,22 +19,22 @@ pub enum StoreKind {
 /// A text that may contain a password and is never shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
     /// Returns the text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl From<String> for Secret {
+impl From<String> for SecretText {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "(none)" } else { "(not shown)" })
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for Secret {
 /// `[store]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Store {
+pub struct StoreConfig {
     /// The kind of store. The other keys apply to only one kind.
     pub kind: StoreKind,
     /// Embedded: the directory.
@@ -55,7 +55,7 @@ pub struct Store {
     /// data. The larger limit applies. Deleting records is always allowed.
     pub reserve_percent: u32,
     /// MongoDB: the URI, `mongodb://` or `mongodb+srv://`.
-    pub uri: Secret,
+    pub uri: SecretText,
     /// MongoDB: a file that contains the URI, to keep the password out of the configuration.
     pub uri_file: PathBuf,
     /// MongoDB: the database.
@@ -70,14 +70,14 @@ pub struct Store {
     pub migrate: bool,
 }
 
-impl Default for Store {
+impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             kind: StoreKind::Embedded,
             data: PathBuf::from("./doppel-data"),
             min_free_bytes: 256 << 20,
             reserve_percent: 50,
-            uri: Secret::default(),
+            uri: SecretText::default(),
             uri_file: PathBuf::new(),
             database: "doppel".into(),
             deadline_ms: 5000,
@@ -88,7 +88,7 @@ impl Default for Store {
     }
 }
 
-impl Store {
+impl StoreConfig {
     /// Returns the first mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.kind == StoreKind::Embedded {
@@ -119,7 +119,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read. The error does not repeat its content.
-    pub fn mongodb_uri(&self) -> anyhow::Result<Secret> {
+    pub fn mongodb_uri(&self) -> anyhow::Result<SecretText> {
         if self.uri_file.as_os_str().is_empty() {
             return Ok(self.uri.clone());
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn mongodb_needs_a_uri() {
-        let mut store = Store { kind: StoreKind::Mongodb, ..Store::default() };
+        let mut store = StoreConfig { kind: StoreKind::Mongodb, ..StoreConfig::default() };
         assert!(store.check().unwrap_err().contains("store.uri_file"));
         store.uri = "mongodb://127.0.0.1".to_owned().into();
         assert!(store.check().is_ok());
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let store = Store { uri: "mongodb://u:secret@h".to_owned().into(), ..Store::default() };
+        let store = StoreConfig { uri: "mongodb://u:secret@h".to_owned().into(), ..StoreConfig::default() };
         assert!(!format!("{store:?}").contains("secret"));
     }
 }

@@ -1,6 +1,6 @@
 //! `[server.tls]`: the certificates of the service and of its clients.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum ClientCertificates {
 /// `[server.tls]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsConfig {
     /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does
     /// not use TLS. The file is read again when it changes and on SIGHUP.
     pub certificate: PathBuf,
@@ -31,7 +31,7 @@ pub struct Tls {
     pub client_ca: PathBuf,
 }
 
-impl Tls {
+impl TlsConfig {
     /// True if the service uses TLS.
     pub fn is_on(&self) -> bool {
         !self.certificate.as_os_str().is_empty()
@@ -40,9 +40,8 @@ impl Tls {
     /// Returns the first mistake, without reading the files.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self { certificate, key, client_certificates, client_ca } = self;
-        let given = |path: &PathBuf| !path.as_os_str().is_empty();
         let wanted = *client_certificates != ClientCertificates::Off;
-        match (given(certificate), given(key), given(client_ca)) {
+        match (is_given(certificate), is_given(key), is_given(client_ca)) {
             (true, false, _) => Err("server.tls.key is missing: give the file of the certificate's key".into()),
             (false, true, _) => {
                 Err("server.tls.certificate is missing: give the file of the certificate that the key is for".into())
@@ -63,30 +62,32 @@ impl Tls {
     }
 }
 
+fn is_given(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn settings_that_depend_on_each_other_must_be_set_together() {
-        let tls = |certificate: &str, key: &str, client_ca: &str, client_certificates| Tls {
-            certificate: certificate.into(),
-            key: key.into(),
-            client_ca: client_ca.into(),
-            client_certificates,
-        };
         use ClientCertificates::{Off, Optional, Required};
-        for fine in [tls("", "", "", Off), tls("c", "k", "", Off), tls("c", "k", "a", Optional)] {
+        for fine in [tls_config("", "", "", Off), tls_config("c", "k", "", Off), tls_config("c", "k", "a", Optional)] {
             assert_eq!(fine.check(), Ok(()), "{fine:?}");
         }
         for (wrong, key) in [
-            (tls("c", "", "", Off), "server.tls.key"),
-            (tls("", "k", "", Off), "server.tls.certificate"),
-            (tls("", "", "a", Off), "server.tls.certificate"),
-            (tls("c", "k", "", Required), "server.tls.client_ca"),
-            (tls("c", "k", "a", Off), "server.tls.client_certificates"),
+            (tls_config("c", "", "", Off), "server.tls.key"),
+            (tls_config("", "k", "", Off), "server.tls.certificate"),
+            (tls_config("", "", "a", Off), "server.tls.certificate"),
+            (tls_config("c", "k", "", Required), "server.tls.client_ca"),
+            (tls_config("c", "k", "a", Off), "server.tls.client_certificates"),
         ] {
             assert!(wrong.check().unwrap_err().starts_with(key), "{wrong:?}");
         }
+    }
+
+    fn tls_config(certificate: &str, key: &str, client_ca: &str, client_certificates: ClientCertificates) -> TlsConfig {
+        TlsConfig { certificate: certificate.into(), key: key.into(), client_ca: client_ca.into(), client_certificates }
     }
 }

@@ -15,14 +15,14 @@ const HASH_BYTES: usize = 8;
 
 /// A static file.
 #[derive(Debug)]
-pub struct Asset {
+pub struct StaticAsset {
     /// The path of its URL.
     pub path: String,
     media: &'static str,
     content: &'static [u8],
 }
 
-impl Asset {
+impl StaticAsset {
     fn new(name: &str, extension: &str, media: &'static str, content: &'static [u8]) -> Self {
         let hash = encode(&Sha256::digest(content)[..HASH_BYTES]);
         Self { path: format!("{ASSETS}{name}.{hash}.{extension}"), media, content }
@@ -38,18 +38,18 @@ impl Asset {
     }
 }
 
-static ALL: LazyLock<[Asset; 4]> = LazyLock::new(|| {
+static ALL: LazyLock<[StaticAsset; 4]> = LazyLock::new(|| {
     const SCRIPT: &str = "text/javascript; charset=utf-8";
     [
-        Asset::new("console", "css", "text/css; charset=utf-8", include_bytes!("assets/console.css")),
-        Asset::new("htmx", "js", SCRIPT, include_bytes!("assets/htmx.min.js")),
-        Asset::new("console", "js", SCRIPT, include_bytes!("assets/console.js")),
-        Asset::new("icon", "svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+        StaticAsset::new("console", "css", "text/css; charset=utf-8", include_bytes!("assets/console.css")),
+        StaticAsset::new("htmx", "js", SCRIPT, include_bytes!("assets/htmx.min.js")),
+        StaticAsset::new("console", "js", SCRIPT, include_bytes!("assets/console.js")),
+        StaticAsset::new("icon", "svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
     ]
 });
 
 /// Returns all static files.
-pub fn all() -> &'static [Asset] {
+pub fn all() -> &'static [StaticAsset] {
     &*ALL
 }
 
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn a_name_says_what_is_in_the_file() {
         assert!(all().iter().all(|asset| asset.path.starts_with(ASSETS)));
-        let other = Asset::new("console", "css", "text/css", b"body{}");
+        let other = StaticAsset::new("console", "css", "text/css", b"body{}");
         assert_ne!(other.path, stylesheet());
-        assert_eq!(other.path, Asset::new("console", "css", "text/css", b"body{}").path);
+        assert_eq!(other.path, StaticAsset::new("console", "css", "text/css", b"body{}").path);
     }
 }

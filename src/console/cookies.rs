@@ -19,41 +19,41 @@ pub const NAME: &str = "doppel_name";
 
 /// A cookie that a response sets.
 #[derive(Clone, Debug)]
-pub struct Cookie {
+pub struct SetCookie {
     name: &'static str,
     value: String,
-    life: Life,
+    life: CookieLife,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Life {
+enum CookieLife {
     /// The browser drops the cookie when it is closed.
     Visit,
     /// The browser drops the cookie after this number of seconds.
     Seconds(u32),
 }
 
-impl Cookie {
+impl SetCookie {
     /// Creates a cookie that the browser keeps until it is closed.
     pub fn for_visit(name: &'static str, value: &str) -> Self {
-        Self { name, value: encoded(value), life: Life::Visit }
+        Self { name, value: encoded(value), life: CookieLife::Visit }
     }
 
     /// Creates a cookie that the browser keeps for `seconds`.
     pub fn for_seconds(name: &'static str, value: &str, seconds: u32) -> Self {
-        Self { name, value: encoded(value), life: Life::Seconds(seconds) }
+        Self { name, value: encoded(value), life: CookieLife::Seconds(seconds) }
     }
 
     /// Creates a cookie that removes the cookie `name` from the browser.
     pub fn gone(name: &'static str) -> Self {
-        Self { name, value: String::new(), life: Life::Seconds(0) }
+        Self { name, value: String::new(), life: CookieLife::Seconds(0) }
     }
 
     fn header(&self, secure: bool) -> String {
         let Self { name, value, life } = self;
         let age = match life {
-            Life::Visit => String::new(),
-            Life::Seconds(seconds) => format!("; Max-Age={seconds}"),
+            CookieLife::Visit => String::new(),
+            CookieLife::Seconds(seconds) => format!("; Max-Age={seconds}"),
         };
         let secure = if secure { "; Secure" } else { "" };
         format!("{name}={value}; Path={ROOT}; HttpOnly; SameSite=Strict{age}{secure}")
@@ -65,7 +65,7 @@ fn encoded(value: &str) -> String {
 }
 
 /// Adds cookies to a response. `secure` marks them `Secure`; the caller sets it if the browser uses TLS.
-pub fn set(response: &mut Response, cookies: &[Cookie], secure: bool) {
+pub fn set(response: &mut Response, cookies: &[SetCookie], secure: bool) {
     for cookie in cookies {
         if let Ok(value) = HeaderValue::from_str(&cookie.header(secure)) {
             response.headers_mut().append(header::SET_COOKIE, value);
@@ -85,9 +85,12 @@ pub fn get(headers: &HeaderMap, name: &str) -> Option<String> {
 /// True if the browser uses TLS. A proxy in front of the service tells this in `X-Forwarded-Proto`; for a form, the browser tells it in
 /// `Origin`. A client that lies here damages only its own cookies.
 pub fn is_secure(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let forwarded = text("x-forwarded-proto").split(',').next().unwrap_or_default().trim();
-    forwarded.eq_ignore_ascii_case("https") || text("origin").starts_with("https://")
+    let forwarded = header_text("x-forwarded-proto", headers).split(',').next().unwrap_or_default().trim();
+    forwarded.eq_ignore_ascii_case("https") || header_text("origin", headers).starts_with("https://")
+}
+
+fn header_text<'a>(name: &str, headers: &'a HeaderMap) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,13 +98,15 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let pair = |(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap());
-        pairs.iter().map(pair).collect()
+        pairs
+            .iter()
+            .map(|(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect()
     }
 
     #[test]
     fn a_cookie_is_read_as_it_was_set() {
-        let cookie = Cookie::for_visit(NAME, "王; a=b 五").header(false);
+        let cookie = SetCookie::for_visit(NAME, "王; a=b 五").header(false);
         let pair = cookie.split(';').next().unwrap();
         let sent = headers(&[("cookie", &format!("x=1; {pair}; {LANGUAGE}=en"))]);
         assert_eq!(get(&sent, NAME).as_deref(), Some("王; a=b 五"));
@@ -110,12 +115,14 @@ mod tests {
 
     #[test]
     fn every_cookie_is_for_our_pages_alone_and_no_script() {
-        for cookie in [Cookie::for_visit(BROWSER, "0"), Cookie::for_seconds(LANGUAGE, "en", 9), Cookie::gone(FLASH)] {
+        for cookie in
+            [SetCookie::for_visit(BROWSER, "0"), SetCookie::for_seconds(LANGUAGE, "en", 9), SetCookie::gone(FLASH)]
+        {
             let header = cookie.header(false);
             assert!(header.contains("; Path=/console; HttpOnly; SameSite=Strict") && !header.contains("Secure"));
             assert!(cookie.header(true).ends_with("; Secure"));
         }
-        assert!(Cookie::gone(FLASH).header(false).contains("Max-Age=0"));
+        assert!(SetCookie::gone(FLASH).header(false).contains("Max-Age=0"));
     }
 
     #[test]

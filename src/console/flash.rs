@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::console::words::{Words, WorkDone};
+use crate::console::words::{DeskWords, WorkDone};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Judgement;
@@ -16,15 +16,15 @@ pub const SECONDS: u32 = 60;
 /// An action that was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Flash {
+pub enum FlashMessage {
     /// The visitor signed out.
     SignedOut,
     /// A letter was registered.
     Registered,
     /// The visitor decided about a pair.
-    Decided(Decided),
+    Decided(DecidedNotice),
     /// The visitor decided about many pairs of a group.
-    Regrouped(Regrouped),
+    Regrouped(RegroupedNotice),
     /// The visitor started an action on the page of tasks.
     Work(WorkDone),
     /// The visitor took decisions about a group back.
@@ -38,7 +38,7 @@ pub enum Flash {
 
 /// Decisions about a group that were just made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Regrouped {
+pub struct RegroupedNotice {
     /// The collection of the group.
     pub collection: CollectionName,
     /// The id under which the decisions are kept, so that the visitor can take them back.
@@ -51,7 +51,7 @@ pub struct Regrouped {
 
 /// A decision that was just made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct DecidedNotice {
     /// The collection of the pair.
     pub collection: CollectionName,
     /// One record of the pair.
@@ -66,7 +66,7 @@ pub struct Decided {
     pub seen: usize,
 }
 
-impl Flash {
+impl FlashMessage {
     /// Returns the value of the cookie.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -79,21 +79,21 @@ impl Flash {
     }
 
     /// Returns the message for the visitor.
-    pub fn text(&self, words: &Words) -> Cow<'static, str> {
+    pub fn text(&self, words: &DeskWords) -> Cow<'static, str> {
         match self {
             Self::SignedOut => words.frame.signed_out.into(),
             Self::Registered => words.check.registered.into(),
-            Self::Decided(Decided { a, b, judgement, .. }) => {
+            Self::Decided(DecidedNotice { a, b, judgement, .. }) => {
                 format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
             }
-            Self::Regrouped(Regrouped { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
+            Self::Regrouped(RegroupedNotice { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
             Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
         }
     }
 
     /// Returns the decision that the visitor can take back. A withdrawal cannot be taken back: the visitor decides anew instead.
-    pub fn to_undo(&self) -> Option<&Decided> {
+    pub fn to_undo(&self) -> Option<&DecidedNotice> {
         match self {
             Self::Decided(decided) => {
                 let is_undone = matches!(decided.judgement, Judgement::Withdrawn);
@@ -104,7 +104,7 @@ impl Flash {
     }
 
     /// Returns the decisions about a group that the visitor can take back.
-    pub fn to_undo_together(&self) -> Option<&Regrouped> {
+    pub fn to_undo_together(&self) -> Option<&RegroupedNotice> {
         match self {
             Self::Regrouped(regrouped) if regrouped.done > 0 => Some(regrouped),
             _ => None,

@@ -13,26 +13,29 @@ const MOST_FIELDS: usize = 600;
 
 /// The fields of a form, in their order.
 #[derive(Clone, Debug, Default)]
-pub struct Form(Vec<(String, String)>);
+pub struct FormFields(Vec<(String, String)>);
 
-impl Form {
+impl FormFields {
     /// Parses `application/x-www-form-urlencoded`. CR LF, with which forms end lines, becomes LF.
     ///
     /// # Errors
     /// 400 if the form is not UTF-8; 413 if it has too many fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
-        let malformed = |_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII");
-        let text = std::str::from_utf8(bytes).map_err(malformed)?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII"))?;
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > MOST_FIELDS {
             let detail = format!("the form has more than {MOST_FIELDS} fields");
             return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
         }
-        let read = |pair: &str| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(name)?, decode(value)?.replace("\r\n", "\n")))
-        };
-        Ok(Self(pairs.map(read).collect::<Result<_, Problem>>()?))
+        Ok(Self(
+            pairs
+                .map(|pair: &str| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Ok((decode(name)?, decode(value)?.replace("\r\n", "\n")))
+                })
+                .collect::<Result<_, Problem>>()?,
+        ))
     }
 
     /// Returns the trimmed value of a field; `None` if the field is missing or blank.
@@ -51,11 +54,10 @@ impl Form {
     /// 422 if `read` knows no choice for the value. The URL was cut off or made up, and the page of a default choice would mislead.
     pub fn choice<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(given) = self.text(name) else { return Ok(None) };
-        let refused = || {
+        read(given).map(Some).ok_or_else(|| {
             let detail = format!("there is no such {name}; choose it on the page");
             Problem::at(StatusCode::UNPROCESSABLE_ENTITY, "invalid_parameter", format!("?{name}"), detail)
-        };
-        read(given).map(Some).ok_or_else(refused)
+        })
     }
 
     /// Returns the fields whose names begin with `prefix`. The returned names do not contain the prefix.
@@ -64,7 +66,7 @@ impl Form {
     }
 }
 
-impl FromRequestParts<App> for Form {
+impl FromRequestParts<App> for FormFields {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let form = parts.extensions.remove::<Self>();
@@ -78,25 +80,34 @@ mod tests {
 
     #[test]
     fn a_form_is_read_as_it_was_filled_in() {
-        let form = Form::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
+        let form = FormFields::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
         assert_eq!((form.text("q"), form.text("empty"), form.text("row.")), (Some("路 灯"), None, None));
         assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
     }
 
+    fn parsed_number(text: &str) -> Option<u32> {
+        text.parse().ok()
+    }
+
     #[test]
     fn what_is_none_of_the_choices_is_refused_by_name() {
-        let form = Form::parse(b"days=7&page=x&tab=").unwrap();
-        let number = |text: &str| text.parse::<u32>().ok();
-        assert_eq!((form.choice("days", number).unwrap(), form.choice("tab", number).unwrap()), (Some(7), None));
-        let problem = form.choice("page", number).unwrap_err();
+        let form = FormFields::parse(b"days=7&page=x&tab=").unwrap();
+        assert_eq!(
+            (form.choice("days", parsed_number).unwrap(), form.choice("tab", parsed_number).unwrap()),
+            (Some(7), None)
+        );
+        let problem = form.choice("page", parsed_number).unwrap_err();
         assert_eq!((problem.status().as_u16(), problem.body("").errors[0].pointer.as_str()), (422, "?page"));
     }
 
     #[test]
     fn what_is_no_form_is_refused() {
-        let code = |bytes: &[u8]| Form::parse(bytes).unwrap_err().code();
-        assert_eq!(code(b"a=%ff"), "malformed_query");
-        assert_eq!(code(b"\xff"), "malformed_body");
-        assert_eq!(code("a&".repeat(MOST_FIELDS + 1).as_bytes()), "body_too_large");
+        assert_eq!(refusal_code(b"a=%ff"), "malformed_query");
+        assert_eq!(refusal_code(b"\xff"), "malformed_body");
+        assert_eq!(refusal_code("a&".repeat(MOST_FIELDS + 1).as_bytes()), "body_too_large");
+    }
+
+    fn refusal_code(bytes: &[u8]) -> &'static str {
+        FormFields::parse(bytes).unwrap_err().code()
     }
 }

@@ -18,20 +18,20 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::console::Desk;
-use crate::console::cookies::{self, Cookie};
+use crate::console::DeskState;
+use crate::console::cookies::{self, SetCookie};
 use crate::console::files;
-use crate::console::flash::Flash;
-use crate::console::form::Form;
-use crate::console::page::{self, NewCookies, Rendered, SeeOther};
-use crate::console::tokens::Token;
-use crate::console::visitor::{Facts, Visitor};
+use crate::console::flash::FlashMessage;
+use crate::console::form::FormFields;
+use crate::console::page::{self, NewCookies, RenderedPage, SeeOther};
+use crate::console::tokens::BrowserSecret;
+use crate::console::visitor::{PageVisitor, VisitorFacts};
 use crate::console::words::Language;
 use crate::http::auth::{ShownKey, check_reach};
-use crate::http::extract::{Media, body_of};
+use crate::http::extract::{BodyMedia, body_of};
 use crate::http::observe::CallerSlot;
 use crate::http::open_connections::ConnectionMark;
-use crate::http::pages::Wording;
+use crate::http::pages::PageWording;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 
@@ -48,17 +48,17 @@ const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 
 /// The token of the browser that sent a request. It is one of the request's extensions.
 #[derive(Clone, Debug)]
-pub struct Browser(pub Token);
+pub struct BrowserToken(pub BrowserSecret);
 
 /// The middleware for all pages.
-pub async fn around(State((app, desk)): State<(App, Arc<Desk>)>, request: Request, next: Next) -> Response {
+pub async fn around(State((app, desk)): State<(App, Arc<DeskState>)>, request: Request, next: Next) -> Response {
     let secure = app.tls.is_some() || cookies::is_secure(request.headers());
     let mut new = Vec::new();
     let mut response = match admit(&app, &desk, request, &mut new).await {
         Ok((request, visitor)) => {
             let mut response = next.run(request).await;
             if visitor.flash.is_some() && !response.status().is_redirection() {
-                new.push(Cookie::gone(cookies::FLASH));
+                new.push(SetCookie::gone(cookies::FLASH));
             }
             response.extensions_mut().insert(visitor);
             response
@@ -75,28 +75,27 @@ pub async fn around(State((app, desk)): State<(App, Arc<Desk>)>, request: Reques
 /// Returns the request for the page's handler and the visitor; or the response to a request that no handler gets.
 async fn admit(
     app: &App,
-    desk: &Desk,
+    desk: &DeskState,
     request: Request,
-    new: &mut Vec<Cookie>,
-) -> Result<(Request, Visitor), Box<Response>> {
+    new: &mut Vec<SetCookie>,
+) -> Result<(Request, PageVisitor), Box<Response>> {
     if let Some(response) = chosen_language(&request) {
         return Err(Box::new(response));
     }
-    let problem = |problem: Problem| Box::new(problem.into_response());
-    let browser = match cookies::get(request.headers(), cookies::BROWSER).and_then(|text| Token::parse(&text)) {
+    let browser = match cookies::get(request.headers(), cookies::BROWSER).and_then(|text| BrowserSecret::parse(&text)) {
         Some(browser) => browser,
         // The browser may have a cookie but does not send it with a request from another site. A new cookie would end its session.
         None if is_led_here(&request) => return Err(Box::new(once_more(&request))),
         None => {
-            let browser = Token::random().map_err(problem)?;
-            new.push(Cookie::for_visit(cookies::BROWSER, &browser.text()));
+            let browser = BrowserSecret::random().map_err(boxed_problem)?;
+            new.push(SetCookie::for_visit(cookies::BROWSER, &browser.text()));
             browser
         }
     };
     let key = desk.sessions.key_of(&browser, Instant::now());
     let mut facts = facts(app, key, request.headers());
     facts.place = page::place(request.uri());
-    facts.form_token = desk.seal.form_token(&browser).map_err(problem)?;
+    facts.form_token = desk.seal.form_token(&browser).map_err(boxed_problem)?;
     if let Some(key) = &facts.key {
         if let Some(connection) = request.extensions().get::<ConnectionMark>() {
             connection.authenticated();
@@ -104,24 +103,28 @@ async fn admit(
         if let Some(slot) = request.extensions().get::<CallerSlot>() {
             slot.set(key.clone());
         }
-        app.keys.within_rate(key).map_err(problem)?;
+        app.keys.within_rate(key).map_err(boxed_problem)?;
     }
     if !facts.is_open && facts.key.is_none() && request.uri().path() != SIGN_IN {
         return Err(Box::new(to_sign_in(&request)));
     }
-    let request = within_reach(request, &facts).await.map_err(problem)?;
+    let request = within_reach(request, &facts).await.map_err(boxed_problem)?;
     let mut request = match *request.method() == Method::POST {
-        true => with_form(app, desk, &browser, request).await.map_err(problem)?,
+        true => with_form(app, desk, &browser, request).await.map_err(boxed_problem)?,
         false => request,
     };
-    let visitor = Visitor::new(facts);
-    request.extensions_mut().insert(Browser(browser));
+    let visitor = PageVisitor::new(facts);
+    request.extensions_mut().insert(BrowserToken(browser));
     request.extensions_mut().insert(visitor.clone());
     Ok((request, visitor))
 }
 
+fn boxed_problem(problem: Problem) -> Box<hyper::Response<Body>> {
+    Box::new(problem.into_response())
+}
+
 /// Refuses a page of a collection for which the visitor's key is not valid. Pages without a collection check this themselves.
-async fn within_reach(request: Request, facts: &Facts) -> Result<Request, Problem> {
+async fn within_reach(request: Request, facts: &VisitorFacts) -> Result<Request, Problem> {
     let is_of_a_collection =
         request.extensions().get::<MatchedPath>().is_some_and(|path| path.as_str().contains("{collection}"));
     if !is_of_a_collection {
@@ -152,18 +155,18 @@ fn once_more(request: &Request) -> Response {
 }
 
 /// Returns the facts about a visitor that do not depend on the page.
-fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> Facts {
+fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> VisitorFacts {
     let signed_in = key.and_then(|key| Some((app.keys.rights_of(&key)?, key.name)));
     let (key, (scopes, reach)) = signed_in.map_or_else(Default::default, |(rights, name)| (Some(name), rights));
-    Facts {
+    VisitorFacts {
         key,
         scopes,
         reach,
         is_open: !app.keys.are_there(),
         language: language(headers),
-        flash: cookies::get(headers, cookies::FLASH).and_then(|text| Flash::decode(&text)),
+        flash: cookies::get(headers, cookies::FLASH).and_then(|text| FlashMessage::decode(&text)),
         name: cookies::get(headers, cookies::NAME).filter(|name| !name.trim().is_empty()),
-        ..Facts::default()
+        ..VisitorFacts::default()
     }
 }
 
@@ -183,7 +186,7 @@ fn chosen_language(request: &Request) -> Option<Response> {
     let language = Language::parse(chosen.last()?.trim_start_matches("lang="))?;
     let path = request.uri().path();
     let place = if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) };
-    let cookie = Cookie::for_seconds(cookies::LANGUAGE, language.tag(), LANGUAGE_SECONDS);
+    let cookie = SetCookie::for_seconds(cookies::LANGUAGE, language.tag(), LANGUAGE_SECONDS);
     Some(SeeOther::to(place).with(cookie).into_response())
 }
 
@@ -206,14 +209,14 @@ fn to_sign_in(request: &Request) -> Response {
 }
 
 /// Reads the form of a request and checks that it contains the token of the browser.
-async fn with_form(app: &App, desk: &Desk, browser: &Token, request: Request) -> Result<Request, Problem> {
+async fn with_form(app: &App, desk: &DeskState, browser: &BrowserSecret, request: Request) -> Result<Request, Problem> {
     if files::is_upload(&request) {
-        let query = Form::parse(request.uri().query().unwrap_or_default().as_bytes())?;
+        let query = FormFields::parse(request.uri().query().unwrap_or_default().as_bytes())?;
         return fits(desk, browser, &query).map(|()| request);
     }
     let (parts, body) = request.into_parts();
     let asked = Request::from_parts(parts.clone(), body);
-    let form = Form::parse(&body_of(asked, app, Media::Form).await?)?;
+    let form = FormFields::parse(&body_of(asked, app, BodyMedia::Form).await?)?;
     fits(desk, browser, &form)?;
     let mut request = Request::from_parts(parts, Body::empty());
     request.extensions_mut().insert(form);
@@ -221,7 +224,7 @@ async fn with_form(app: &App, desk: &Desk, browser: &Token, request: Request) ->
 }
 
 /// Checks that a form contains the token of its browser.
-fn fits(desk: &Desk, browser: &Token, sent: &Form) -> Result<(), Problem> {
+fn fits(desk: &DeskState, browser: &BrowserSecret, sent: &FormFields) -> Result<(), Problem> {
     if desk.seal.fits(browser, sent.raw(TOKEN_FIELD).unwrap_or_default())? {
         return Ok(());
     }
@@ -231,26 +234,27 @@ fn fits(desk: &Desk, browser: &Token, sent: &Form) -> Result<(), Problem> {
 
 /// The parts of a request that an error page needs. They are also available if the error happens before the guard.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ErrorRequest {
     language: Language,
     uri: Uri,
 }
 
-impl Asked {
+impl ErrorRequest {
     /// Takes the language and the URI from a request for the desk.
     pub fn of(request: &Request) -> Self {
         Self { language: language(request.headers()), uri: request.uri().clone() }
     }
 }
 
-impl Wording for Asked {
+impl PageWording for ErrorRequest {
     /// Turns a problem into a page, and adds the headers that isolate the page from other sites.
     fn finish(self: Box<Self>, mut response: Response, request_id: &str) -> Response {
-        let visitor: Option<Visitor> = response.extensions_mut().remove();
-        let is_page = response.extensions_mut().remove::<Rendered>().is_some();
+        let visitor: Option<PageVisitor> = response.extensions_mut().remove();
+        let is_page = response.extensions_mut().remove::<RenderedPage>().is_some();
         if let Some(problem) = problem::take(&mut response).filter(|_| !is_page) {
-            let nobody = || Facts { language: self.language, place: page::place(&self.uri), ..Facts::default() };
-            let visitor = visitor.unwrap_or_else(|| Visitor::new(nobody()));
+            let nobody =
+                || VisitorFacts { language: self.language, place: page::place(&self.uri), ..VisitorFacts::default() };
+            let visitor = visitor.unwrap_or_else(|| PageVisitor::new(nobody()));
             let html = page::of_problem(&problem, &visitor, request_id);
             problem::write(&mut response, &problem, page::media(), Body::from(html));
         }

@@ -33,8 +33,8 @@ use axum::extract::Request;
 use axum::routing::get;
 use axum::{Extension, Router, middleware};
 
-use crate::config::Store;
-use crate::http::pages::{PageKind, Pages, Wording};
+use crate::config::StoreConfig;
+use crate::http::pages::{DeskPages, PageKind, PageWording};
 use crate::http::state::App;
 
 /// The path below which all pages are.
@@ -44,21 +44,21 @@ pub const ASSETS: &str = "/console/assets/";
 
 /// The desk and its state between requests. The state is in memory only, so a restart signs everyone out. Handlers find the desk in the
 /// extensions of a request.
-pub struct Desk {
+pub struct DeskState {
     /// The sessions of people who are signed in.
-    pub sessions: sign_in::Sessions,
+    pub sessions: sign_in::OpenSessions,
     /// The secret for the tokens in forms.
-    pub seal: tokens::Seal,
+    pub seal: tokens::FormSeal,
     /// Decisions about groups that visitors can take back.
-    pub undo: undo::Undo,
+    pub undo: undo::UndoLog,
     /// Uploaded files of letters.
-    pub files: files::Files,
+    pub files: files::UploadedFiles,
 }
 
-impl Desk {
+impl DeskState {
     /// Creates the desk for a service with this store.
-    pub fn new(store: &Store) -> Self {
-        let files = files::Files::new(files::Folder::open(store));
+    pub fn new(store: &StoreConfig) -> Self {
+        let files = files::UploadedFiles::new(files::UploadFolder::open(store));
         Self { sessions: Default::default(), seal: Default::default(), undo: Default::default(), files }
     }
 }
@@ -77,7 +77,7 @@ fn kind(path: &str) -> Option<PageKind> {
     })
 }
 
-impl Pages for Desk {
+impl DeskPages for DeskState {
     fn routes(self: Arc<Self>, app: &App) -> Router<App> {
         let guard = middleware::from_fn_with_state((app.clone(), Arc::clone(&self)), guard::around);
         let pages = pages::routes().layer(guard).layer(Extension(self));
@@ -89,8 +89,8 @@ impl Pages for Desk {
         kind(path)
     }
 
-    fn wording(&self, request: &Request) -> Box<dyn Wording> {
-        Box::new(guard::Asked::of(request))
+    fn wording(&self, request: &Request) -> Box<dyn PageWording> {
+        Box::new(guard::ErrorRequest::of(request))
     }
 }
 

@@ -5,10 +5,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::console::cookies::{self, Cookie};
-use crate::console::flash::{self, Decided, Flash};
-use crate::console::visitor::Visitor;
-use crate::console::words::{Language, ProblemWords, Words};
+use crate::console::cookies::{self, SetCookie};
+use crate::console::flash::{self, DecidedNotice, FlashMessage};
+use crate::console::visitor::PageVisitor;
+use crate::console::words::{DeskWords, Language, ProblemWords};
 use crate::console::{ROOT, assets, is_ours};
 use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
@@ -44,7 +44,7 @@ pub fn media() -> HeaderValue {
 
 /// Marks a response that is already a page: an error in it needs no error page.
 #[derive(Clone, Copy, Debug)]
-pub struct Rendered;
+pub struct RenderedPage;
 
 /// Renders a page.
 ///
@@ -53,13 +53,13 @@ pub struct Rendered;
 pub fn html(status: StatusCode, page: &impl Template) -> Result<Response, Problem> {
     let text = page.render().map_err(|error| Problem::internal(format!("a template failed: {error}")))?;
     let mut response = (status, [(header::CONTENT_TYPE, media())], text).into_response();
-    response.extensions_mut().insert(Rendered);
+    response.extensions_mut().insert(RenderedPage);
     Ok(response)
 }
 
 /// A part of the desk for one collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub enum DeskSection {
     /// The list of records by arrival.
     Inbox,
     /// The check of a letter that is not stored.
@@ -78,7 +78,7 @@ pub enum Section {
     Work,
 }
 
-impl Section {
+impl DeskSection {
     /// All sections, in the order of the navigation.
     pub const ALL: [Self; 8] = [
         Self::Inbox,
@@ -106,7 +106,7 @@ impl Section {
     }
 
     /// Returns the title of the section.
-    pub fn name(self, words: &Words) -> &'static str {
+    pub fn name(self, words: &DeskWords) -> &'static str {
         match self {
             Self::Inbox => words.inbox.title,
             Self::Check => words.check.title,
@@ -122,15 +122,15 @@ impl Section {
 
 /// The data for the frame around the content of a page.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct PageFrame {
     /// The visitor who requested the page.
-    pub visitor: Visitor,
+    pub visitor: PageVisitor,
     /// The title of the page.
     pub title: String,
     /// The collection of the page, if it has one.
     pub collection: Option<CollectionName>,
     /// The section of the page, if it has one.
-    pub section: Option<Section>,
+    pub section: Option<DeskSection>,
 }
 
 /// A link to the same page in another language.
@@ -146,19 +146,24 @@ pub struct LanguageLink {
     pub is_current: bool,
 }
 
-impl Frame {
+impl PageFrame {
     /// Creates the frame of a page that belongs to no collection.
-    pub fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
+    pub fn new(visitor: &PageVisitor, title: impl Into<String>) -> Self {
         Self { visitor: visitor.clone(), title: title.into(), collection: None, section: None }
     }
 
     /// Creates the frame of a page of `collection`.
-    pub fn of(visitor: &Visitor, collection: &CollectionName, section: Section, title: impl Into<String>) -> Self {
+    pub fn of(
+        visitor: &PageVisitor,
+        collection: &CollectionName,
+        section: DeskSection,
+        title: impl Into<String>,
+    ) -> Self {
         Self { collection: Some(collection.clone()), section: Some(section), ..Self::new(visitor, title) }
     }
 
     /// Returns the texts in the visitor's language.
-    pub fn words(&self) -> &'static Words {
+    pub fn words(&self) -> &'static DeskWords {
         self.visitor.words()
     }
 
@@ -183,13 +188,14 @@ impl Frame {
     }
 
     /// Returns the message about the action that was just done.
-    pub fn flash(&self) -> Option<&Flash> {
+    pub fn flash(&self) -> Option<&FlashMessage> {
         self.visitor.flash.as_ref()
     }
 
     /// Returns the place to show after the visitor has taken a decision back: this page, in the inbox at the record of the decision.
-    pub fn back_to(&self, decided: &Decided) -> String {
-        let (place, inbox) = (&self.visitor.place, below(&decided.collection, Section::Inbox.path()));
+    pub fn back_to(&self, decided: &DecidedNotice) -> String {
+        let place = &self.visitor.place;
+        let inbox = below(&decided.collection, DeskSection::Inbox.path());
         let (path, query) = place.split_once('?').unwrap_or((place, ""));
         if path != inbox {
             return place.clone();
@@ -203,13 +209,14 @@ impl Frame {
     pub fn languages(&self) -> Vec<LanguageLink> {
         let place = &self.visitor.place;
         let joint = if place.contains('?') { '&' } else { '?' };
-        let link = |language: Language| LanguageLink {
-            tag: language.tag(),
-            name: language.own_name(),
-            href: format!("{place}{joint}lang={}", language.tag()),
-            is_current: language == self.visitor.language,
-        };
-        Language::ALL.map(link).to_vec()
+        Language::ALL
+            .map(|language: Language| LanguageLink {
+                tag: language.tag(),
+                name: language.own_name(),
+                href: format!("{place}{joint}lang={}", language.tag()),
+                is_current: language == self.visitor.language,
+            })
+            .to_vec()
     }
 
     /// Returns the path of the page's section, or the path of the start page if the page has no section.
@@ -223,10 +230,11 @@ impl Frame {
     /// Returns the sections for the collection of this page: path, title, and true if this page belongs to the section.
     pub fn sections(&self) -> Vec<(String, &'static str, bool)> {
         let Some(collection) = &self.collection else { return Vec::new() };
-        let link = |section: Section| {
-            (below(collection, section.path()), section.name(self.words()), self.section == Some(section))
-        };
-        Section::ALL.map(link).to_vec()
+        DeskSection::ALL
+            .map(|section: DeskSection| {
+                (below(collection, section.path()), section.name(self.words()), self.section == Some(section))
+            })
+            .to_vec()
     }
 }
 
@@ -268,25 +276,29 @@ pub fn place(uri: &Uri) -> String {
 
 /// Returns the redirect target of a form or a link if it is a path of the desk; else the path of the start page.
 pub fn local(place: Option<&str>) -> String {
-    let plain = |place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let ours = |place: &&str| {
-        let path = place.split(['?', '#']).next().unwrap_or_default();
-        // Segments that a browser would resolve ("." and "..") are refused.
-        let stays = |part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
-        is_ours(path) && path.split('/').all(stays)
-    };
-    place.filter(plain).filter(ours).unwrap_or(ROOT).to_owned()
+    place
+        .filter(|place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\'))
+        .filter(|place: &&str| {
+            let path = place.split(['?', '#']).next().unwrap_or_default();
+            // Segments that a browser would resolve ("." and "..") are refused.
+            is_ours(path)
+                && path
+                    .split('/')
+                    .all(|part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."))
+        })
+        .unwrap_or(ROOT)
+        .to_owned()
 }
 
 /// The cookies of a response, in the response's extensions. The guard writes them into the header.
 #[derive(Clone, Debug)]
-pub struct NewCookies(pub Vec<Cookie>);
+pub struct NewCookies(pub Vec<SetCookie>);
 
 /// The redirect after an action. Reloading the next page does not repeat the action.
 #[derive(Clone, Debug)]
 pub struct SeeOther {
     place: String,
-    cookies: Vec<Cookie>,
+    cookies: Vec<SetCookie>,
 }
 
 impl SeeOther {
@@ -297,15 +309,15 @@ impl SeeOther {
 
     /// Adds a cookie.
     #[must_use]
-    pub fn with(mut self, cookie: Cookie) -> Self {
+    pub fn with(mut self, cookie: SetCookie) -> Self {
         self.cookies.push(cookie);
         self
     }
 
     /// Adds the message about the action, which the next page shows.
     #[must_use]
-    pub fn telling(self, flash: &Flash) -> Self {
-        self.with(Cookie::for_seconds(cookies::FLASH, &flash.encode(), flash::SECONDS))
+    pub fn telling(self, flash: &FlashMessage) -> Self {
+        self.with(SetCookie::for_seconds(cookies::FLASH, &flash.encode(), flash::SECONDS))
     }
 }
 
@@ -321,14 +333,14 @@ impl IntoResponse for SeeOther {
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage<'a> {
-    frame: Frame,
+    frame: PageFrame,
     words: &'static ProblemWords,
     details: Vec<(&'a str, &'a str)>,
     request_id: &'a str,
 }
 
 /// Returns the HTML of the error page for `problem`.
-pub fn of_problem(problem: &Problem, visitor: &Visitor, request_id: &str) -> String {
+pub fn of_problem(problem: &Problem, visitor: &PageVisitor, request_id: &str) -> String {
     let words = &visitor.words().problem;
     let problem = &problem.clone().in_language(visitor.language);
     let errors = problem.errors().iter().map(|error| (error.pointer.as_str(), error.detail.as_str()));
@@ -336,7 +348,7 @@ pub fn of_problem(problem: &Problem, visitor: &Visitor, request_id: &str) -> Str
     if details.is_empty() {
         details.push(("", problem.detail()));
     }
-    let page = ProblemPage { frame: Frame::new(visitor, in_words(problem, words)), words, details, request_id };
+    let page = ProblemPage { frame: PageFrame::new(visitor, in_words(problem, words)), words, details, request_id };
     // A template writes to memory, so it cannot fail.
     page.render().unwrap_or_default()
 }
@@ -395,7 +407,8 @@ mod tests {
 
     #[test]
     fn an_id_is_one_segment_of_its_page() {
-        let (letters, id) = (CollectionName::new("letters").unwrap(), RecordId::new("2024/甲 &?#").unwrap());
+        let letters = CollectionName::new("letters").unwrap();
+        let id = RecordId::new("2024/甲 &?#").unwrap();
         assert_eq!(case(&letters, &id), "/console/letters/case/2024%2F%E7%94%B2%20%26%3F%23");
         assert_eq!(with_query("/console", &[("q", "甲&乙"), ("to", "")]), "/console?q=%E7%94%B2%26%E4%B9%99");
         assert_eq!(with_query("/console", &[("to", "")]), "/console");

@@ -1,7 +1,7 @@
 //! The sessions. A visitor shows a key once, and the token of the browser then identifies the session.
 //!
 //! A session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after its start, at the sign-out, and when its key is
-//! not configured any more (see [`Keys::rights_of`](crate::http::keys::Keys::rights_of)). Every sign-in makes a new token; a token that a
+//! not configured any more (see [`ApiKeys::rights_of`](crate::http::keys::ApiKeys::rights_of)). Every sign-in makes a new token; a token that a
 //! browser had before never becomes a session. Sessions are kept in memory: a restart ends all sessions, and each of several instances has
 //! its own sessions.
 
@@ -14,8 +14,8 @@ use axum::http::StatusCode;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
-use crate::console::tokens::Token;
-use crate::http::auth::{Keys, ShownKey};
+use crate::console::tokens::BrowserSecret;
+use crate::http::auth::{ApiKeys, ShownKey};
 use crate::http::problem::Problem;
 
 /// Time without a request after which a session ends. It is long enough for reading a long letter, and short enough to protect an
@@ -31,26 +31,26 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
 /// Time after which another failed sign-in is allowed. A secret has 192 bits, so this limit protects the log more than the secret.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(6);
 
-struct Session {
+struct DeskSession {
     key: ShownKey,
     begun: Instant,
     seen: Instant,
 }
 
-impl Session {
+impl DeskSession {
     fn has_ended(&self, now: Instant) -> bool {
         now.duration_since(self.seen) >= IDLE_END || now.duration_since(self.begun) >= WHOLE_END
     }
 }
 
 /// All sessions.
-pub struct Sessions {
+pub struct OpenSessions {
     /// The sessions by the hash of their tokens.
-    open: Mutex<HashMap<[u8; 32], Session>>,
+    open: Mutex<HashMap<[u8; 32], DeskSession>>,
     attempts: DefaultKeyedRateLimiter<Arc<str>>,
 }
 
-impl Default for Sessions {
+impl Default for OpenSessions {
     fn default() -> Self {
         // The period is not zero, so the fallback is never used.
         let quota = Quota::with_period(ATTEMPT_EVERY).unwrap_or(Quota::per_minute(ATTEMPTS)).allow_burst(ATTEMPTS);
@@ -58,13 +58,13 @@ impl Default for Sessions {
     }
 }
 
-impl Sessions {
+impl OpenSessions {
     /// Checks a key and starts a session. Returns the token for the browser's cookie, or `None` if the key is not one of `keys`, for
     /// whatever reason.
     ///
     /// # Errors
     /// 429 after too many attempts with this key name; 500 if the system has no randomness.
-    pub fn sign_in(&self, keys: &Keys, key: &str, now: Instant) -> Result<Option<Token>, Problem> {
+    pub fn sign_in(&self, keys: &ApiKeys, key: &str, now: Instant) -> Result<Option<BrowserSecret>, Problem> {
         // A valid key is never limited: its secret has 192 random bits and cannot be guessed.
         if let Some(key) = keys.recognise(key) {
             return self.begin(key, now).map(Some);
@@ -78,8 +78,8 @@ impl Sessions {
         Ok(None)
     }
 
-    fn begin(&self, key: ShownKey, now: Instant) -> Result<Token, Problem> {
-        let token = Token::random()?;
+    fn begin(&self, key: ShownKey, now: Instant) -> Result<BrowserSecret, Problem> {
+        let token = BrowserSecret::random()?;
         let mut open = self.open.lock();
         if open.len() >= MOST_SESSIONS {
             open.retain(|_, session| !session.has_ended(now));
@@ -88,12 +88,12 @@ impl Sessions {
             let idlest = open.iter().min_by_key(|(_, session)| session.seen).map(|(hash, _)| *hash);
             idlest.map(|hash| open.remove(&hash));
         }
-        open.insert(token.hash(), Session { key, begun: now, seen: now });
+        open.insert(token.hash(), DeskSession { key, begun: now, seen: now });
         Ok(token)
     }
 
     /// Returns the key of the session of `token`, and records `now` as the time of the session's last request.
-    pub fn key_of(&self, token: &Token, now: Instant) -> Option<ShownKey> {
+    pub fn key_of(&self, token: &BrowserSecret, now: Instant) -> Option<ShownKey> {
         let mut open = self.open.lock();
         let session = open.get_mut(&token.hash())?;
         if session.has_ended(now) {
@@ -105,7 +105,7 @@ impl Sessions {
     }
 
     /// Ends the session of `token`.
-    pub fn end(&self, token: &Token) {
+    pub fn end(&self, token: &BrowserSecret) {
         self.open.lock().remove(&token.hash());
     }
 }
@@ -113,24 +113,27 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Auth;
+    use crate::config::AuthConfig;
     use crate::config::auth::{self, Scope};
-    use crate::http::auth::Reach;
+    use crate::http::auth::CollectionReach;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn keys(names: &[&str]) -> (Keys, Vec<String>) {
+    fn keys(names: &[&str]) -> (ApiKeys, Vec<String>) {
         let made = names.iter().map(|name| (auth::new_key(name).unwrap(), name));
         let (keys, texts) = made
-            .map(|((key, sha256), name)| (auth::Key { name: (*name).into(), sha256, scopes: vec![Scope::Read] }, key))
+            .map(|((key, sha256), name)| {
+                (auth::KeyConfig { name: (*name).into(), sha256, scopes: vec![Scope::Read] }, key)
+            })
             .unzip();
-        (Keys::new(&Auth { keys }, 0), texts)
+        (ApiKeys::new(&AuthConfig { keys }, 0), texts)
     }
 
     #[test]
     fn a_session_ends_when_it_is_idle_and_at_the_end_of_the_day_at_the_latest() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, begun) = (Sessions::default(), Instant::now());
+        let sessions = OpenSessions::default();
+        let begun = Instant::now();
         let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
         assert!(sessions.key_of(&token, begun + IDLE_END - MINUTE).is_some());
         assert!(sessions.key_of(&token, begun + IDLE_END + MINUTE).is_some(), "it was used in between");
@@ -145,22 +148,28 @@ mod tests {
     #[test]
     fn each_sign_in_has_a_token_of_its_own_and_ends_by_itself() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
-        let sign_in = || sessions.sign_in(&keys, &texts[0], now).unwrap().unwrap();
-        let (first, second) = (sign_in(), sign_in());
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
+        let first = sign_in_first(&sessions, &keys, &texts, now);
+        let second = sign_in_first(&sessions, &keys, &texts, now);
         assert_ne!(first, second);
         sessions.end(&first);
         assert!(sessions.key_of(&first, now).is_none() && sessions.key_of(&second, now).is_some());
-        assert!(sessions.key_of(&Token::random().unwrap(), now).is_none());
+        assert!(sessions.key_of(&BrowserSecret::random().unwrap(), now).is_none());
+    }
+
+    fn sign_in_first(sessions: &OpenSessions, keys: &ApiKeys, texts: &[String], now: Instant) -> BrowserSecret {
+        sessions.sign_in(keys, &texts[0], now).unwrap().unwrap()
     }
 
     #[test]
     fn a_key_that_is_configured_no_more_opens_nothing() {
         let (before, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
         let token = sessions.sign_in(&before, &texts[0], now).unwrap().unwrap();
         let shown = sessions.key_of(&token, now).unwrap();
-        assert_eq!(before.rights_of(&shown), Some((vec![Scope::Read], Reach::everything())));
+        assert_eq!(before.rights_of(&shown), Some((vec![Scope::Read], CollectionReach::everything())));
         let (after, _) = keys(&["desk"]);
         assert_eq!(after.rights_of(&shown), None, "another key of that name");
     }
@@ -168,7 +177,8 @@ mod tests {
     #[test]
     fn whatever_is_wrong_with_a_key_the_answer_is_the_same_and_guessing_is_slowed() {
         let (keys, texts) = keys(&["desk", "other"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
         let attempts =
             |key: &str| (0..ATTEMPTS.get()).map(|_| sessions.sign_in(&keys, key, now).unwrap()).collect::<Vec<_>>();
         assert!(attempts(&format!("{}0", texts[0])).iter().all(Option::is_none), "a wrong secret");
@@ -183,15 +193,20 @@ mod tests {
     #[test]
     fn of_too_many_sessions_the_idlest_makes_room() {
         let (keys, texts) = keys(&["desk"]);
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
         let key = keys.recognise(&texts[0]).unwrap();
-        let begin = |after: u64| sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap();
-        let (first, second) = (begin(0), begin(1));
+        let first = begin_after(0, &sessions, &key, now);
+        let second = begin_after(1, &sessions, &key, now);
         sessions.key_of(&first, now + Duration::from_millis(2)).unwrap();
         (2..=MOST_SESSIONS as u64).for_each(|after| {
-            begin(after);
+            begin_after(after, &sessions, &key, now);
         });
         assert!(sessions.key_of(&first, now + MINUTE).is_some() && sessions.key_of(&second, now + MINUTE).is_none());
         assert_eq!(sessions.open.lock().len(), MOST_SESSIONS);
+    }
+
+    fn begin_after(after: u64, sessions: &OpenSessions, key: &ShownKey, now: Instant) -> BrowserSecret {
+        sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap()
     }
 }

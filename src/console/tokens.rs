@@ -21,9 +21,9 @@ fn random() -> Result<[u8; 32], Problem> {
 
 /// The token of a browser: 256 random bits, which the cookie contains as 64 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token([u8; 32]);
+pub struct BrowserSecret([u8; 32]);
 
-impl Token {
+impl BrowserSecret {
     /// Creates a random token.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BrowserSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(not shown)")
     }
@@ -56,9 +56,9 @@ impl fmt::Debug for Token {
 
 /// Makes and checks the tokens in forms.
 #[derive(Default)]
-pub struct Seal(OnceLock<[u8; 32]>);
+pub struct FormSeal(OnceLock<[u8; 32]>);
 
-impl Seal {
+impl FormSeal {
     fn secret(&self) -> Result<[u8; 32], Problem> {
         match self.0.get() {
             Some(secret) => Ok(*secret),
@@ -73,7 +73,7 @@ impl Seal {
     ///
     /// # Errors
     /// 500 if the system has no randomness.
-    pub fn form_token(&self, browser: &Token) -> Result<String, Problem> {
+    pub fn form_token(&self, browser: &BrowserSecret) -> Result<String, Problem> {
         let secret = self.secret()?;
         let inner = Sha256::new().chain_update(secret).chain_update(browser.0).finalize();
         // Two hashes prevent an extension of the text without knowledge of the secret (a length extension attack).
@@ -83,8 +83,8 @@ impl Seal {
     /// True if `given` is the token for the forms of `browser`. The time does not depend on `given`.
     ///
     /// # Errors
-    /// The same as for [`Seal::form_token`].
-    pub fn fits(&self, browser: &Token, given: &str) -> Result<bool, Problem> {
+    /// The same as for [`FormSeal::form_token`].
+    pub fn fits(&self, browser: &BrowserSecret, given: &str) -> Result<bool, Problem> {
         Ok(self.form_token(browser)?.as_bytes().ct_eq(given.as_bytes()).into())
     }
 }
@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn a_form_fits_the_browser_and_the_process_that_it_was_made_for() {
-        let (seal, other) = (Seal::default(), Seal::default());
-        let (browser, stranger) = (Token::random().unwrap(), Token::random().unwrap());
+        let seal = FormSeal::default();
+        let other = FormSeal::default();
+        let browser = BrowserSecret::random().unwrap();
+        let stranger = BrowserSecret::random().unwrap();
         let token = seal.form_token(&browser).unwrap();
         assert!(seal.fits(&browser, &token).unwrap());
         assert!(!seal.fits(&stranger, &token).unwrap() && !other.fits(&browser, &token).unwrap());
@@ -107,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_token_is_64_digits_and_never_printed() {
-        let token = Token::random().unwrap();
-        assert_eq!(Token::parse(&token.text()), Some(token.clone()));
+        let token = BrowserSecret::random().unwrap();
+        assert_eq!(BrowserSecret::parse(&token.text()), Some(token.clone()));
         assert!(!format!("{token:?}").contains(&token.text()[..8]));
         for wrong in ["", "00", &"g".repeat(64), &"0".repeat(65)] {
-            assert_eq!(Token::parse(wrong), None, "{wrong}");
+            assert_eq!(BrowserSecret::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -16,7 +16,7 @@ const MOST_KEPT: usize = 50;
 
 /// A decision that was made as a part of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct MadeDecision {
     /// One record of the pair.
     pub one: RecordId,
     /// The other record of the pair.
@@ -29,11 +29,11 @@ pub struct Made {
 
 /// The latest actions, in the order in which they were made.
 #[derive(Default)]
-pub struct Undo(Mutex<VecDeque<(String, CollectionName, Vec<Made>)>>);
+pub struct UndoLog(Mutex<VecDeque<(String, CollectionName, Vec<MadeDecision>)>>);
 
-impl Undo {
+impl UndoLog {
     /// Stores the decisions of an action under `id`. If there are too many actions, the oldest is dropped.
-    pub fn keep(&self, id: String, collection: CollectionName, made: Vec<Made>) {
+    pub fn keep(&self, id: String, collection: CollectionName, made: Vec<MadeDecision>) {
         let mut kept = self.0.lock();
         if kept.len() == MOST_KEPT {
             kept.pop_front();
@@ -42,7 +42,7 @@ impl Undo {
     }
 
     /// Removes the action `id` and returns its decisions, so that they can be taken back only once.
-    pub fn take(&self, id: &str, collection: &CollectionName) -> Option<Vec<Made>> {
+    pub fn take(&self, id: &str, collection: &CollectionName) -> Option<Vec<MadeDecision>> {
         let mut kept = self.0.lock();
         let at = kept.iter().position(|(found, place, _)| found == id && place == collection)?;
         kept.remove(at).map(|(_, _, made)| made)
@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn an_action_is_taken_back_once_where_it_was_made_and_the_oldest_is_forgotten() {
-        let (undo, here) = (Undo::default(), CollectionName::new("here").unwrap());
+        let undo = UndoLog::default();
+        let here = CollectionName::new("here").unwrap();
         for number in 0..=MOST_KEPT {
             undo.keep(number.to_string(), here.clone(), Vec::new());
         }

@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use crate::config::auth::Scope;
-use crate::console::flash::Flash;
-use crate::console::words::{Language, Words};
-use crate::http::auth::{Admin, Needs, Reach, Read, Write};
+use crate::console::flash::FlashMessage;
+use crate::console::words::{DeskWords, Language};
+use crate::http::auth::{Admin, CollectionReach, NeededScope, Read, Write};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
@@ -20,11 +20,11 @@ const NOBODY: &str = "desk";
 
 /// The visitor of a page. A clone is cheap.
 #[derive(Clone, Debug)]
-pub struct Visitor(Arc<Facts>);
+pub struct PageVisitor(Arc<VisitorFacts>);
 
 /// The facts about a visitor.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct VisitorFacts {
     /// The name of the key with which the visitor signed in; `None` without a session.
     pub key: Option<Arc<str>>,
     /// True if no keys are configured: everyone on this machine may do everything.
@@ -32,7 +32,7 @@ pub struct Facts {
     /// The scopes of the visitor's key.
     pub scopes: Vec<Scope>,
     /// The collections for which the key is valid.
-    pub reach: Reach,
+    pub reach: CollectionReach,
     /// The language of the page.
     pub language: Language,
     /// The token in the visitor's forms.
@@ -40,26 +40,26 @@ pub struct Facts {
     /// The path and query of the page.
     pub place: String,
     /// The action that the visitor just did.
-    pub flash: Option<Flash>,
+    pub flash: Option<FlashMessage>,
     /// The name under which the visitor last decided, if no keys are configured.
     pub name: Option<String>,
 }
 
-impl Deref for Visitor {
-    type Target = Facts;
-    fn deref(&self) -> &Facts {
+impl Deref for PageVisitor {
+    type Target = VisitorFacts;
+    fn deref(&self) -> &VisitorFacts {
         &self.0
     }
 }
 
-impl Visitor {
+impl PageVisitor {
     /// Creates a visitor from the facts about them.
-    pub fn new(facts: Facts) -> Self {
+    pub fn new(facts: VisitorFacts) -> Self {
         Self(Arc::new(facts))
     }
 
     /// Returns the texts in the visitor's language.
-    pub fn words(&self) -> &'static Words {
+    pub fn words(&self) -> &'static DeskWords {
         self.language.words()
     }
 
@@ -92,7 +92,7 @@ impl Visitor {
     }
 }
 
-impl FromRequestParts<App> for Visitor {
+impl FromRequestParts<App> for PageVisitor {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let visitor = parts.extensions.get::<Self>().cloned();
@@ -102,26 +102,26 @@ impl FromRequestParts<App> for Visitor {
 
 /// The proof that the visitor has the scope of `N`. It is the first argument of a handler.
 #[derive(Clone, Debug)]
-pub struct Clerk<N>(pub Visitor, PhantomData<N>);
+pub struct ScopedVisitor<N>(pub PageVisitor, PhantomData<N>);
 
 /// A visitor who may read.
-pub type Reading = Clerk<Read>;
+pub type ReadingVisitor = ScopedVisitor<Read>;
 /// A visitor who may decide and register.
-pub type Writing = Clerk<Write>;
+pub type WritingVisitor = ScopedVisitor<Write>;
 /// A visitor who may change collections.
-pub type Administering = Clerk<Admin>;
+pub type AdminVisitor = ScopedVisitor<Admin>;
 
-impl<N> Deref for Clerk<N> {
-    type Target = Visitor;
-    fn deref(&self) -> &Visitor {
+impl<N> Deref for ScopedVisitor<N> {
+    type Target = PageVisitor;
+    fn deref(&self) -> &PageVisitor {
         &self.0
     }
 }
 
-impl<N: Needs> FromRequestParts<App> for Clerk<N> {
+impl<N: NeededScope> FromRequestParts<App> for ScopedVisitor<N> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let visitor = Visitor::from_request_parts(parts, app).await?;
+        let visitor = PageVisitor::from_request_parts(parts, app).await?;
         if visitor.may(N::SCOPE) {
             return Ok(Self(visitor, PhantomData));
         }

@@ -1,7 +1,7 @@
 //! The findings for the rows of a table: the verdict, the repeated row or record, the similarity and the reason. They are four columns
 //! after the columns of the table. The pages of the desk for files and the commands `check` and `dedup` write the same columns.
 //!
-//! [`Finding`] and [`Refusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with each
+//! [`RowFinding`] and [`RowRefusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with each
 //! other. The sentences are in the tables of [`crate::console::words`].
 
 pub mod output;
@@ -12,16 +12,16 @@ use sha2::{Digest, Sha256};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_core::violation::Violation;
-use doppel_sources::Unreadable;
+use doppel_sources::UnreadableLine;
 use doppel_sources::tables::RowFault;
 
 use crate::console::view::numbers::percent;
-use crate::console::words::Words;
-use output::Added;
+use crate::console::words::DeskWords;
+use output::AddedCells;
 
 /// The reason why a row was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RowRefusal {
     /// The row cannot be read.
     Row(RowFault),
     /// All used columns are empty.
@@ -36,9 +36,9 @@ pub enum Refusal {
     Otherwise,
 }
 
-impl Refusal {
+impl RowRefusal {
     /// Returns the refusal for a row of a table that is no record. `fault` is the fault of the row, if there is one.
-    pub fn of_unreadable(why: &Unreadable, fault: Option<&RowFault>) -> Self {
+    pub fn of_unreadable(why: &UnreadableLine, fault: Option<&RowFault>) -> Self {
         match fault {
             Some(fault) => Self::Row(fault.clone()),
             None if why.code == "empty_row" => Self::Empty,
@@ -54,7 +54,7 @@ impl Refusal {
 
 /// The earlier row or record that a row repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Earlier {
+pub enum EarlierRow {
     /// A record of the collection.
     Record(RecordId),
     /// The row of the file with this number.
@@ -65,11 +65,11 @@ pub enum Earlier {
 
 /// The finding for a row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct RowFinding {
     /// The verdict, compared with the earlier rows and records.
     pub kind: VerdictKind,
     /// The repeated row or record.
-    pub of: Option<Earlier>,
+    pub of: Option<EarlierRow>,
     /// The similarity, 0 to 1.
     pub similarity: Option<f64>,
     /// The relation between the two petitioners.
@@ -78,13 +78,12 @@ pub struct Finding {
     pub registered: Option<(RecordId, bool)>,
 }
 
-impl Finding {
+impl RowFinding {
     /// Returns the finding for a row that is only checked. An exact duplicate comes before a near duplicate, and a record comes before a
     /// row.
-    pub fn checked(record: Option<Match>, row: Option<(Earlier, Match)>, too_short: bool) -> Self {
-        let record = record.map(|found| (Earlier::Record(found.id.clone()), found));
-        let is_exact = |found: &Option<(Earlier, Match)>| found.as_ref().is_some_and(|(_, found)| found.is_exact());
-        let best = if is_exact(&row) && !is_exact(&record) { row } else { record.or(row) };
+    pub fn checked(record: Option<Match>, row: Option<(EarlierRow, Match)>, too_short: bool) -> Self {
+        let record = record.map(|found| (EarlierRow::Record(found.id.clone()), found));
+        let best = if is_exact_match(&row) && !is_exact_match(&record) { row } else { record.or(row) };
         let Some((of, found)) = best else {
             let kind = if too_short { VerdictKind::TooShort } else { VerdictKind::Original };
             return Self { kind, of: None, similarity: None, relation: None, registered: None };
@@ -96,18 +95,25 @@ impl Finding {
     /// Returns the finding for a registered row. If several records have the same text, the row repeats the earliest. `row_of` returns the
     /// earlier row of a record, if the record comes from the file.
     pub fn registered(
-        (kind, duplicate_of, similar): (VerdictKind, Option<&RecordId>, &[Match]),
+        kind: VerdictKind,
+        duplicate_of: Option<&RecordId>,
+        similar: &[Match],
         registered: Option<(RecordId, bool)>,
-        row_of: impl FnOnce(&RecordId) -> Option<Earlier>,
+        row_of: impl FnOnce(&RecordId) -> Option<EarlierRow>,
     ) -> Self {
         // Several exact duplicates are possible. The first one is the earliest.
         let exact = similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
         let of = exact.map(|found| &found.id).or(duplicate_of);
         let found = of.and_then(|id| similar.iter().find(|found| found.id == *id));
-        let (similarity, relation) = (found.and_then(|found| found.similarity), found.and_then(|found| found.relation));
-        let of = of.map(|id| row_of(id).unwrap_or_else(|| Earlier::Record(id.clone())));
+        let similarity = found.and_then(|found| found.similarity);
+        let relation = found.and_then(|found| found.relation);
+        let of = of.map(|id| row_of(id).unwrap_or_else(|| EarlierRow::Record(id.clone())));
         Self { kind, of, similarity, relation, registered }
     }
+}
+
+fn is_exact_match(found: &Option<(EarlierRow, Match)>) -> bool {
+    found.as_ref().is_some_and(|(_, found)| found.is_exact())
 }
 
 /// Returns so many bytes of a hash that no two ids have the same.
@@ -119,16 +125,16 @@ pub fn short(id: &RecordId) -> [u8; 16] {
 }
 
 /// Returns the cells that are added to a row.
-pub fn added(words: &Words, said: &Result<Finding, Refusal>) -> Added {
+pub fn added(words: &DeskWords, said: &Result<RowFinding, RowRefusal>) -> AddedCells {
     let files = &words.files;
     match said {
         Err(refusal) => [files.refused.to_owned(), String::new(), String::new(), (files.refusal)(refusal)],
         Ok(finding) => {
             let of = match &finding.of {
                 None => String::new(),
-                Some(Earlier::Record(id)) => id.to_string(),
-                Some(Earlier::Row(number)) => (files.row_of_file)(*number),
-                Some(Earlier::RowOf(name, number)) => (files.row_of_named)(name, *number),
+                Some(EarlierRow::Record(id)) => id.to_string(),
+                Some(EarlierRow::Row(number)) => (files.row_of_file)(*number),
+                Some(EarlierRow::RowOf(name, number)) => (files.row_of_named)(name, *number),
             };
             let similarity = finding.similarity.map(|share| format!("{}%", percent(share)));
             let verdict = (words.record.verdict)(finding.kind).to_owned();
@@ -138,7 +144,7 @@ pub fn added(words: &Words, said: &Result<Finding, Refusal>) -> Added {
 }
 
 /// Returns the names of the added columns.
-pub fn headings(words: &Words) -> Added {
+pub fn headings(words: &DeskWords) -> AddedCells {
     words.files.headings.map(str::to_owned)
 }
 
@@ -149,18 +155,27 @@ mod tests {
 
     #[test]
     fn what_is_the_same_comes_before_what_is_alike() {
-        let found = |id: &str, via: &str| Match {
-            via: vec![via.into()],
-            ..Match::unmeasured(RecordId::new(id).unwrap(), Seq(1))
-        };
-        let of = |record, row| Finding::checked(record, row, true).of;
-        let record = |via| Some(found("a", via));
-        assert_eq!(of(record("shingle"), Some((Earlier::Row(3), found("3", "exact")))), Some(Earlier::Row(3)));
         assert_eq!(
-            of(record("exact"), Some((Earlier::Row(3), found("3", "exact")))),
-            Some(Earlier::Record(RecordId::new("a").unwrap()))
+            earlier_of(matched_record("shingle"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
+            Some(EarlierRow::Row(3))
         );
-        assert_eq!(of(None, Some((Earlier::Row(3), found("3", "shingle")))), Some(Earlier::Row(3)));
-        assert_eq!(Finding::checked(None, None, true).kind, VerdictKind::TooShort);
+        assert_eq!(
+            earlier_of(matched_record("exact"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
+            Some(EarlierRow::Record(RecordId::new("a").unwrap()))
+        );
+        assert_eq!(earlier_of(None, Some((EarlierRow::Row(3), match_of("3", "shingle")))), Some(EarlierRow::Row(3)));
+        assert_eq!(RowFinding::checked(None, None, true).kind, VerdictKind::TooShort);
+    }
+
+    fn earlier_of(record: Option<Match>, row: Option<(EarlierRow, Match)>) -> Option<EarlierRow> {
+        RowFinding::checked(record, row, true).of
+    }
+
+    fn matched_record(via: &str) -> Option<Match> {
+        Some(match_of("a", via))
+    }
+
+    fn match_of(id: &str, via: &str) -> Match {
+        Match { via: vec![via.into()], ..Match::unmeasured(RecordId::new(id).unwrap(), Seq(1)) }
     }
 }

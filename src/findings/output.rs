@@ -6,7 +6,7 @@ use std::path::Path;
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
 use crate::console::view::csv::{kept, may_be_formula, written};
-use doppel_sources::tables::{Cell, Layout};
+use doppel_sources::tables::{TableCell, TableLayout};
 
 /// Largest number of rows of a sheet.
 pub const MOST_ROWS: u64 = 1 << 20;
@@ -18,36 +18,36 @@ const WIDTHS: [f64; ADDED] = [20.0, 24.0, 8.0, 60.0];
 pub const ADDED: usize = 4;
 
 /// The cells that are added to a row.
-pub type Added = [String; ADDED];
+pub type AddedCells = [String; ADDED];
 
 /// Returns the media type and the extension of the resulting file.
-pub fn kind(layout: &Layout) -> (&'static str, &'static str) {
+pub fn kind(layout: &TableLayout) -> (&'static str, &'static str) {
     match layout {
-        Layout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
-        Layout::Xlsx { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+        TableLayout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
+        TableLayout::Xlsx { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
     }
 }
 
 /// The format of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum TableForm {
     /// UTF-8 with a byte order mark, and the line ends of Excel, so that Excel reads the file.
     Csv,
     /// A workbook with one sheet of this name.
     Xlsx(String),
 }
 
-impl From<&Layout> for Form {
-    fn from(layout: &Layout) -> Self {
+impl From<&TableLayout> for TableForm {
+    fn from(layout: &TableLayout) -> Self {
         match layout {
-            Layout::Csv { .. } => Self::Csv,
-            Layout::Xlsx { sheet } => Self::Xlsx(sheet.clone()),
+            TableLayout::Csv { .. } => Self::Csv,
+            TableLayout::Xlsx { sheet } => Self::Xlsx(sheet.clone()),
         }
     }
 }
 
 /// A table while it is written. Each row goes to disk at once.
-pub struct Output<W> {
+pub struct TableOutput<W> {
     to: W,
     width: usize,
     book: Option<Box<Workbook>>,
@@ -55,19 +55,19 @@ pub struct Output<W> {
     cut: u64,
 }
 
-impl<W: Write + Seek + Send> Output<W> {
+impl<W: Write + Seek + Send> TableOutput<W> {
     /// Creates a table of the format `form` in `to`. The added columns come after `width` other columns. The temporary data of a workbook
     /// is in unnamed files in `folder`.
     ///
     /// # Errors
     /// The table cannot be written.
-    pub fn new(form: &Form, mut to: W, folder: &Path, width: usize) -> io::Result<Self> {
+    pub fn new(form: &TableForm, mut to: W, folder: &Path, width: usize) -> io::Result<Self> {
         let book = match form {
-            Form::Csv => {
+            TableForm::Csv => {
                 to.write_all("\u{feff}".as_bytes())?;
                 None
             }
-            Form::Xlsx(sheet) => {
+            TableForm::Xlsx(sheet) => {
                 let mut book = Workbook::new();
                 book.set_tempdir(folder).map_err(failed)?;
                 let page = book.add_worksheet_with_constant_memory().map_err(failed)?;
@@ -86,7 +86,7 @@ impl<W: Write + Seek + Send> Output<W> {
     ///
     /// # Errors
     /// The row cannot be written.
-    pub fn row(&mut self, number: u64, cells: &[Cell], added: Option<&Added>) -> io::Result<()> {
+    pub fn row(&mut self, number: u64, cells: &[TableCell], added: Option<&AddedCells>) -> io::Result<()> {
         let Some(book) = &mut self.book else {
             let missing = self.width.saturating_sub(cells.len());
             let mut cells: Vec<String> = cells.iter().map(|cell| kept(&cell.text)).collect();
@@ -170,9 +170,11 @@ mod tests {
     /// Writes a workbook with one row. Returns the XML of the sheet and of the formats.
     fn parts(cells: &[&str]) -> [String; 2] {
         let folder = tempfile::tempdir().expect("a folder");
-        let form = Form::Xlsx("a".into());
-        let mut output = Output::new(&form, Cursor::new(Vec::new()), folder.path(), cells.len()).expect("a workbook");
-        let cells: Vec<Cell> = cells.iter().map(|text| Cell { text: (*text).into(), ..Cell::default() }).collect();
+        let form = TableForm::Xlsx("a".into());
+        let mut output =
+            TableOutput::new(&form, Cursor::new(Vec::new()), folder.path(), cells.len()).expect("a workbook");
+        let cells: Vec<TableCell> =
+            cells.iter().map(|text| TableCell { text: (*text).into(), ..TableCell::default() }).collect();
         output.row(1, &cells, None).expect("a row");
         let mut archive = zip::ZipArchive::new(output.finish().expect("a workbook")).expect("an archive");
         ["xl/worksheets/sheet1.xml", "xl/styles.xml"].map(|name| {

@@ -13,7 +13,7 @@ use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
 
 /// A placed row: the position of its content on disk.
-struct Kept {
+struct PlacedRow {
     number: u64,
     at: u64,
     length: usize,
@@ -21,14 +21,14 @@ struct Kept {
 }
 
 /// The placed rows. The memory contains their index and about fifty bytes per row; their content is on disk.
-pub struct Within {
+pub struct PlacedRows {
     replay: Arc<Replay>,
     texts: File,
     end: u64,
-    kept: Vec<Kept>,
+    kept: Vec<PlacedRow>,
 }
 
-impl Within {
+impl PlacedRows {
     /// Creates the comparison without rows. The content of rows is written to an unnamed file in `folder`.
     ///
     /// # Errors
@@ -50,14 +50,14 @@ impl Within {
         let found = replay.judge(placed, |seq| self.earlier(seq))?;
         let text = row.json().as_bytes();
         self.texts.write_all_at(text, self.end)?;
-        self.kept.push(Kept { number, at: self.end, length: text.len(), digest });
+        self.kept.push(PlacedRow { number, at: self.end, length: text.len(), digest });
         self.end += text.len() as u64;
         let best = found.matches.into_iter().min_by_key(|found| (!found.is_exact(), found.seq));
         Ok(best.map(|found| (self.kept[found.seq.0 as usize - 1].number, found)))
     }
 
     fn earlier(&self, seq: Seq) -> io::Result<EarlierRecord> {
-        let Kept { number, at, length, digest } = &self.kept[seq.0 as usize - 1];
+        let PlacedRow { number, at, length, digest } = &self.kept[seq.0 as usize - 1];
         let mut text = vec![0; *length];
         self.texts.read_exact_at(&mut text, *at)?;
         let text = String::from_utf8(text).map_err(io::Error::other)?;

@@ -1,9 +1,9 @@
 //! Checks a source before it is followed: finds properties that make rows be missed or rounds slow, and gives a remedy for each.
 
-use super::opened::Opened;
+use super::opened::ReadableSource;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::{Cell, ColumnKind, Dialect, Origin, Watermark, sql};
+use doppel_sources::database::{ColumnKind, RowOrigin, SqlDialect, SqlValue, Watermark, sql};
 
 /// Largest difference between the clocks of the service and of the database, in seconds, without a warning.
 const CLOCKS_S: f64 = 5.0;
@@ -14,7 +14,7 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum FindingSeverity {
     /// There is no problem.
     Fine,
     /// The source works with a disadvantage.
@@ -25,32 +25,32 @@ pub enum Weight {
 
 /// A result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub weight: Weight,
+pub struct SourceFinding {
+    pub weight: FindingSeverity,
     /// The problem and its remedy.
     pub text: String,
 }
 
-fn fine(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Fine, text: text.into() }
+fn fine(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Fine, text: text.into() }
 }
 
-fn warning(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Warning, text: text.into() }
+fn warning(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Warning, text: text.into() }
 }
 
-fn wrong(text: impl Into<String>) -> Finding {
-    Finding { weight: Weight::Wrong, text: text.into() }
+fn wrong(text: impl Into<String>) -> SourceFinding {
+    SourceFinding { weight: FindingSeverity::Wrong, text: text.into() }
 }
 
 /// Converts a record id to a value of the id column.
-pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
+pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<SqlValue> {
     match kind {
-        ColumnKind::Number => id.parse().map(Cell::Int).ok().or_else(|| id.parse().map(Cell::Unsigned).ok()),
-        ColumnKind::Decimal => Some(Cell::Decimal(id.to_owned())),
+        ColumnKind::Number => id.parse().map(SqlValue::Int).ok().or_else(|| id.parse().map(SqlValue::Unsigned).ok()),
+        ColumnKind::Decimal => Some(SqlValue::Decimal(id.to_owned())),
         ColumnKind::Boolean | ColumnKind::Binary => None,
         ColumnKind::Text | ColumnKind::Date | ColumnKind::Civil | ColumnKind::Instant => {
-            Some(Cell::Text(id.to_owned()))
+            Some(SqlValue::Text(id.to_owned()))
         }
     }
 }
@@ -76,18 +76,18 @@ impl OptionNames {
 /// # Errors
 /// The database cannot be reached or refuses a query.
 pub async fn check(
-    config: &config::Source,
+    config: &config::SourceConfig,
     password: Option<&str>,
     settings: &Settings,
     names: &OptionNames,
-) -> anyhow::Result<Vec<Finding>> {
-    let mut opened = Opened::open(config, password, settings, MAX_ROW_BYTES).await?;
+) -> anyhow::Result<Vec<SourceFinding>> {
+    let mut opened = ReadableSource::open(config, password, settings, MAX_ROW_BYTES).await?;
     let header: Vec<String> = opened.columns.iter().map(|column| column.name.clone()).collect();
-    let mut findings: Vec<Finding> = opened.plan.lines(&header).into_iter().map(fine).collect();
+    let mut findings: Vec<SourceFinding> = opened.plan.lines(&header).into_iter().map(fine).collect();
     for column in opened.columns.iter().filter(|column| column.kind == ColumnKind::Binary) {
         findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
     }
-    if opened.connection.dialect() == Dialect::Odbc {
+    if opened.connection.dialect() == SqlDialect::Odbc {
         findings.push(fine("by ODBC it can be read as a whole, and not be followed"));
         opened.connection.close().await;
         return Ok(findings);
@@ -115,15 +115,19 @@ pub async fn check(
     Ok(findings)
 }
 
-async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
+async fn count(opened: &mut ReadableSource, select: String) -> anyhow::Result<i64> {
     match opened.connection.value(select).await? {
-        Cell::Int(count) => Ok(count),
-        Cell::Text(text) | Cell::Decimal(text) => Ok(text.parse().unwrap_or(0)),
+        SqlValue::Int(count) => Ok(count),
+        SqlValue::Text(text) | SqlValue::Decimal(text) => Ok(text.parse().unwrap_or(0)),
         _ => Ok(0),
     }
 }
 
-async fn check_ids(opened: &mut Opened, names: &OptionNames, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+async fn check_ids(
+    opened: &mut ReadableSource,
+    names: &OptionNames,
+    findings: &mut Vec<SourceFinding>,
+) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let id = opened.id.clone();
     let nulls = count(opened, sql::nulls(dialect, &opened.origin, &id)).await?;
@@ -142,11 +146,11 @@ async fn check_ids(opened: &mut Opened, names: &OptionNames, findings: &mut Vec<
 }
 
 async fn check_watermark(
-    config: &config::Source,
+    config: &config::SourceConfig,
     names: &OptionNames,
-    opened: &mut Opened,
+    opened: &mut ReadableSource,
     now: Watermark,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<SourceFinding>,
 ) -> anyhow::Result<()> {
     let Some(watermark) = &opened.watermark else { return Ok(()) };
     let name = watermark.name.clone();
@@ -163,7 +167,7 @@ async fn check_watermark(
         )));
     }
     let highest = opened.connection.value(sql::highest(dialect, &opened.origin, &name)).await?;
-    if highest != Cell::Null {
+    if highest != SqlValue::Null {
         let Ok(newest) = shape.read(&highest) else {
             findings.push(wrong(format!(
                 "the highest {name} is no time (as 9999-12-31, infinity or text that is none), so that no round reads its row, only the \
@@ -186,38 +190,43 @@ async fn check_watermark(
     Ok(())
 }
 
-async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
-    let Origin::Table(table) = &opened.origin else {
+async fn check_index(opened: &mut ReadableSource, findings: &mut Vec<SourceFinding>) -> anyhow::Result<()> {
+    let RowOrigin::Table(table) = &opened.origin else {
         findings.push(warning("a query is read: whether an index serves its watermark and id, EXPLAIN says"));
         return Ok(());
     };
     let Some(watermark) = &opened.watermark else { return Ok(()) };
     let dialect = opened.connection.dialect();
     let rows = opened.connection.all(sql::indexes(dialect, table)).await?;
-    let text = |cell: &Cell| doppel_sources::database::text_of(cell).unwrap_or_default();
     let mut indexes: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
     for row in &rows {
         if let [index, column, ..] = row.as_slice() {
-            indexes.entry(text(index)).or_default().push(text(column));
+            indexes.entry(cell_text(index)).or_default().push(cell_text(column));
         }
     }
     let name = &watermark.name;
     let id = &opened.id;
-    let begins = |wanted: &[&String]| {
-        indexes
-            .values()
-            .any(|columns| columns.len() >= wanted.len() && columns.iter().zip(wanted).all(|(a, b)| a == *b))
-    };
-    let named = |column: &str| sql::name(dialect, column);
-    findings.push(match (begins(&[name, id]), begins(&[name])) {
+    findings.push(match (has_index_on(&[name, id], &indexes), has_index_on(&[name], &indexes)) {
         (true, _) => fine(format!("an index serves ({name}, {id})")),
         (false, true) => warning(format!("an index serves {name}, not ({name}, {id}): slow where many rows are changed at once")),
         (false, false) => wrong(format!(
             "no index serves ({name}, {id}), so that every round reads the whole table; CREATE INDEX doppel_follow ON {} ({}, {})",
             sql::table(dialect, table),
-            named(name),
-            named(id)
+            quoted_column(name, dialect),
+            quoted_column(id, dialect)
         )),
     });
     Ok(())
+}
+
+fn quoted_column(column: &str, dialect: SqlDialect) -> String {
+    sql::name(dialect, column)
+}
+
+fn has_index_on(wanted: &[&String], indexes: &std::collections::BTreeMap<String, Vec<String>>) -> bool {
+    indexes.values().any(|columns| columns.len() >= wanted.len() && columns.iter().zip(wanted).all(|(a, b)| a == *b))
+}
+
+fn cell_text(cell: &SqlValue) -> String {
+    doppel_sources::database::text_of(cell).unwrap_or_default()
 }

@@ -6,14 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 
-use super::write_back::Verdicts;
+use super::write_back::VerdictTable;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Registration;
 use doppel_engine::{Engine, Error, IfDuplicate, Series};
-use doppel_sources::Unreadable;
-use doppel_sources::database::Cell;
+use doppel_sources::UnreadableLine;
+use doppel_sources::database::SqlValue;
 use doppel_sources::database::sql::VerdictRow;
 
 /// Number of rows that are registered at the same time. The service allows 256 registrations at once, so that other callers do not wait for these.
@@ -23,9 +22,9 @@ const MOST_REMEMBERED: usize = 100_000;
 
 /// A hash of the content of each row that was registered or rejected recently, by id.
 #[derive(Debug, Default)]
-pub(super) struct Recent(HashMap<String, u64>);
+pub(super) struct RecentRows(HashMap<String, u64>);
 
-impl Recent {
+impl RecentRows {
     /// True if a row with this id and this content was handled recently.
     pub(super) fn has(&self, id: &str, content: u64) -> bool {
         self.0.get(id) == Some(&content)
@@ -39,7 +38,7 @@ impl Recent {
 }
 
 /// Returns a hash of the content of a row: of its record, or of its values if it is no record.
-pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
+pub(super) fn hash(row: &Result<Row, UnreadableLine>, cells: &[SqlValue]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match row {
         Ok(row) => row.json().hash(&mut hasher),
@@ -50,14 +49,14 @@ pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
 
 /// The numbers of registered and rejected rows.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct IntakeCounts {
     pub(super) registered: u64,
     pub(super) rejected: u64,
     /// The id of the last rejected row, and the reason.
     pub(super) last_rejected: Option<(String, String)>,
 }
 
-impl Taken {
+impl IntakeCounts {
     fn reject(&mut self, id: &str, code: &str) {
         self.rejected += 1;
         self.last_rejected = Some((id.to_owned(), code.to_owned()));
@@ -65,20 +64,23 @@ impl Taken {
 }
 
 /// Registers the rows of one source in its collection.
-pub(super) struct Intake<'a> {
+pub(super) struct SourceIntake<'a> {
     pub(super) engine: &'a Engine,
     pub(super) collection: &'a CollectionName,
     pub(super) source: &'a str,
-    pub(super) verdicts: Verdicts,
+    pub(super) verdicts: VerdictTable,
 }
 
-impl Intake<'_> {
+impl SourceIntake<'_> {
     /// Registers rows in their order, each with its id. A row that is no record is counted as rejected, and the next rows are registered.
     ///
     /// # Errors
     /// A row cannot be registered at the moment. This row and the rows after it may be unregistered.
-    pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, Unreadable>)>) -> anyhow::Result<Taken> {
-        let mut taken = Taken::default();
+    pub(super) async fn take(
+        &mut self,
+        rows: Vec<(String, Result<Row, UnreadableLine>)>,
+    ) -> anyhow::Result<IntakeCounts> {
+        let mut taken = IntakeCounts::default();
         let mut verdicts = Vec::new();
         let mut series = Series::default();
         let mut under_way = FuturesOrdered::new();
@@ -130,7 +132,7 @@ impl Intake<'_> {
         self.verdicts.trouble().map(|trouble| (crate::clock::now(), trouble.to_owned()))
     }
 
-    fn reject(&self, taken: &mut Taken, id: &str, code: &str) {
+    fn reject(&self, taken: &mut IntakeCounts, id: &str, code: &str) {
         metrics::counter!("doppel_source_rows_rejected_total", "source" => self.source.to_owned()).increment(1);
         tracing::warn!(source = self.source, id, code, "a row of a source cannot be registered");
         taken.reject(id, code);
@@ -139,16 +141,19 @@ impl Intake<'_> {
 
 fn verdict_row(id: String, registration: &Registration) -> VerdictRow {
     let verdict = &registration.verdict;
-    let word = |value: serde_json::Value| value.as_str().map(str::to_owned);
-    let named = |kind: VerdictKind| serde_json::to_value(kind).ok().and_then(word).unwrap_or_default();
     // The score and the channels of the record that this record repeats.
     let of = verdict.duplicate_of.as_ref();
     let shown = verdict.similar.iter().find(|shown| Some(&shown.id) == of);
     VerdictRow {
         id,
-        verdict: named(verdict.kind),
+        verdict: word_of(verdict.kind).unwrap_or_default(),
         duplicate_of: of.map(|of| of.as_str().to_owned()),
         similarity: shown.and_then(|shown| shown.similarity),
-        relation: shown.and_then(|shown| serde_json::to_value(shown.relation?).ok()).and_then(word),
+        relation: shown.and_then(|shown| word_of(shown.relation?)),
     }
+}
+
+/// Returns the word that stands for `value` in JSON.
+fn word_of(value: impl serde::Serialize) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub use self::state::{Imported, SourceState, SourceStatus, Swept};
+pub use self::state::{SourceImport, SourceState, SourceStatus, SweepResult};
 pub use self::worker::AskError;
 
 use crate::config;
@@ -35,11 +35,11 @@ use doppel_engine::Engine;
 
 /// The sources of this process, with their states and their workers. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Arc<BTreeMap<String, Entry>>);
+pub struct FollowedSources(Arc<BTreeMap<String, SourceEntry>>);
 
 #[derive(Debug)]
-struct Entry {
-    config: config::Source,
+struct SourceEntry {
+    config: config::SourceConfig,
     /// Largest size of a row in bytes.
     max_row_bytes: usize,
     wake: Notify,
@@ -47,14 +47,23 @@ struct Entry {
     trouble: Mutex<Option<String>>,
 }
 
-impl Sources {
+impl FollowedSources {
     /// Makes the sources of the configuration. A row has at most `max_row_bytes` bytes.
-    pub fn new(sources: &[config::Source], max_row_bytes: usize) -> Self {
-        let entry = |config: &config::Source| {
-            let entry = Entry { config: config.clone(), max_row_bytes, wake: Notify::new(), trouble: Mutex::default() };
-            (config.name.clone(), entry)
-        };
-        Self(Arc::new(sources.iter().map(entry).collect()))
+    pub fn new(sources: &[config::SourceConfig], max_row_bytes: usize) -> Self {
+        Self(Arc::new(
+            sources
+                .iter()
+                .map(|config: &config::SourceConfig| {
+                    let entry = SourceEntry {
+                        config: config.clone(),
+                        max_row_bytes,
+                        wake: Notify::new(),
+                        trouble: Mutex::default(),
+                    };
+                    (config.name.clone(), entry)
+                })
+                .collect(),
+        ))
     }
 
     /// Returns the state of each source, sorted by name.
@@ -79,7 +88,7 @@ impl Sources {
 }
 
 /// Runs the workers of all sources until the service drains.
-pub async fn run(engine: Engine, sources: Sources, draining: CancellationToken) {
+pub async fn run(engine: Engine, sources: FollowedSources, draining: CancellationToken) {
     let holder = crate::clock::unique_id();
     let mut workers = tokio::task::JoinSet::new();
     let names: Vec<String> = sources.0.keys().cloned().collect();

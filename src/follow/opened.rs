@@ -4,15 +4,16 @@ use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 
-use super::state::Kept;
+use super::state::CheckpointValue;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::sql::{self, Order, Position};
+use doppel_sources::database::sql::{self, RowOrder, RowPosition};
 use doppel_sources::database::{
-    Access, Cell, Column, ColumnKind, Connection, DatabaseError, Dialect, Origin, RowMapping, Shape, Watermark, text_of,
+    ColumnKind, ConnectionAccess, DatabaseConnection, DatabaseError, ResultColumn, RowMapping, RowOrigin, SqlDialect,
+    SqlValue, Watermark, WatermarkFormat, text_of,
 };
-use doppel_sources::tables::columns::Target;
-use doppel_sources::tables::plan::{Choice, Plan};
+use doppel_sources::tables::columns::ColumnTarget;
+use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
 
 /// Number of rows in a page. With this number a query costs little compared with registering the rows.
 pub(super) const PAGE: usize = 500;
@@ -20,11 +21,11 @@ pub(super) const PAGE: usize = 500;
 const PAGE_BYTES: usize = 8 << 20;
 
 /// A source that can be read.
-pub(super) struct Opened {
-    pub(super) connection: Connection,
-    pub(super) origin: Origin,
-    pub(super) columns: Vec<Column>,
-    pub(super) plan: Plan,
+pub(super) struct ReadableSource {
+    pub(super) connection: DatabaseConnection,
+    pub(super) origin: RowOrigin,
+    pub(super) columns: Vec<ResultColumn>,
+    pub(super) plan: ColumnPlan,
     pub(super) mapping: RowMapping,
     /// The name of the id column.
     pub(super) id: String,
@@ -37,30 +38,31 @@ pub(super) struct Opened {
 pub(super) struct WatermarkColumn {
     pub(super) name: String,
     pub(super) at: usize,
-    pub(super) shape: Shape,
+    pub(super) shape: WatermarkFormat,
 }
 
 /// A page of rows, and whether more rows may follow.
-pub(super) struct Page {
-    pub(super) rows: Vec<Vec<Cell>>,
+pub(super) struct SourcePage {
+    pub(super) rows: Vec<Vec<SqlValue>>,
     pub(super) is_last: bool,
 }
 
-impl Opened {
+impl ReadableSource {
     /// Connects and reads the columns.
     pub(super) async fn open(
-        config: &config::Source,
+        config: &config::SourceConfig,
         password: Option<&str>,
         settings: &Settings,
         max_row: usize,
     ) -> anyhow::Result<Self> {
-        let mut connection = Connection::open(&config.location()?, password, Access::ReadOnly).await?;
+        let mut connection =
+            DatabaseConnection::open(&config.location()?, password, ConnectionAccess::ReadOnly).await?;
         let origin = config.origin();
         let columns = connection.columns(&origin).await?;
         let header: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let map: Vec<_> = config.map.iter().map(|(column, field)| (column.clone(), field.clone())).collect();
-        let choice = Choice::new(&map, Some(config.id.as_str()).filter(|id| !id.is_empty()), false);
-        let plan = Plan::new(&header, &choice, Some(settings))
+        let choice = ColumnChoice::new(&map, Some(config.id.as_str()).filter(|id| !id.is_empty()), false);
+        let plan = ColumnPlan::new(&header, &choice, Some(settings))
             .map_err(|detail| anyhow::anyhow!("it {}", detail.replace("--map ", "map ")))?;
         if let Some(column) = plan.not_found(&choice) {
             bail!("there is no column {column:?}; there are {}", header.join(", "));
@@ -68,7 +70,7 @@ impl Opened {
         let id = plan.id(&header).context("no column is the id; name it: id = \"COLUMN\"")?.to_owned();
         let id_at = header.iter().position(|name| *name == id).unwrap_or_default();
         for (column, target) in columns.iter().zip(&plan.targets) {
-            if column.kind == ColumnKind::Binary && matches!(target, Target::Id | Target::Field(_)) {
+            if column.kind == ColumnKind::Binary && matches!(target, ColumnTarget::Id | ColumnTarget::Field(_)) {
                 bail!(
                     "the column {:?} is binary ({}) and no text; leave it out of map, or convert it in a query",
                     column.name,
@@ -92,7 +94,7 @@ impl Opened {
 
     async fn watermark_column(
         &mut self,
-        config: &config::Source,
+        config: &config::SourceConfig,
         settings: &Settings,
     ) -> anyhow::Result<WatermarkColumn> {
         let name = config.watermark.clone();
@@ -100,25 +102,25 @@ impl Opened {
         let at = at.with_context(|| format!("there is no column {name:?}, which is named as the watermark"))?;
         let dialect = self.connection.dialect();
         let sample = match dialect {
-            Dialect::Sqlite => self.connection.value(sql::written_time(&self.origin, &name)).await?,
-            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => Cell::Null,
+            SqlDialect::Sqlite => self.connection.value(sql::written_time(&self.origin, &name)).await?,
+            SqlDialect::MySql | SqlDialect::Postgres | SqlDialect::Odbc => SqlValue::Null,
         };
         let zone = if config.time_zone.is_empty() { &settings.time_zone } else { &config.time_zone };
         let zone = TimeZone::get(zone).with_context(|| format!("the time zone {zone} is not known"))?;
-        let Column { declared, kind, .. } = &self.columns[at];
-        let shape = Shape::new(dialect, (&name, declared, *kind), &sample, zone)?;
+        let ResultColumn { declared, kind, .. } = &self.columns[at];
+        let shape = WatermarkFormat::new(dialect, &name, declared, *kind, &sample, zone)?;
         Ok(WatermarkColumn { name, at, shape })
     }
 
     /// Returns the order in which rows are read.
-    pub(super) fn order(&self, by_watermark: bool) -> Order<'_> {
+    pub(super) fn order(&self, by_watermark: bool) -> RowOrder<'_> {
         let watermark = self.watermark.as_ref().filter(|_| by_watermark);
-        Order { watermark: watermark.map(|watermark| watermark.name.as_str()), id: &self.id }
+        RowOrder { watermark: watermark.map(|watermark| watermark.name.as_str()), id: &self.id }
     }
 
     /// Returns the value of the id column of a row.
-    pub(super) fn id_of<'a>(&self, row: &'a [Cell]) -> &'a Cell {
-        row.get(self.id_at).unwrap_or(&Cell::Null)
+    pub(super) fn id_of<'a>(&self, row: &'a [SqlValue]) -> &'a SqlValue {
+        row.get(self.id_at).unwrap_or(&SqlValue::Null)
     }
 
     /// Returns the position after a row. It must differ from the position before.
@@ -127,11 +129,11 @@ impl Opened {
     /// Both positions are equal, so that the same rows would be read forever.
     pub(super) fn behind(
         &self,
-        row: &[Cell],
-        watermark: Option<Cell>,
-        before: Option<&Position>,
-    ) -> anyhow::Result<Position> {
-        let next = Position { watermark, id: self.ordered(self.id_of(row))? };
+        row: &[SqlValue],
+        watermark: Option<SqlValue>,
+        before: Option<&RowPosition>,
+    ) -> anyhow::Result<RowPosition> {
+        let next = RowPosition { watermark, id: self.ordered(self.id_of(row))? };
         anyhow::ensure!(
             before != Some(&next),
             "reading does not get on: the database gives rows again that are not behind the last one in the order of {}",
@@ -141,8 +143,8 @@ impl Opened {
     }
 
     /// Returns the id as a value by which rows can be ordered.
-    pub(super) fn ordered(&self, id: &Cell) -> anyhow::Result<Cell> {
-        let kept = Kept::of(id).with_context(|| {
+    pub(super) fn ordered(&self, id: &SqlValue) -> anyhow::Result<SqlValue> {
+        let kept = CheckpointValue::of(id).with_context(|| {
             format!(
                 "a value of {} is no whole number, decimal number or text, so that rows cannot be read in its order",
                 self.id
@@ -152,7 +154,7 @@ impl Opened {
     }
 
     /// Returns the id of a row as the text of a record id.
-    pub(super) fn id_text(&self, row: &[Cell]) -> String {
+    pub(super) fn id_text(&self, row: &[SqlValue]) -> String {
         text_of(self.id_of(row)).map(|text| text.trim().to_owned()).unwrap_or_default()
     }
 
@@ -163,25 +165,26 @@ impl Opened {
     }
 
     /// Reads the rows of a `SELECT`, up to the size of a page.
-    pub(super) async fn page(&mut self, select: String) -> Result<Page, DatabaseError> {
+    pub(super) async fn page(&mut self, select: String) -> Result<SourcePage, DatabaseError> {
         let mut stream = self.connection.rows_of(select, &self.columns);
         let mut rows = Vec::new();
         let mut bytes = 0;
         while let Some(row) = stream.next().await {
             let row = row?;
-            bytes += row.iter().map(|cell| if let Cell::Text(text) = cell { text.len() } else { 16 }).sum::<usize>();
+            bytes +=
+                row.iter().map(|cell| if let SqlValue::Text(text) = cell { text.len() } else { 16 }).sum::<usize>();
             rows.push(row);
             if bytes >= PAGE_BYTES {
-                return Ok(Page { rows, is_last: false });
+                return Ok(SourcePage { rows, is_last: false });
             }
         }
         let is_last = rows.len() < PAGE;
-        Ok(Page { rows, is_last })
+        Ok(SourcePage { rows, is_last })
     }
 }
 
 /// Returns the reason why a column cannot order rows; `None` if it can.
-fn orders_nothing(column: &Column) -> Option<&'static str> {
+fn orders_nothing(column: &ResultColumn) -> Option<&'static str> {
     let declared = column.declared.to_ascii_uppercase();
     let floating = ["FLOAT", "DOUBLE", "REAL"].iter().any(|name| declared.starts_with(name));
     match column.kind {

@@ -4,25 +4,25 @@
 //! watermark. It begins `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows
 //! that were read before and have not changed are not registered again.
 
-use super::intake::{Intake, Recent, hash};
-use super::opened::{Opened, PAGE};
-use super::state::{Import, Kept, Unwritten};
-use super::worker::Lease;
+use super::intake::{RecentRows, SourceIntake, hash};
+use super::opened::{PAGE, ReadableSource};
+use super::state::{CheckpointValue, ImportProgress, UnwrittenVerdicts};
+use super::worker::SourceLease;
 use crate::config;
-use doppel_sources::Unreadable;
-use doppel_sources::database::sql::{self, Position};
-use doppel_sources::database::{Cell, Shape, Watermark};
+use doppel_sources::UnreadableLine;
+use doppel_sources::database::sql::{self, RowPosition};
+use doppel_sources::database::{SqlValue, Watermark, WatermarkFormat};
 
 /// Reads and registers the rows since the last round.
 ///
 /// # Errors
 /// The database or the store is not available, or the lease is lost. The checkpoint contains the progress until then.
 pub(super) async fn run(
-    config: &config::Source,
-    opened: &mut Opened,
-    intake: &mut Intake<'_>,
-    recent: &mut Recent,
-    lease: &mut Lease<'_>,
+    config: &config::SourceConfig,
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    recent: &mut RecentRows,
+    lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
     let upper = lease.asking(opened.now()).await?.earlier(config.delay_s);
     let Some(watermark) = &opened.watermark else { anyhow::bail!("a source that is followed has no watermark") };
@@ -31,19 +31,19 @@ pub(super) async fn run(
     let to = shape.write(upper);
     let from = begin(config, &shape, upper, lease)?;
     let from = with_unwritten(from, &shape, intake, recent, lease)?;
-    let mut seen = Recent::default();
-    let mut after: Option<Position> = None;
+    let mut seen = RecentRows::default();
+    let mut after: Option<RowPosition> = None;
     loop {
-        let bounds = (from.as_ref(), Some(&to));
         let dialect = opened.connection.dialect();
-        let select = sql::page(dialect, &opened.origin, opened.order(true), bounds, after.as_ref(), PAGE);
+        let select =
+            sql::page(dialect, &opened.origin, opened.order(true), from.as_ref(), Some(&to), after.as_ref(), PAGE);
         let page = lease.asking(opened.page(select)).await?;
         let Some(row) = page.rows.last() else { break };
-        let mark = row.get(at).cloned().unwrap_or(Cell::Null);
+        let mark = row.get(at).cloned().unwrap_or(SqlValue::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
         // Values that are no time come before or after all times.
         let read = page.rows.iter().rev().find_map(|row| Some((row.get(at)?, shape.read(row.get(at)?).ok()?)));
-        let new = fresh(opened, (at, &shape), &page.rows, recent, &mut seen);
+        let new = fresh(opened, at, &shape, &page.rows, recent, &mut seen);
         let taken = lease.beside(intake.take(new)).await?;
         if intake.verdicts.trouble().is_some() {
             note_unwritten(from.as_ref(), &shape, lease);
@@ -51,7 +51,7 @@ pub(super) async fn run(
         if let Some((mark, read)) = read {
             let highest = lease.saved.watermark.as_ref().and_then(|kept| shape.read(&kept.cell()).ok());
             if highest.is_none_or(|highest| read >= highest) {
-                lease.saved.watermark = Kept::of(mark);
+                lease.saved.watermark = CheckpointValue::of(mark);
                 lease.saved.watermark_at = Some(read.0.to_string());
             }
             let reached = highest.map_or(read, |highest| highest.max(read));
@@ -77,17 +77,17 @@ pub(super) async fn run(
 
 /// Returns the watermark at which a round that ends at `upper` begins; `None` to read all rows.
 fn begin(
-    config: &config::Source,
-    shape: &Shape,
+    config: &config::SourceConfig,
+    shape: &WatermarkFormat,
     upper: Watermark,
-    lease: &mut Lease<'_>,
-) -> anyhow::Result<Option<Cell>> {
+    lease: &mut SourceLease<'_>,
+) -> anyhow::Result<Option<SqlValue>> {
     let Some(kept) = &lease.saved.watermark else { return Ok(None) };
     let last = shape.read(&kept.cell())?;
     // If the clock of the database was ahead for a moment, the stored watermark lies in the future. It is moved back, so that rows with the
     // right time are read.
     let last = if last > upper {
-        lease.saved.watermark = Kept::of(&shape.write(upper));
+        lease.saved.watermark = CheckpointValue::of(&shape.write(upper));
         lease.saved.watermark_at = Some(upper.0.to_string());
         upper
     } else {
@@ -98,32 +98,39 @@ fn begin(
 
 /// Moves the beginning of a round back to rows whose verdicts could not be written.
 fn with_unwritten(
-    from: Option<Cell>,
-    shape: &Shape,
-    intake: &Intake<'_>,
-    recent: &mut Recent,
-    lease: &Lease<'_>,
-) -> anyhow::Result<Option<Cell>> {
+    from: Option<SqlValue>,
+    shape: &WatermarkFormat,
+    intake: &SourceIntake<'_>,
+    recent: &mut RecentRows,
+    lease: &SourceLease<'_>,
+) -> anyhow::Result<Option<SqlValue>> {
     let Some(unwritten) = lease.saved.unwritten.as_ref().filter(|_| intake.verdicts.are_written()) else {
         return Ok(from);
     };
-    *recent = Recent::default();
+    *recent = RecentRows::default();
     let (Some(kept), Some(from)) = (&unwritten.from, from) else { return Ok(None) };
     Ok(Some(if shape.read(&kept.cell())? < shape.read(&from)? { kept.cell() } else { from }))
 }
 
 /// Records that the verdicts of rows from this watermark on are not written.
-fn note_unwritten(from: Option<&Cell>, shape: &Shape, lease: &mut Lease<'_>) {
-    let read = |kept: Option<&Kept>| kept.and_then(|kept| shape.read(&kept.cell()).ok());
-    let from = from.and_then(Kept::of);
-    let is_noted = lease.saved.unwritten.as_ref().is_some_and(|noted| read(noted.from.as_ref()) <= read(from.as_ref()));
+fn note_unwritten(from: Option<&SqlValue>, shape: &WatermarkFormat, lease: &mut SourceLease<'_>) {
+    let from = from.and_then(CheckpointValue::of);
+    let is_noted = lease
+        .saved
+        .unwritten
+        .as_ref()
+        .is_some_and(|noted| read_kept(noted.from.as_ref(), shape) <= read_kept(from.as_ref(), shape));
     if !is_noted {
-        lease.saved.unwritten = Some(Unwritten { from });
+        lease.saved.unwritten = Some(UnwrittenVerdicts { from });
     }
 }
 
+fn read_kept(kept: Option<&CheckpointValue>, shape: &WatermarkFormat) -> Option<Watermark> {
+    kept.and_then(|kept| shape.read(&kept.cell()).ok())
+}
+
 /// Records that all rows up to `reached` were read when the clock of the database was at `now`.
-fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: &mut Lease<'_>) {
+fn show_lag(config: &config::SourceConfig, reached: Watermark, now: Watermark, lease: &mut SourceLease<'_>) {
     let lag_s = (reached.seconds_before(now) * 10.0).round() / 10.0;
     lease.saved.lag_s = Some(lag_s);
     metrics::gauge!("doppel_source_lag_seconds", "source" => config.name.clone()).set(lag_s);
@@ -131,12 +138,13 @@ fn show_lag(config: &config::Source, reached: Watermark, now: Watermark, lease: 
 
 /// Returns the rows that were not handled recently with the same content.
 fn fresh(
-    opened: &Opened,
-    (at, shape): (usize, &Shape),
-    rows: &[Vec<Cell>],
-    recent: &Recent,
-    seen: &mut Recent,
-) -> Vec<(String, Result<doppel_core::record::Row, Unreadable>)> {
+    opened: &ReadableSource,
+    at: usize,
+    shape: &WatermarkFormat,
+    rows: &[Vec<SqlValue>],
+    recent: &RecentRows,
+    seen: &mut RecentRows,
+) -> Vec<(String, Result<doppel_core::record::Row, UnreadableLine>)> {
     let mut new = Vec::new();
     for cells in rows {
         let id = opened.id_text(cells);
@@ -153,36 +161,40 @@ fn fresh(
     new
 }
 
-fn no_time() -> Unreadable {
+fn no_time() -> UnreadableLine {
     let detail = "the watermark is no time".into();
-    Unreadable { code: "watermark_no_time", pointer: String::new(), detail, text: None }
+    UnreadableLine { code: "watermark_no_time", pointer: String::new(), detail, text: None }
 }
 
 /// Reads all rows in the order of their ids, and continues at the position that the import has reached.
 ///
 /// # Errors
 /// The same as for [`run`].
-pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: &mut Lease<'_>) -> anyhow::Result<()> {
+pub(super) async fn import(
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
+) -> anyhow::Result<()> {
     while let Some(import) = lease.saved.import.clone().filter(|import| import.shown.finished_at.is_none()) {
         let dialect = opened.connection.dialect();
         let after = import.position();
-        let select = sql::page(dialect, &opened.origin, opened.order(false), (None, None), after.as_ref(), PAGE);
+        let select = sql::page(dialect, &opened.origin, opened.order(false), None, None, after.as_ref(), PAGE);
         let page = lease.asking(opened.page(select)).await?;
         let last = page.rows.last().map(|row| opened.behind(row, None, after.as_ref())).transpose()?;
         let rows = page.rows.iter().map(|cells| (opened.id_text(cells), opened.mapping.row(cells))).collect();
         let taken = lease.beside(intake.take(rows)).await?;
         if intake.verdicts.trouble().is_some() {
-            lease.saved.unwritten = Some(Unwritten::default());
+            lease.saved.unwritten = Some(UnwrittenVerdicts::default());
         }
-        let Import { after, mut shown } = import;
+        let ImportProgress { after, mut shown } = import;
         shown.rows += taken.registered;
         shown.rejected += taken.rejected;
-        let after = last.and_then(|last| Kept::of(&last.id)).or(after);
+        let after = last.and_then(|last| CheckpointValue::of(&last.id)).or(after);
         if page.is_last {
             shown.finished_at = Some(crate::clock::now());
             lease.saved.last_error = intake.trouble();
         }
-        lease.saved.import = Some(Import { after, shown });
+        lease.saved.import = Some(ImportProgress { after, shown });
         lease.count(&taken);
         lease.keep().await?;
     }

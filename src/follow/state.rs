@@ -3,37 +3,39 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use doppel_sources::database::Cell;
-use doppel_sources::database::sql::Position;
+use doppel_sources::database::SqlValue;
+use doppel_sources::database::sql::RowPosition;
 
 /// A watermark or an id in a checkpoint, as it was read from the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
-pub(super) enum Kept {
+pub(super) enum CheckpointValue {
     Int(i64),
     Unsigned(u64),
     Decimal(String),
     Text(String),
 }
 
-impl Kept {
+impl CheckpointValue {
     /// Converts a cell; `None` for a value that cannot order rows.
-    pub(super) fn of(cell: &Cell) -> Option<Self> {
+    pub(super) fn of(cell: &SqlValue) -> Option<Self> {
         match cell {
-            Cell::Int(value) => Some(Self::Int(*value)),
-            Cell::Unsigned(value) => Some(Self::Unsigned(*value)),
-            Cell::Decimal(text) => Some(Self::Decimal(text.clone())),
-            Cell::Text(text) => Some(Self::Text(text.clone())),
-            Cell::Null | Cell::Bool(_) | Cell::Float(_) | Cell::Binary(_) | Cell::Undecodable => None,
+            SqlValue::Int(value) => Some(Self::Int(*value)),
+            SqlValue::Unsigned(value) => Some(Self::Unsigned(*value)),
+            SqlValue::Decimal(text) => Some(Self::Decimal(text.clone())),
+            SqlValue::Text(text) => Some(Self::Text(text.clone())),
+            SqlValue::Null | SqlValue::Bool(_) | SqlValue::Float(_) | SqlValue::Binary(_) | SqlValue::Undecodable => {
+                None
+            }
         }
     }
 
-    pub(super) fn cell(&self) -> Cell {
+    pub(super) fn cell(&self) -> SqlValue {
         match self {
-            Self::Int(value) => Cell::Int(*value),
-            Self::Unsigned(value) => Cell::Unsigned(*value),
-            Self::Decimal(text) => Cell::Decimal(text.clone()),
-            Self::Text(text) => Cell::Text(text.clone()),
+            Self::Int(value) => SqlValue::Int(*value),
+            Self::Unsigned(value) => SqlValue::Unsigned(*value),
+            Self::Decimal(text) => SqlValue::Decimal(text.clone()),
+            Self::Text(text) => SqlValue::Text(text.clone()),
         }
     }
 }
@@ -41,7 +43,7 @@ impl Kept {
 /// The checkpoint of a source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Saved {
+pub(super) struct SourceCheckpoint {
     /// The process that reads the source.
     pub(super) holder: String,
     /// A digest of the table and the order of reading. The checkpoint of another table must not be used.
@@ -49,7 +51,7 @@ pub(super) struct Saved {
     /// The end of the lease (microseconds since 1970, by the store's clock). No other process may read the source before.
     pub(super) held_until: u64,
     /// The highest watermark whose rows are registered.
-    pub(super) watermark: Option<Kept>,
+    pub(super) watermark: Option<CheckpointValue>,
     /// The same watermark as an instant (RFC 3339).
     pub(super) watermark_at: Option<String>,
     /// The end of the last round (RFC 3339).
@@ -67,9 +69,9 @@ pub(super) struct Saved {
     /// The time since which the worker waits for an answer of the database (RFC 3339).
     pub(super) unanswered_since: Option<String>,
     /// The rows whose verdicts are missing in the table of verdicts.
-    pub(super) unwritten: Option<Unwritten>,
-    pub(super) import: Option<Import>,
-    pub(super) swept: Option<Swept>,
+    pub(super) unwritten: Option<UnwrittenVerdicts>,
+    pub(super) import: Option<ImportProgress>,
+    pub(super) swept: Option<SweepResult>,
     /// The end of the last sweep (microseconds since 1970, by the store's clock).
     pub(super) swept_at: u64,
 }
@@ -77,29 +79,30 @@ pub(super) struct Saved {
 /// Rows that were registered while their verdicts could not be written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Unwritten {
+pub(super) struct UnwrittenVerdicts {
     /// The watermark of the first of these rows; `None` if it can be any row.
-    pub(super) from: Option<Kept>,
+    pub(super) from: Option<CheckpointValue>,
 }
 
 /// A requested import, with its progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Import {
+pub(super) struct ImportProgress {
     /// The last id whose row is registered.
-    pub(super) after: Option<Kept>,
-    pub(super) shown: Imported,
+    pub(super) after: Option<CheckpointValue>,
+    pub(super) shown: SourceImport,
 }
 
-impl Import {
-    pub(super) fn position(&self) -> Option<Position> {
-        self.after.as_ref().map(|id| Position { watermark: None, id: id.cell() })
+impl ImportProgress {
+    pub(super) fn position(&self) -> Option<RowPosition> {
+        self.after.as_ref().map(|id| RowPosition { watermark: None, id: id.cell() })
     }
 }
 
 /// An import of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Imported {
+#[schema(as = Imported)]
+pub struct SourceImport {
     /// The time of the request (RFC 3339, UTC).
     pub asked_at: String,
     /// The time at which all rows were read.
@@ -112,7 +115,8 @@ pub struct Imported {
 
 /// The result of a comparison of all ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Swept {
+#[schema(as = Swept)]
+pub struct SweepResult {
     /// The end of the comparison (RFC 3339, UTC).
     pub at: String,
     /// Number of rows of the source.
@@ -185,9 +189,9 @@ pub struct SourceState {
     /// After ten minutes, or 30 seconds for a connection, this becomes `last_error`.
     pub unanswered_since: Option<String>,
     /// The last import of all rows.
-    pub import: Option<Imported>,
+    pub import: Option<SourceImport>,
     /// The last comparison of all ids.
-    pub sweep: Option<Swept>,
+    pub sweep: Option<SweepResult>,
 }
 
 #[cfg(test)]
@@ -196,16 +200,19 @@ mod tests {
 
     #[test]
     fn a_checkpoint_survives_encoding_and_one_of_an_earlier_version_is_read() {
-        let import = Import { after: Some(Kept::Int(i64::MAX)), shown: Imported { rows: 7, ..Imported::default() } };
-        let saved = Saved {
-            watermark: Some(Kept::Text("2024-03-05 10:11:12.123456".into())),
+        let import = ImportProgress {
+            after: Some(CheckpointValue::Int(i64::MAX)),
+            shown: SourceImport { rows: 7, ..SourceImport::default() },
+        };
+        let saved = SourceCheckpoint {
+            watermark: Some(CheckpointValue::Text("2024-03-05 10:11:12.123456".into())),
             import: Some(import),
             last_rejected: Some(("A-1".into(), "no_content".into())),
             held_until: u64::MAX,
-            ..Saved::default()
+            ..SourceCheckpoint::default()
         };
         let json = serde_json::to_value(&saved).unwrap();
-        assert_eq!(serde_json::from_value::<Saved>(json).unwrap(), saved);
-        assert_eq!(serde_json::from_str::<Saved>("{}").unwrap(), Saved::default());
+        assert_eq!(serde_json::from_value::<SourceCheckpoint>(json).unwrap(), saved);
+        assert_eq!(serde_json::from_str::<SourceCheckpoint>("{}").unwrap(), SourceCheckpoint::default());
     }
 }

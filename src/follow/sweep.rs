@@ -9,16 +9,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::Context;
 
-use super::intake::Intake;
-use super::opened::Opened;
-use super::state::{Swept, Unwritten};
-use super::worker::Lease;
+use super::intake::SourceIntake;
+use super::opened::ReadableSource;
+use super::state::{SweepResult, UnwrittenVerdicts};
+use super::worker::SourceLease;
 use crate::config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_engine::{Engine, Error};
 use doppel_sources::database::sql;
-use doppel_sources::database::{Cell, text_of};
+use doppel_sources::database::{SqlValue, text_of};
 use doppel_store::Seq;
 
 /// Largest number of records in a collection that is compared; their hashes take 400 MB.
@@ -41,20 +41,21 @@ const SHARE_PERCENT: usize = 10;
 /// # Errors
 /// The database or the store is not available, or the lease is lost.
 pub(super) async fn run(
-    config: &config::Source,
-    opened: &mut Opened,
-    intake: &mut Intake<'_>,
-    lease: &mut Lease<'_>,
+    config: &config::SourceConfig,
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
-    let of = (intake.engine, intake.collection);
-    let mut records = lease.beside(hashes_of_records(of)).await?;
-    let mut swept = Swept::default();
+    let engine = intake.engine;
+    let collection = intake.collection;
+    let mut records = lease.beside(hashes_of_records(engine, collection)).await?;
+    let mut swept = SweepResult::default();
     let mut skipped = Vec::new();
-    let mut after: Option<Cell> = None;
+    let mut after: Option<SqlValue> = None;
     loop {
         let dialect = opened.connection.dialect();
         let select = sql::ids(dialect, &opened.origin, &opened.id, after.as_ref(), IDS);
-        let ids: Vec<Cell> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
+        let ids: Vec<SqlValue> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
         for id in &ids {
             swept.rows += 1;
             let text = text_of(id).unwrap_or_default();
@@ -63,7 +64,7 @@ pub(super) async fn run(
                 None => skipped.push(id.clone()),
             }
         }
-        take_skipped(config, (opened, intake, lease), &mut skipped, &mut swept).await?;
+        take_skipped(config, opened, intake, lease, &mut skipped, &mut swept).await?;
         lease.keep().await?;
         let last = ids.last().map(|id| opened.ordered(id)).transpose()?;
         anyhow::ensure!(
@@ -75,7 +76,7 @@ pub(super) async fn run(
             break;
         }
     }
-    let missing = lease.beside(missing(opened, of, &records)).await?;
+    let missing = lease.beside(missing(opened, engine, collection, &records)).await?;
     // If another instance has taken the lease, that instance deletes.
     lease.keep().await?;
     swept.missing = missing.len() as u64;
@@ -92,7 +93,7 @@ pub(super) async fn run(
         (swept.deleted, swept.refused) = lease.beside(delete(intake, &missing)).await?;
     }
     swept.at = crate::clock::now();
-    let Swept { rows, skipped, registered, missing, deleted, .. } = swept;
+    let SweepResult { rows, skipped, registered, missing, deleted, .. } = swept;
     tracing::info!(
         source = config.name,
         rows,
@@ -111,16 +112,13 @@ pub(super) async fn run(
     lease.keep().await
 }
 
-async fn all(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+async fn all(opened: &mut ReadableSource, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all(select).await?)
 }
 
-async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+async fn all_of(opened: &mut ReadableSource, select: String) -> anyhow::Result<Vec<Vec<SqlValue>>> {
     Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
-
-/// The engine and the collection whose records are read.
-type Whole<'a> = (&'a Engine, &'a CollectionName);
 
 fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -128,7 +126,11 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-async fn each_record((engine, collection): Whole<'_>, mut each: impl FnMut(RecordId) + Send) -> anyhow::Result<()> {
+async fn each_record(
+    engine: &Engine,
+    collection: &CollectionName,
+    mut each: impl FnMut(RecordId) + Send,
+) -> anyhow::Result<()> {
     let mut after = Seq(0);
     loop {
         let page = engine.store().records(collection, after, RECORDS).await?;
@@ -139,15 +141,15 @@ async fn each_record((engine, collection): Whole<'_>, mut each: impl FnMut(Recor
 }
 
 /// Returns the hashes of all record ids. The value is true after a row with this id was seen; here it is false.
-async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> {
-    let count = of.0.store().count(of.1).await?;
+async fn hashes_of_records(engine: &Engine, collection: &CollectionName) -> anyhow::Result<HashMap<u64, bool>> {
+    let count = engine.store().count(collection).await?;
     let most = MOST_COMPARED;
     anyhow::ensure!(
         count <= most as u64,
         "the collection has more than {most} records, too many to compare; set sweep_s = 0"
     );
     let mut hashes = HashMap::with_capacity(count as usize);
-    each_record(of, |id| {
+    each_record(engine, collection, |id| {
         hashes.insert(hash(id.as_str()), false);
     })
     .await?;
@@ -156,10 +158,12 @@ async fn hashes_of_records(of: Whole<'_>) -> anyhow::Result<HashMap<u64, bool>> 
 
 /// Reads the rows without a record again, and registers them if the configuration allows it.
 async fn take_skipped(
-    config: &config::Source,
-    (opened, intake, lease): (&mut Opened, &mut Intake<'_>, &mut Lease<'_>),
-    skipped: &mut Vec<Cell>,
-    swept: &mut Swept,
+    config: &config::SourceConfig,
+    opened: &mut ReadableSource,
+    intake: &mut SourceIntake<'_>,
+    lease: &mut SourceLease<'_>,
+    skipped: &mut Vec<SqlValue>,
+    swept: &mut SweepResult,
 ) -> anyhow::Result<()> {
     let dialect = opened.connection.dialect();
     let settings = intake.engine.collection(intake.collection).await?.settings;
@@ -197,7 +201,7 @@ async fn take_skipped(
         if registers && !late.is_empty() {
             let taken = lease.beside(intake.take(late)).await?;
             if intake.verdicts.trouble().is_some() {
-                lease.saved.unwritten = Some(Unwritten::default());
+                lease.saved.unwritten = Some(UnwrittenVerdicts::default());
             }
             swept.registered += taken.registered;
             lease.count(&taken);
@@ -208,12 +212,17 @@ async fn take_skipped(
 }
 
 /// Returns the records that had no row and still have none.
-async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool>) -> anyhow::Result<Vec<RecordId>> {
+async fn missing(
+    opened: &mut ReadableSource,
+    engine: &Engine,
+    collection: &CollectionName,
+    records: &HashMap<u64, bool>,
+) -> anyhow::Result<Vec<RecordId>> {
     if records.values().all(|has_row| *has_row) {
         return Ok(Vec::new());
     }
     let mut without = Vec::new();
-    each_record(of, |id| {
+    each_record(engine, collection, |id| {
         if records.get(&hash(id.as_str())) == Some(&false) {
             without.push(id);
         }
@@ -223,7 +232,7 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
     let kind = kind.context("the id is no column any more")?;
     let mut missing = Vec::new();
     for ids in without.chunks(LOOKED_AT) {
-        let cells: Vec<Cell> = ids.iter().filter_map(|id| super::check::id_cell(kind, id.as_str())).collect();
+        let cells: Vec<SqlValue> = ids.iter().filter_map(|id| super::check::id_cell(kind, id.as_str())).collect();
         let mut there = std::collections::HashSet::new();
         if !cells.is_empty() {
             let dialect = opened.connection.dialect();
@@ -237,7 +246,7 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
 
 /// Deletes records and their verdicts. Verdicts are deleted first, so that the next comparison finds the rest if the deletion is
 /// interrupted. Returns the number of deleted records, and the reason if not all were deleted.
-async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
+async fn delete(intake: &mut SourceIntake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
     let mut deleted = 0;
     for ids in missing.chunks(LOOKED_AT) {
         if !intake.verdicts.remove(ids).await {

@@ -6,16 +6,16 @@ use anyhow::Context;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::intake::{Intake, Recent, Taken};
-use super::opened::Opened;
-use super::state::{Import, Imported, Saved, SourceState, SourceStatus};
-use super::write_back::Verdicts;
-use super::{Entry, round, sweep};
+use super::intake::{IntakeCounts, RecentRows, SourceIntake};
+use super::opened::ReadableSource;
+use super::state::{ImportProgress, SourceCheckpoint, SourceImport, SourceState, SourceStatus};
+use super::write_back::VerdictTable;
+use super::{SourceEntry, round, sweep};
 use crate::config;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_engine::{Engine, Error};
 use doppel_store::StoreError;
-use doppel_store::checkpoints::Checkpoint;
+use doppel_store::checkpoints::StoredCheckpoint;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
@@ -40,35 +40,38 @@ pub enum AskError {
 }
 
 /// The checkpoint of a source, whose lease this process holds.
-pub(super) struct Lease<'a> {
+pub(super) struct SourceLease<'a> {
     engine: &'a Engine,
     collection: CollectionName,
     name: &'a str,
     version: u64,
     /// The holder of the lease when the checkpoint was last read or written.
     known_holder: String,
-    pub(super) saved: Saved,
+    pub(super) saved: SourceCheckpoint,
 }
 
 /// The error that another instance has taken the lease.
 #[derive(Debug, thiserror::Error)]
 #[error("another instance has taken over")]
-struct Lost;
+struct LeaseLost;
 
-fn decode(checkpoint: Option<Checkpoint>) -> Result<(u64, Saved), Error> {
-    let Some(Checkpoint { version, value }) = checkpoint else { return Ok((0, Saved::default())) };
-    let unreadable = |error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}"));
-    Ok((version, serde_json::from_value(value).map_err(unreadable)?))
+fn decode(checkpoint: Option<StoredCheckpoint>) -> Result<(u64, SourceCheckpoint), Error> {
+    let Some(StoredCheckpoint { version, value }) = checkpoint else { return Ok((0, SourceCheckpoint::default())) };
+    Ok((
+        version,
+        serde_json::from_value(value)
+            .map_err(|error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}")))?,
+    ))
 }
 
-fn encode(version: u64, saved: &Saved) -> Result<Checkpoint, Error> {
+fn encode(version: u64, saved: &SourceCheckpoint) -> Result<StoredCheckpoint, Error> {
     let value = serde_json::to_value(saved).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(Checkpoint { version, value })
+    Ok(StoredCheckpoint { version, value })
 }
 
-impl<'a> Lease<'a> {
+impl<'a> SourceLease<'a> {
     /// Takes the lease; `None` while another process holds it.
-    async fn take(engine: &'a Engine, entry: &'a Entry, holder: &str) -> anyhow::Result<Option<Self>> {
+    async fn take(engine: &'a Engine, entry: &'a SourceEntry, holder: &str) -> anyhow::Result<Option<Self>> {
         let collection = collection_of(&entry.config)?;
         let name = entry.config.name.as_str();
         let (version, saved) = decode(engine.store().checkpoint(&collection, name).await?)?;
@@ -84,7 +87,7 @@ impl<'a> Lease<'a> {
         lease.saved.unanswered_since = None;
         match lease.keep().await {
             Ok(()) => Ok(Some(lease)),
-            Err(error) if error.is::<Lost>() => Ok(None),
+            Err(error) if error.is::<LeaseLost>() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -94,7 +97,7 @@ impl<'a> Lease<'a> {
         Ok(self.engine.store().lease_time(crate::clock::micros()).await?)
     }
 
-    pub(super) fn count(&mut self, taken: &Taken) {
+    pub(super) fn count(&mut self, taken: &IntakeCounts) {
         self.saved.rows += taken.registered;
         self.saved.rejected += taken.rejected;
         if taken.last_rejected.is_some() {
@@ -105,7 +108,7 @@ impl<'a> Lease<'a> {
     /// Writes the checkpoint and renews the lease.
     ///
     /// # Errors
-    /// [`Lost`] if another process holds the lease; or the store is not available.
+    /// [`LeaseLost`] if another process holds the lease; or the store is not available.
     pub(super) async fn keep(&mut self) -> anyhow::Result<()> {
         let until = self.time().await?.saturating_add(LEASE.as_micros() as u64);
         self.saved.held_until = until;
@@ -177,16 +180,15 @@ impl<'a> Lease<'a> {
             }
             let (version, stored) = decode(self.engine.store().checkpoint(&self.collection, self.name).await?)?;
             if stored.holder != self.known_holder {
-                return Err(Lost.into());
+                return Err(LeaseLost.into());
             }
             // An administrator may have requested an import since the checkpoint was read.
-            let asked = |saved: &Saved| saved.import.as_ref().map(|import| import.shown.asked_at.clone());
-            if asked(&stored) != asked(&self.saved) {
+            if import_request(&stored) != import_request(&self.saved) {
                 self.saved.import = stored.import;
             }
             self.version = version;
         }
-        Err(Lost.into())
+        Err(LeaseLost.into())
     }
 
     /// Releases the lease, so that another instance does not need to wait.
@@ -197,19 +199,23 @@ impl<'a> Lease<'a> {
     }
 }
 
-fn collection_of(config: &config::Source) -> anyhow::Result<CollectionName> {
+fn import_request(saved: &SourceCheckpoint) -> Option<String> {
+    saved.import.as_ref().map(|import| import.shown.asked_at.clone())
+}
+
+fn collection_of(config: &config::SourceConfig) -> anyhow::Result<CollectionName> {
     CollectionName::new(&config.collection).map_err(anyhow::Error::msg)
 }
 
 /// Returns a digest of the table of a source and of the order in which it is read.
-fn digest(config: &config::Source, id: &str) -> anyhow::Result<String> {
+fn digest(config: &config::SourceConfig, id: &str) -> anyhow::Result<String> {
     let location = config.location()?.to_string();
     let what = serde_json::json!([location, config.table, config.query, id, config.watermark]);
     Ok(Sha256::digest(what.to_string()).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Runs the worker of a source until the service drains.
-pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: &CancellationToken) {
+pub(super) async fn run(engine: &Engine, entry: &SourceEntry, holder: &str, draining: &CancellationToken) {
     let name = entry.config.name.as_str();
     for counter in ["doppel_source_rows_total", "doppel_source_rows_rejected_total", "doppel_source_failures_total"] {
         metrics::counter!(counter, "source" => name.to_owned()).increment(0);
@@ -219,7 +225,7 @@ pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: 
         show_last_round(name, crate::clock::micros() as f64 / 1e6);
     }
     let mut pause = FIRST_PAUSE;
-    let mut recent = Recent::default();
+    let mut recent = RecentRows::default();
     let mut last_said = None;
     loop {
         let worked = tokio::select! {
@@ -254,17 +260,17 @@ pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: 
             () = tokio::time::sleep(wait) => {}
         }
     }
-    if let Ok(Some(lease)) = Lease::take(engine, entry, holder).await {
+    if let Ok(Some(lease)) = SourceLease::take(engine, entry, holder).await {
         lease.release().await;
     }
 }
 
 /// Does the work that is due, if this process gets the lease.
-async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent) -> anyhow::Result<()> {
+async fn work(engine: &Engine, entry: &SourceEntry, holder: &str, recent: &mut RecentRows) -> anyhow::Result<()> {
     let config = &entry.config;
     let collection = collection_of(config)?;
     let Some(settings) = settings(engine, config, &collection).await? else { return Ok(()) };
-    let Some(mut lease) = Lease::take(engine, entry, holder).await? else {
+    let Some(mut lease) = SourceLease::take(engine, entry, holder).await? else {
         let of_another =
             saved(engine, config).await.and_then(|saved| saved.last_round?.parse::<jiff::Timestamp>().ok());
         if let Some(ended) = of_another.filter(|_| config.follow) {
@@ -277,12 +283,12 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
         return Ok(());
     }
     let password = config.password()?;
-    let opening = Opened::open(config, password.as_deref(), &settings, entry.max_row_bytes);
+    let opening = ReadableSource::open(config, password.as_deref(), &settings, entry.max_row_bytes);
     let mut opened = lease.asking(opening).await?;
     lease.reads(digest(config, &opened.id)?);
-    let verdicts = lease.asking(async { anyhow::Ok(Verdicts::open(config).await) }).await?;
+    let verdicts = lease.asking(async { anyhow::Ok(VerdictTable::open(config).await) }).await?;
     let said = lease.saved.last_error.as_ref().map(|(_, error)| error.clone());
-    let mut intake = Intake { engine, collection: &collection, source: &config.name, verdicts };
+    let mut intake = SourceIntake { engine, collection: &collection, source: &config.name, verdicts };
     if imports {
         tracing::info!(source = config.name, "reading all rows of a source");
         round::import(&mut opened, &mut intake, &mut lease).await?;
@@ -326,7 +332,7 @@ fn show_last_round(source: &str, ended: f64) {
 /// `None` otherwise.
 async fn settings(
     engine: &Engine,
-    config: &config::Source,
+    config: &config::SourceConfig,
     collection: &CollectionName,
 ) -> anyhow::Result<Option<Settings>> {
     match engine.collection(collection).await {
@@ -340,9 +346,9 @@ async fn settings(
 }
 
 /// Stores an error in the checkpoint, if possible.
-async fn note_trouble(engine: &Engine, entry: &Entry, holder: &str, reason: &str) {
+async fn note_trouble(engine: &Engine, entry: &SourceEntry, holder: &str, reason: &str) {
     *entry.trouble.lock() = Some(reason.to_owned());
-    if let Ok(Some(mut lease)) = Lease::take(engine, entry, holder).await {
+    if let Ok(Some(mut lease)) = SourceLease::take(engine, entry, holder).await {
         let now = crate::clock::now();
         lease.saved.last_error = Some((now, reason.to_owned()));
         let _ = lease.keep().await;
@@ -350,7 +356,7 @@ async fn note_trouble(engine: &Engine, entry: &Entry, holder: &str, reason: &str
 }
 
 /// Stores the request to read all rows.
-pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), AskError> {
+pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(), AskError> {
     let collection = CollectionName::new(&entry.config.collection)
         .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be: {reason}")))?;
     if matches!(engine.collection(&collection).await, Err(Error::UnknownCollection(_))) {
@@ -363,8 +369,8 @@ pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), Ask
         if saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none()) {
             return Err(Error::Conflict(format!("an import of {name} is under way; wait for it to end")).into());
         }
-        let shown = Imported { asked_at: crate::clock::now(), ..Imported::default() };
-        saved.import = Some(Import { after: None, shown });
+        let shown = SourceImport { asked_at: crate::clock::now(), ..SourceImport::default() };
+        saved.import = Some(ImportProgress { after: None, shown });
         let checkpoint = encode(version, &saved)?;
         if engine.store().put_checkpoint(&collection, name, checkpoint).await.map_err(Error::from)? {
             return Ok(());
@@ -374,7 +380,7 @@ pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), Ask
 }
 
 /// Returns the state of a source.
-pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
+pub(super) async fn state(engine: &Engine, entry: &SourceEntry) -> SourceState {
     let config = &entry.config;
     let saved = saved(engine, config).await.unwrap_or_default();
     let trouble = entry.trouble.lock().clone();
@@ -413,7 +419,7 @@ pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
     }
 }
 
-async fn saved(engine: &Engine, config: &config::Source) -> Option<Saved> {
+async fn saved(engine: &Engine, config: &config::SourceConfig) -> Option<SourceCheckpoint> {
     let collection = collection_of(config).ok()?;
     let stored = engine.store().checkpoint(&collection, &config.name).await.ok()?;
     decode(stored).ok().map(|(_, saved)| saved)

@@ -7,21 +7,21 @@
 use crate::config;
 use doppel_core::record::RecordId;
 use doppel_sources::database::sql::{self, VerdictRow};
-use doppel_sources::database::{Access, Connection, DatabaseError};
+use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseError};
 
 /// Number of rows in one statement, far below the limits of databases.
 const AT_ONCE: usize = 200;
 
 /// The table of verdicts of a source, if it has one and the table can be written.
 #[derive(Default)]
-pub(super) struct Verdicts {
+pub(super) struct VerdictTable {
     table: Option<WriteBack>,
     trouble: Option<String>,
 }
 
-impl Verdicts {
+impl VerdictTable {
     /// Connects, if the configuration names a table.
-    pub(super) async fn open(config: &config::Source) -> Self {
+    pub(super) async fn open(config: &config::SourceConfig) -> Self {
         match WriteBack::open(config).await {
             Ok(table) => Self { table, trouble: None },
             Err(error) => Self { table: None, trouble: Some(format!("write_back: {error:#}")) },
@@ -63,17 +63,18 @@ impl Verdicts {
 
 /// The table of verdicts of a source.
 struct WriteBack {
-    connection: Connection,
+    connection: DatabaseConnection,
     table: String,
 }
 
 impl WriteBack {
     /// Opens a second connection, because the first one only reads, and creates the table if it is missing. If the table exists, the
     /// account does not need the right to create it.
-    async fn open(config: &config::Source) -> anyhow::Result<Option<Self>> {
+    async fn open(config: &config::SourceConfig) -> anyhow::Result<Option<Self>> {
         let Some(config::WriteBack { table }) = &config.write_back else { return Ok(None) };
         let password = config.password()?;
-        let mut connection = Connection::open(&config.location()?, password.as_deref(), Access::WriteBack).await?;
+        let mut connection =
+            DatabaseConnection::open(&config.location()?, password.as_deref(), ConnectionAccess::WriteBack).await?;
         let dialect = connection.dialect();
         match connection.all(sql::probe_verdicts(dialect, table)).await {
             Ok(_) => (),

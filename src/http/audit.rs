@@ -10,7 +10,7 @@ const MOST_SHOWN: usize = 1_024;
 
 /// The data of a request for its audit line, taken before the request is processed.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AuditedRequest {
     /// Its path, if the call is audited.
     path: Option<String>,
     /// The id of its trace; empty if the request has none.
@@ -31,7 +31,7 @@ pub struct TraceParent {
 }
 
 /// The result of a request.
-pub struct Outcome<'a> {
+pub struct AuditOutcome<'a> {
     /// The method.
     pub method: &'a str,
     /// The route, with the names of its parts.
@@ -45,7 +45,7 @@ pub struct Outcome<'a> {
     pub key: &'a str,
 }
 
-impl Asked {
+impl AuditedRequest {
     /// Takes the data of a request to `route`.
     pub fn of(method: &Method, route: Option<&str>, path: &str, headers: &HeaderMap) -> Self {
         let audited = route.is_some_and(|route| is_audited(method, route));
@@ -56,9 +56,9 @@ impl Asked {
     }
 
     /// Writes the line, if the call is audited.
-    pub fn note(&self, outcome: &Outcome<'_>) {
+    pub fn note(&self, outcome: &AuditOutcome<'_>) {
         let Some(path) = &self.path else { return };
-        let Outcome { method, route, status, request_id, key } = *outcome;
+        let AuditOutcome { method, route, status, request_id, key } = *outcome;
         let trace_id = &*self.trace_id;
         tracing::info!(target: "audit", key, method, route, path, status, request_id, trace_id, "audit");
     }
@@ -89,10 +89,12 @@ fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let value = values.next()?.to_str().ok()?;
     let mut parts = value.split('-');
     let [version, trace, parent, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
-    let hex = |text: &str, length| text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let names = |text: &str, length| hex(text, length) && text.bytes().any(|b| b != b'0');
     let ends = version != "00" || parts.next().is_none();
-    let sound = hex(version, 2) && version != "ff" && names(trace, 32) && names(parent, 16) && hex(flags, 2);
+    let sound = is_hex(version, 2)
+        && version != "ff"
+        && is_nonzero_hex(trace, 32)
+        && is_nonzero_hex(parent, 16)
+        && is_hex(flags, 2);
     if !(sound && ends && values.next().is_none()) {
         return None;
     }
@@ -102,6 +104,14 @@ fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
         span: u64::from_str_radix(parent, 16).ok()?,
         sampled,
     })
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn is_nonzero_hex(text: &str, length: usize) -> bool {
+    is_hex(text, length) && text.bytes().any(|b| b != b'0')
 }
 
 #[cfg(test)]
@@ -138,11 +148,6 @@ mod tests {
 
     #[test]
     fn a_trace_is_taken_only_where_it_is_one() {
-        let of = |value: &str| {
-            let headers =
-                HeaderMap::from_iter([("traceparent".parse().unwrap(), HeaderValue::from_str(value).unwrap())]);
-            trace_parent(&headers)
-        };
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let good = format!("00-{trace}-00f067aa0ba902b7-01");
         let parent = TraceParent {
@@ -150,9 +155,9 @@ mod tests {
             span: 0x00f0_67aa_0ba9_02b7,
             sampled: true,
         };
-        assert_eq!(of(&good), Some(parent));
-        assert_eq!(of(&good.replacen("00", "cc", 1)), Some(parent), "a later version");
-        assert_eq!(of(&good.replace("b7-01", "b7-02")), Some(TraceParent { sampled: false, ..parent }));
+        assert_eq!(trace_of(&good), Some(parent));
+        assert_eq!(trace_of(&good.replacen("00", "cc", 1)), Some(parent), "a later version");
+        assert_eq!(trace_of(&good.replace("b7-01", "b7-02")), Some(TraceParent { sampled: false, ..parent }));
         for wrong in [
             &good.to_uppercase(),
             &format!("{good}-x"),
@@ -161,7 +166,12 @@ mod tests {
             "",
             "a",
         ] {
-            assert_eq!(of(wrong), None, "{wrong}");
+            assert_eq!(trace_of(wrong), None, "{wrong}");
         }
+    }
+
+    fn trace_of(value: &str) -> Option<TraceParent> {
+        let headers = HeaderMap::from_iter([("traceparent".parse().unwrap(), HeaderValue::from_str(value).unwrap())]);
+        trace_parent(&headers)
     }
 }

@@ -1,8 +1,8 @@
 //! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
 //! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its
-//! body is valid. A key that is limited to collections opens only the routes of its collections: [`Authorised`] refuses it on every route
-//! whose path names no collection. A handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`Reach`]
+//! body is valid. A key that is limited to collections opens only the routes of its collections: [`AuthorisedCaller`] refuses it on every route
+//! whose path names no collection. A handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`CollectionReach`]
 //! itself.
 
 use std::marker::PhantomData;
@@ -13,15 +13,15 @@ use axum::http::request::Parts;
 
 use crate::config::auth::Scope;
 use crate::http::keys::not_this_collection;
-pub use crate::http::keys::{Caller, Keys, Reach, ShownKey};
+pub use crate::http::keys::{ApiKeys, CollectionReach, RequestCaller, ShownKey};
 use crate::http::open_connections::ConnectionMark;
 use crate::http::problem::Problem;
-use crate::http::shares::{Holder, Peer};
+use crate::http::shares::{ClientAddress, PlaceHolder};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 
 /// A scope as a type, so that the signature of a handler shows the required scope.
-pub trait Needs: Send + Sync {
+pub trait NeededScope: Send + Sync {
     /// The scope.
     const SCOPE: Scope;
 }
@@ -31,11 +31,11 @@ macro_rules! needs {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
-        impl Needs for $name {
+        impl NeededScope for $name {
             const SCOPE: Scope = Scope::$scope;
         }
         $(#[$doc])*
-        pub type $alias = Authorised<$name>;
+        pub type $alias = AuthorisedCaller<$name>;
         $(#[$doc])*
         pub type $in_alias = AuthorisedIn<$name>;
     )*};
@@ -52,27 +52,27 @@ needs! {
 
 /// Proof that the caller has the scope of `N` for everything that the request concerns.
 #[derive(Clone, Debug)]
-pub struct Authorised<N>(pub Caller, PhantomData<N>);
+pub struct AuthorisedCaller<N>(pub RequestCaller, PhantomData<N>);
 
 /// Proof that the caller has the scope of `N` for the collections of its reach. The handler must check the reach.
 #[derive(Clone, Debug)]
-pub struct AuthorisedIn<N>(pub Caller, PhantomData<N>);
+pub struct AuthorisedIn<N>(pub RequestCaller, PhantomData<N>);
 
 impl<N> AuthorisedIn<N> {
     /// Returns the collections.
-    pub fn reach(&self) -> &Reach {
+    pub fn reach(&self) -> &CollectionReach {
         &self.0.reach
     }
 }
 
-fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<Caller, Problem> {
+fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<RequestCaller, Problem> {
     let authorization = parts.headers.get(header::AUTHORIZATION);
     let caller = app.keys.authorise(authorization, scope).map(|caller| {
         if let Some(connection) = parts.extensions.get::<ConnectionMark>() {
             connection.authenticated();
         }
-        let holder = Holder::of(&caller.name, parts.extensions.get::<Peer>().copied());
-        Caller { holder, ..caller }
+        let holder = PlaceHolder::of(&caller.name, parts.extensions.get::<ClientAddress>().copied());
+        RequestCaller { holder, ..caller }
     });
     let name = caller.as_ref().ok().map(|caller| caller.name.clone()).or_else(|| app.keys.named(authorization));
     if let (Some(slot), Some(name)) = (parts.extensions.get::<super::observe::CallerSlot>(), name) {
@@ -85,7 +85,7 @@ fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<Caller, Problem> {
 ///
 /// # Errors
 /// 403 `not_this_collection`.
-pub async fn check_reach(parts: &mut Parts, reach: &Reach) -> Result<(), Problem> {
+pub async fn check_reach(parts: &mut Parts, reach: &CollectionReach) -> Result<(), Problem> {
     if reach.is_everything() {
         return Ok(());
     }
@@ -95,7 +95,7 @@ pub async fn check_reach(parts: &mut Parts, reach: &Reach) -> Result<(), Problem
     named.ok_or_else(not_this_collection).and_then(|collection| reach.check(&collection))
 }
 
-impl<N: Needs> FromRequestParts<App> for Authorised<N> {
+impl<N: NeededScope> FromRequestParts<App> for AuthorisedCaller<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
@@ -105,7 +105,7 @@ impl<N: Needs> FromRequestParts<App> for Authorised<N> {
     }
 }
 
-impl<N: Needs> FromRequestParts<App> for AuthorisedIn<N> {
+impl<N: NeededScope> FromRequestParts<App> for AuthorisedIn<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {

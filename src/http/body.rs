@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::http::coding::expand::{CompressedLimit, Trouble};
+use crate::http::coding::expand::{CompressedLimit, ExpandError};
 use crate::http::problem::Problem;
 
 /// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection
@@ -37,7 +37,7 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
     match tokio::time::timeout(time, Limited::new(request.into_body(), max).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(max)),
-        Ok(Err(error)) if Trouble::in_error(&*error) == Some(Trouble::TooLong) => Err(too_large(max)),
+        Ok(Err(error)) if ExpandError::in_error(&*error) == Some(ExpandError::TooLong) => Err(too_large(max)),
         Ok(Err(error)) => Err(broken(&*error)),
         Err(_) => {
             let detail = format!("the body did not arrive within {} ms", time.as_millis());
@@ -63,12 +63,12 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
 
 /// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
-    match Trouble::in_error(error) {
+    match ExpandError::in_error(error) {
         None => Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end"),
-        Some(trouble @ Trouble::Malformed(_)) => {
+        Some(trouble @ ExpandError::Malformed(_)) => {
             Problem::at(StatusCode::BAD_REQUEST, "malformed_encoding", "", trouble.to_string())
         }
-        Some(trouble @ (Trouble::Expands | Trouble::Empty | Trouble::TooLong)) => {
+        Some(trouble @ (ExpandError::Expands | ExpandError::Empty | ExpandError::TooLong)) => {
             let detail = format!("{trouble}; send it uncompressed");
             Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
         }

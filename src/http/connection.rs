@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 use crate::http::problem::{MEDIA_TYPE, Problem};
 
 /// A stream with a time limit for stalled writes.
-pub struct Connection<S> {
+pub struct TimedConnection<S> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -23,7 +23,7 @@ pub struct Connection<S> {
     instead: Option<(Vec<u8>, usize)>,
 }
 
-impl<S> Connection<S> {
+impl<S> TimedConnection<S> {
     /// Wraps `stream`; a write that waits longer than `timeout` fails.
     pub fn new(stream: S, timeout: Duration) -> Self {
         Self { stream, timeout, stalled: None, instead: None }
@@ -41,13 +41,13 @@ impl<S> Connection<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedConnection<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> Connection<S> {
+impl<S: AsyncWrite + Unpin> TimedConnection<S> {
     /// If the HTTP library writes a response of its own, which has no body, writes a problem instead. Otherwise returns `None`.
     fn poll_write_instead(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.instead.is_none() {
@@ -101,7 +101,7 @@ pub fn whole_answer(problem: &Problem) -> Option<Vec<u8>> {
     Some((head + &body).into_bytes())
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedConnection<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if let Some(written) = this.poll_write_instead(cx, bytes) {
@@ -151,7 +151,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_nobody_takes_fails_after_the_timeout() {
         let (ours, theirs) = tokio::io::duplex(4);
-        let mut connection = Connection::new(ours, Duration::from_millis(20));
+        let mut connection = TimedConnection::new(ours, Duration::from_millis(20));
         let error = connection.write_all(b"more than four").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(theirs);

@@ -38,8 +38,11 @@ pub fn decode_numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
 
 /// Makes the cursor that continues after two texts. Neither may be empty.
 pub fn encode_texts(first: &str, second: &str) -> String {
-    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("{VERSION:02x}{}00{}", hex(first), hex(second))
+    format!("{VERSION:02x}{}00{}", hex_digits(first), hex_digits(second))
+}
+
+fn hex_digits(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()
 }
 
 /// Returns the texts in a cursor of [`encode_texts`].

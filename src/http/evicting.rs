@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::shares::Holder;
+use crate::http::shares::PlaceHolder;
 
 /// The places. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct EvictingPlaces {
     most: Arc<AtomicUsize>,
     /// The held places, the oldest first.
-    held: Arc<Mutex<VecDeque<(Holder, CancellationToken)>>>,
+    held: Arc<Mutex<VecDeque<(PlaceHolder, CancellationToken)>>>,
 }
 
 impl EvictingPlaces {
@@ -32,13 +32,14 @@ impl EvictingPlaces {
 
     /// Takes a place for an unknown holder. See [`EvictingPlaces::enter_as`].
     pub fn enter(&self) -> (CancellationToken, bool) {
-        self.enter_as(Holder::Unknown)
+        self.enter_as(PlaceHolder::Unknown)
     }
 
     /// Takes a place. Returns its token, and true if another holder lost its place. A holder cancels the token to give the place back, and
     /// has lost the place when the token is cancelled. Takes O(places).
-    pub fn enter_as(&self, holder: Holder) -> (CancellationToken, bool) {
-        let (own, mut held) = (CancellationToken::new(), self.held.lock());
+    pub fn enter_as(&self, holder: PlaceHolder) -> (CancellationToken, bool) {
+        let own = CancellationToken::new();
+        let mut held = self.held.lock();
         // Removes the places that were given back.
         held.retain(|(_, place)| !place.is_cancelled());
         let is_full = held.len() >= self.most.load(Ordering::Relaxed);
@@ -52,8 +53,8 @@ impl EvictingPlaces {
 }
 
 /// Returns the index of the oldest place of the holder with the most places.
-fn oldest_of_the_busiest(held: &VecDeque<(Holder, CancellationToken)>) -> Option<usize> {
-    let mut places: HashMap<&Holder, (usize, usize)> = HashMap::new();
+fn oldest_of_the_busiest(held: &VecDeque<(PlaceHolder, CancellationToken)>) -> Option<usize> {
+    let mut places: HashMap<&PlaceHolder, (usize, usize)> = HashMap::new();
     for (at, (holder, _)) in held.iter().enumerate() {
         places.entry(holder).or_insert((0, at)).0 += 1;
     }
@@ -82,12 +83,15 @@ mod tests {
     #[test]
     fn a_caller_that_holds_many_places_loses_its_own() {
         let places = EvictingPlaces::new(4);
-        let enter = |name: &str| places.enter_as(Holder::Key(name.into())).0;
-        let quiet = enter("quiet");
-        let greedy: Vec<CancellationToken> = (0..20).map(|_| enter("greedy")).collect();
+        let quiet = enter_by_key("quiet", &places);
+        let greedy: Vec<CancellationToken> = (0..20).map(|_| enter_by_key("greedy", &places)).collect();
         assert!(!quiet.is_cancelled());
         assert_eq!(greedy.iter().filter(|place| !place.is_cancelled()).count(), 3);
-        let another = enter("another");
+        let another = enter_by_key("another", &places);
         assert!(!quiet.is_cancelled() && !another.is_cancelled() && greedy[17].is_cancelled());
+    }
+
+    fn enter_by_key(name: &str, places: &EvictingPlaces) -> CancellationToken {
+        places.enter_as(PlaceHolder::Key(name.into())).0
     }
 }

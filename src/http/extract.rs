@@ -94,13 +94,13 @@ impl FromRequestParts<App> for InPair {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let path = path(parts, app).await?;
-        let id = |name: &str| {
-            let invalid =
-                |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
-            RecordId::new(part(&path, name)).map_err(invalid)
-        };
-        Ok(Self(collection(&path)?, id("a")?, id("b")?))
+        Ok(Self(collection(&path)?, path_id("a", &path)?, path_id("b", &path)?))
     }
+}
+
+fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
+    let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
+    RecordId::new(part(path, name)).map_err(invalid)
 }
 
 impl FromRequestParts<App> for InGeneration {
@@ -154,18 +154,23 @@ const MAX_KEY_BYTES: usize = 255;
 /// The `Idempotency-Key` of a request, together with the caller. In the arguments of a handler it must follow the authorisation, which
 /// determines the caller.
 #[derive(Clone, Debug)]
-pub struct Idempotent(pub Option<IdempotencyKey>);
+pub struct IdempotentRequest(pub Option<IdempotencyKey>);
 
-impl FromRequestParts<App> for Idempotent {
+impl FromRequestParts<App> for IdempotentRequest {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let Some(value) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
-        let printable = |byte: u8| matches!(byte, b' '..=b'~');
-        let sane = |key: &&str| (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(printable);
-        let key = value.to_str().ok().map(str::trim).filter(sane).ok_or_else(|| {
-            let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
-            Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
-        })?;
+        let key = value
+            .to_str()
+            .ok()
+            .map(str::trim)
+            .filter(|key: &&str| {
+                (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(|byte: u8| matches!(byte, b' '..=b'~'))
+            })
+            .ok_or_else(|| {
+                let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
+                Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
+            })?;
         let caller = parts.extensions.get::<CallerSlot>().map_or("", CallerSlot::name);
         Ok(Self(Some(IdempotencyKey::new(caller, key))))
     }
@@ -173,7 +178,7 @@ impl FromRequestParts<App> for Idempotent {
 
 /// The media types of request bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Media {
+pub enum BodyMedia {
     /// `application/json`.
     Json,
     /// `application/x-ndjson`.
@@ -182,7 +187,7 @@ pub enum Media {
     Form,
 }
 
-impl Media {
+impl BodyMedia {
     /// The media type.
     pub fn name(self) -> &'static str {
         match self {
@@ -198,7 +203,7 @@ impl Media {
 ///
 /// # Errors
 /// 415. It says which media type to send.
-pub fn check_media(headers: &HeaderMap, wanted: Media) -> Result<(), Problem> {
+pub fn check_media(headers: &HeaderMap, wanted: BodyMedia) -> Result<(), Problem> {
     let name = wanted.name();
     if let Some(value) = headers.get(header::CONTENT_TYPE) {
         let text = value.to_str().unwrap_or("").to_ascii_lowercase();
@@ -220,7 +225,7 @@ pub struct JsonBytes(pub Bytes);
 impl FromRequest<App> for JsonBytes {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        body_of(request, app, Media::Json).await.map(Self)
+        body_of(request, app, BodyMedia::Json).await.map(Self)
     }
 }
 
@@ -228,7 +233,7 @@ impl FromRequest<App> for JsonBytes {
 ///
 /// # Errors
 /// 408, 413 or 415.
-pub async fn body_of(request: Request, app: &App, media: Media) -> Result<Bytes, Problem> {
+pub async fn body_of(request: Request, app: &App, media: BodyMedia) -> Result<Bytes, Problem> {
     check_media(request.headers(), media)?;
     let headers = request.headers().clone();
     let reading = body::read(request, app.limits().max_body_bytes, app.limits().body_timeout());
@@ -277,7 +282,7 @@ mod tests {
         let fine: [&[(&str, &str)]; 3] =
             [&[], &[("content-type", "application/json")], &[("content-type", "Application/JSON; charset=UTF-8")]];
         for pairs in fine {
-            assert!(check_media(&headers(pairs), Media::Json).is_ok(), "{pairs:?}");
+            assert!(check_media(&headers(pairs), BodyMedia::Json).is_ok(), "{pairs:?}");
         }
         let wrong: [&[(&str, &str)]; 3] = [
             &[("content-type", "text/plain")],
@@ -285,7 +290,7 @@ mod tests {
             &[("content-type", "application/x-ndjson")],
         ];
         for pairs in wrong {
-            assert_eq!(check_media(&headers(pairs), Media::Json).unwrap_err().status().as_u16(), 415, "{pairs:?}");
+            assert_eq!(check_media(&headers(pairs), BodyMedia::Json).unwrap_err().status().as_u16(), 415, "{pairs:?}");
         }
     }
 

@@ -16,10 +16,10 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
-use crate::config::Auth;
+use crate::config::AuthConfig;
 use crate::config::auth::{Scope, decode, encode, hash_secret, split_key};
 use crate::http::problem::Problem;
-use crate::http::shares::Holder;
+use crate::http::shares::PlaceHolder;
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::{KeyRing, ManagedKey};
 
@@ -27,9 +27,9 @@ const MICROS_A_MINUTE: u64 = 60_000_000;
 
 /// The collections for which a caller may send requests. A clone is cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach(Option<Arc<[CollectionName]>>);
+pub struct CollectionReach(Option<Arc<[CollectionName]>>);
 
-impl Reach {
+impl CollectionReach {
     /// Returns the reach with all collections.
     pub fn everything() -> Self {
         Self(None)
@@ -72,21 +72,21 @@ pub fn no_longer() -> Problem {
     unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
 }
 
-struct Key {
+struct ApiKey {
     name: Arc<str>,
     hash: [u8; 32],
     scopes: Vec<Scope>,
-    reach: Reach,
+    reach: CollectionReach,
     /// The time at which the key expires, in microseconds since 1970.
     expires: Option<u64>,
     /// The minute since 1970 of the last use; 0 if the key was not used. `None` if uses are not recorded.
     used: Option<Arc<AtomicU64>>,
 }
 
-impl Key {
-    fn configured(key: &crate::config::auth::Key) -> Option<Self> {
+impl ApiKey {
+    fn configured(key: &crate::config::auth::KeyConfig) -> Option<Self> {
         let name = key.name.as_str().into();
-        let reach = Reach::everything();
+        let reach = CollectionReach::everything();
         let expires = None;
         let used = None;
         Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
@@ -104,7 +104,7 @@ impl Key {
             name: key.name.as_str().into(),
             hash,
             scopes: key.scopes.iter().filter_map(|scope| Scope::parse(scope)).collect(),
-            reach: key.collections.as_deref().map_or_else(Reach::everything, Reach::only),
+            reach: key.collections.as_deref().map_or_else(CollectionReach::everything, CollectionReach::only),
             expires,
             used: Some(used.unwrap_or_default()),
         })
@@ -126,13 +126,13 @@ impl Key {
 
 /// The keys by name.
 #[derive(Default)]
-struct Known(HashMap<Arc<str>, Key>);
+struct KnownKeys(HashMap<Arc<str>, ApiKey>);
 
 /// The keys, and their rates.
-pub struct Keys {
-    known: ArcSwap<Known>,
+pub struct ApiKeys {
+    known: ArcSwap<KnownKeys>,
     /// The keys of the configuration and of the store. A thread that changes the keys holds this lock.
-    sources: Mutex<(Auth, KeyRing)>,
+    sources: Mutex<(AuthConfig, KeyRing)>,
     rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
 }
 
@@ -146,20 +146,20 @@ pub struct ShownKey {
 
 /// The caller of a request, with the collections that it may use.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct RequestCaller {
     /// Name of the key; empty without keys.
     pub name: Arc<str>,
     /// The collections for which the key is valid.
-    pub reach: Reach,
+    pub reach: CollectionReach,
     /// The key, with which long responses check their permission again; `None` without keys.
     pub key: Option<ShownKey>,
     /// The holder of the places that the request takes.
-    pub holder: Holder,
+    pub holder: PlaceHolder,
 }
 
-impl Keys {
+impl ApiKeys {
     /// Creates the keys of a checked configuration. `per_second` is the rate of each key; 0 means no limit.
-    pub fn new(auth: &Auth, per_second: u32) -> Self {
+    pub fn new(auth: &AuthConfig, per_second: u32) -> Self {
         let sources = Mutex::new((auth.clone(), KeyRing::default()));
         let keys = Self { known: ArcSwap::default(), sources, rate: ArcSwapOption::default() };
         keys.set_rate(per_second);
@@ -168,7 +168,7 @@ impl Keys {
     }
 
     /// Replaces the keys of the configuration.
-    pub fn configure(&self, auth: &Auth) {
+    pub fn configure(&self, auth: &AuthConfig) {
         self.change(|(before, _)| before.clone_from(auth));
     }
 
@@ -214,25 +214,30 @@ impl Keys {
         self.rate.store(rate);
     }
 
-    fn change(&self, change: impl FnOnce(&mut (Auth, KeyRing))) {
+    fn change(&self, change: impl FnOnce(&mut (AuthConfig, KeyRing))) {
         let mut sources = self.sources.lock();
         change(&mut sources);
         let (auth, ring) = &*sources;
         let before = self.known.load();
-        let managed = ring.keys.iter().filter_map(|key| Key::managed(key, before.0.get(key.name.as_str())));
+        let managed = ring.keys.iter().filter_map(|key| ApiKey::managed(key, before.0.get(key.name.as_str())));
         // Configured keys come later in the list, so that they replace managed keys with the same name.
-        let keys = managed.chain(auth.keys.iter().filter_map(Key::configured));
-        self.known.store(Arc::new(Known(keys.map(|key| (key.name.clone(), key)).collect())));
+        let keys = managed.chain(auth.keys.iter().filter_map(ApiKey::configured));
+        self.known.store(Arc::new(KnownKeys(keys.map(|key| (key.name.clone(), key)).collect())));
     }
 
     /// Returns the caller with the header `authorization`, if its key has `scope`, has not expired and is within its rate.
     ///
     /// # Errors
     /// 401, 403 or 429.
-    pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<Caller, Problem> {
+    pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<RequestCaller, Problem> {
         let known = self.known.load();
         let caller = if known.0.is_empty() {
-            Caller { name: "".into(), reach: Reach::everything(), key: None, holder: Holder::default() }
+            RequestCaller {
+                name: "".into(),
+                reach: CollectionReach::everything(),
+                key: None,
+                holder: PlaceHolder::default(),
+            }
         } else {
             let key = authenticate(&known, authorization)?;
             if !key.scopes.contains(&scope) {
@@ -242,8 +247,10 @@ impl Keys {
             }
             key.note_use();
             let shown = ShownKey { name: key.name.clone(), hash: key.hash };
-            let (name, reach, holder) = (key.name.clone(), key.reach.clone(), Holder::default());
-            Caller { name, reach, key: Some(shown), holder }
+            let name = key.name.clone();
+            let reach = key.reach.clone();
+            let holder = PlaceHolder::default();
+            RequestCaller { name, reach, key: Some(shown), holder }
         };
         self.within_rate(&caller.name)?;
         Ok(caller)
@@ -274,10 +281,12 @@ impl Keys {
     }
 
     /// Returns the scopes and the reach of a key that was recognised earlier; `None` if it was revoked or has expired.
-    pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, Reach)> {
+    pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, CollectionReach)> {
         let known = self.known.load();
-        let is_shown = |key: &&Key| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired();
-        let key = known.0.get(&shown.name).filter(is_shown)?;
+        let key = known
+            .0
+            .get(&shown.name)
+            .filter(|key: &&ApiKey| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired())?;
         key.note_use();
         Some((key.scopes.clone(), key.reach.clone()))
     }
@@ -321,20 +330,13 @@ impl Keys {
     }
 }
 
-fn authenticate<'k>(known: &'k Known, authorization: Option<&HeaderValue>) -> Result<&'k Key, Problem> {
+fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -> Result<&'k ApiKey, Problem> {
     let Some(value) = authorization else {
         return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
     };
-    let wrong = || {
-        unauthenticated(
-            "invalid_key",
-            "the key is not one of this service's; ask its operator",
-            ", error=\"invalid_token\"",
-        )
-    };
-    let text = value.to_str().map_err(|_| wrong())?;
-    let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
-    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)?;
+    let text = value.to_str().map_err(|_| invalid_key())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(invalid_key)?;
+    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(invalid_key)?;
     if key.has_expired() {
         let detail = "the key has expired; ask the service's operator for another";
         return Err(unauthenticated("expired_key", detail, ", error=\"invalid_token\""));
@@ -342,8 +344,16 @@ fn authenticate<'k>(known: &'k Known, authorization: Option<&HeaderValue>) -> Re
     Ok(key)
 }
 
+fn invalid_key() -> Problem {
+    unauthenticated(
+        "invalid_key",
+        "the key is not one of this service's; ask its operator",
+        ", error=\"invalid_token\"",
+    )
+}
+
 /// Returns the known key for `token`.
-fn find<'k>(known: &'k Known, token: &str) -> Option<&'k Key> {
+fn find<'k>(known: &'k KnownKeys, token: &str) -> Option<&'k ApiKey> {
     let (name, secret) = split_key(token)?;
     let hash = hash_secret(secret);
     // Names are not secret; only the hash must not be guessed by timing.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::config::auth;
 
-fn keys(rate: u32) -> (Keys, HeaderValue) {
+fn keys(rate: u32) -> (ApiKeys, HeaderValue) {
     let (key, sha256) = auth::new_key("desk").unwrap();
-    let auth = Auth { keys: vec![auth::Key { name: "desk".into(), sha256, scopes: vec![Scope::Read] }] };
-    (Keys::new(&auth, rate), HeaderValue::from_str(&format!("Bearer {key}")).unwrap())
+    let auth = AuthConfig { keys: vec![auth::KeyConfig { name: "desk".into(), sha256, scopes: vec![Scope::Read] }] };
+    (ApiKeys::new(&auth, rate), HeaderValue::from_str(&format!("Bearer {key}")).unwrap())
 }
 
 #[test]
@@ -33,11 +33,17 @@ fn a_wrong_secret_an_unknown_name_and_another_scheme_are_all_the_same_401() {
 #[test]
 fn a_refused_key_is_known_by_name_if_there_is_one_of_that_name() {
     let (keys, header) = keys(0);
-    let named = |text: &str| keys.named(Some(&HeaderValue::from_str(text).unwrap())).map(|name| name.to_string());
     let good = header.to_str().unwrap();
-    assert_eq!(named(&format!("{good}0")).as_deref(), Some("desk"), "a wrong secret");
+    assert_eq!(name_of_key(&format!("{good}0"), &keys).as_deref(), Some("desk"), "a wrong secret");
     // All other texts may be secrets and must not be logged.
-    assert_eq!((named(&good.replace("desk", "dusk")), named("Bearer secret"), keys.named(None)), (None, None, None));
+    assert_eq!(
+        (name_of_key(&good.replace("desk", "dusk"), &keys), name_of_key("Bearer secret", &keys), keys.named(None)),
+        (None, None, None)
+    );
+}
+
+fn name_of_key(text: &str, keys: &ApiKeys) -> Option<String> {
+    keys.named(Some(&HeaderValue::from_str(text).unwrap())).map(|name| name.to_string())
 }
 
 #[test]
@@ -68,10 +74,9 @@ fn managed(name: &str) -> (ManagedKey, HeaderValue) {
 fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");
-    let ask = || keys.authorise(Some(&header), Scope::Read).map_err(|problem| problem.code());
-    assert_eq!(ask().unwrap_err(), "invalid_key");
+    assert_eq!(authorise_read(&keys, &header).unwrap_err(), "invalid_key");
     keys.manage(&KeyRing { version: 1, keys: vec![key.clone()] });
-    let caller = ask().unwrap();
+    let caller = authorise_read(&keys, &header).unwrap();
     assert!(caller.reach.check(&CollectionName::new("letters").unwrap()).is_ok());
     let other = caller.reach.check(&CollectionName::new("hotline").unwrap()).unwrap_err();
     assert_eq!((other.status().as_u16(), other.code()), (403, "not_this_collection"));
@@ -80,12 +85,16 @@ fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
     for (expires_at, code) in [("2000-01-01T00:00:00Z", "expired_key"), ("not a time", "expired_key")] {
         let expired = ManagedKey { expires_at: Some(expires_at.into()), ..key.clone() };
         keys.manage(&KeyRing { version: 2, keys: vec![expired] });
-        assert_eq!(ask().unwrap_err(), code);
+        assert_eq!(authorise_read(&keys, &header).unwrap_err(), code);
         assert!(!keys.still_allows(Some(&shown), Scope::Read), "what was begun with it ends");
     }
     keys.manage(&KeyRing { version: 3, keys: Vec::new() });
     keys.manage(&KeyRing { version: 1, keys: vec![key] });
-    assert_eq!(ask().unwrap_err(), "invalid_key", "an answer that came late is older");
+    assert_eq!(authorise_read(&keys, &header).unwrap_err(), "invalid_key", "an answer that came late is older");
+}
+
+fn authorise_read(keys: &ApiKeys, header: &HeaderValue) -> Result<RequestCaller, &'static str> {
+    keys.authorise(Some(header), Scope::Read).map_err(|problem| problem.code())
 }
 
 #[test]
@@ -95,14 +104,14 @@ fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
     keys.manage(&KeyRing { version: 1, keys: vec![key] });
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     assert_eq!(keys.authorise(Some(&other), Scope::Read).unwrap_err().code(), "invalid_key");
-    keys.configure(&Auth::default());
+    keys.configure(&AuthConfig::default());
     assert!(keys.authorise(Some(&other), Scope::Read).is_ok());
     assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), "invalid_key");
 }
 
 #[test]
 fn a_service_whose_last_key_has_expired_is_not_open() {
-    let keys = Keys::new(&Auth::default(), 0);
+    let keys = ApiKeys::new(&AuthConfig::default(), 0);
     assert!(!keys.are_there() && keys.authorise(None, Scope::Admin).is_ok());
     let (key, header) = managed("clerk");
     let expired = ManagedKey { expires_at: Some("2000-01-01T00:00:00Z".into()), ..key };

@@ -17,17 +17,17 @@ use hyper::body::{Frame, SizeHint};
 const TIME: Duration = Duration::from_secs(3);
 
 /// A body whose rest is read when it is dropped. Reading ends at the end of the body, after [`TIME`], or after a number of bytes.
-struct Lingering {
+struct LingeringBody {
     body: Body,
     most_bytes: usize,
 }
 
 /// Returns a body whose rest is read when it is dropped, up to `most_bytes`.
 pub fn lingering(body: Body, most_bytes: usize) -> Body {
-    if body.is_end_stream() { body } else { Body::new(Lingering { body, most_bytes }) }
+    if body.is_end_stream() { body } else { Body::new(LingeringBody { body, most_bytes }) }
 }
 
-impl HttpBody for Lingering {
+impl HttpBody for LingeringBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -49,7 +49,7 @@ impl HttpBody for Lingering {
     }
 }
 
-impl Drop for Lingering {
+impl Drop for LingeringBody {
     fn drop(&mut self) {
         let mut body = std::mem::take(&mut self.body);
         let most = self.most_bytes;

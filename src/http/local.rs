@@ -13,7 +13,7 @@ use crate::http::state::App;
 
 /// The service without a network.
 #[derive(Clone)]
-pub struct Local {
+pub struct LocalService {
     app: App,
     router: Router,
 }
@@ -21,7 +21,7 @@ pub struct Local {
 /// The body of a response.
 pub type LocalBody = Body;
 
-impl Local {
+impl LocalService {
     /// Creates the service for `app`.
     pub fn new(app: App) -> Self {
         Self { router: router::router(app.clone()), app }

@@ -20,10 +20,10 @@ use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::coding::expand::{self, Reading};
+use crate::http::coding::expand::{self, BodyReading};
 use crate::http::coding::shrink;
-use crate::http::keys::Caller;
-use crate::http::origin::Restrictions;
+use crate::http::keys::RequestCaller;
+use crate::http::origin::RequestRestrictions;
 use crate::http::pages::PageKind;
 use crate::http::problem::{self, Problem};
 use crate::http::routes::bulk;
@@ -32,7 +32,7 @@ use crate::http::state::App;
 use crate::http::{audit, body, linger, origin, wording};
 use crate::traces;
 use doppel_engine::stages::RequestTrace;
-use doppel_store::stages::Span;
+use doppel_store::stages::StageSpan;
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -64,19 +64,19 @@ impl CallerSlot {
 /// One of the `max_in_flight` permits. A request, or a line of a stream, holds it while the service works on it, but not while the service
 /// waits for a body ([`arrival`]). A write that continues after its request holds it until the write ends.
 #[derive(Clone, Debug)]
-pub struct Permit(Arc<Held>);
+pub struct WorkPermit(Arc<HeldPermits>);
 
 /// The resources that a permit holds.
 #[derive(Debug)]
-struct Held {
+struct HeldPermits {
     _permit: OwnedSemaphorePermit,
     /// The permit for the bytes of the request.
     work: OnceLock<OwnedSemaphorePermit>,
 }
 
-impl Permit {
+impl WorkPermit {
     fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Held { _permit: permit, work: OnceLock::new() }))
+        Self(Arc::new(HeldPermits { _permit: permit, work: OnceLock::new() }))
     }
 }
 
@@ -86,7 +86,7 @@ impl Permit {
 /// # Errors
 /// 503 if the service has drained.
 pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
-    let Some(Permit(held)) = current_permit() else { return Ok(()) };
+    let Some(WorkPermit(held)) = current_permit() else { return Ok(()) };
     let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
     let _ = held.work.set(work);
     Ok(())
@@ -94,7 +94,7 @@ pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
 
 tokio::task_local! {
     /// The request's permit, while it holds one.
-    static PERMIT: Cell<Option<Permit>>;
+    static PERMIT: Cell<Option<WorkPermit>>;
 }
 
 /// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its
@@ -134,8 +134,8 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
 
 /// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and
 /// `None` after that.
-pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
-    let permit = Permit::new(app.permits.enter(1).await?);
+pub async fn next_permit(app: App, bytes: usize) -> Option<WorkPermit> {
+    let permit = WorkPermit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
     Some(permit)
 }
@@ -144,7 +144,7 @@ pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
 ///
 /// # Errors
 /// 503 if all places are taken, or if the caller has its share of them.
-pub fn stream_place(app: &App, caller: &Caller) -> Result<SharedPlace, Problem> {
+pub fn stream_place(app: &App, caller: &RequestCaller) -> Result<SharedPlace, Problem> {
     app.streams.try_enter(&caller.holder).map_err(|why| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
         let detail = match why {
@@ -160,7 +160,7 @@ pub fn stream_place(app: &App, caller: &Caller) -> Result<SharedPlace, Problem> 
 
 /// Takes a place for a caller that waits for a change. If `limits.max_watchers` is reached, the oldest wait of the caller with the most
 /// waits ends: its token is cancelled.
-pub fn watcher_place(app: &App, caller: &Caller) -> CancellationToken {
+pub fn watcher_place(app: &App, caller: &RequestCaller) -> CancellationToken {
     let (place, evicted) = app.watchers.enter_as(caller.holder.clone());
     if evicted {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_watchers").increment(1);
@@ -174,7 +174,7 @@ pub fn give_permit_back() {
 }
 
 /// Returns the permit of the present request, for work that may continue after the request.
-pub fn current_permit() -> Option<Permit> {
+pub fn current_permit() -> Option<WorkPermit> {
     PERMIT
         .try_with(|slot| {
             let permit = slot.take();
@@ -188,7 +188,7 @@ pub fn current_permit() -> Option<Permit> {
 /// Marks a request on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
 /// metrics.
 #[derive(Clone, Copy, Debug)]
-pub struct Reserved;
+pub struct ReservedConnection;
 
 /// The middleware around all routes.
 pub async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -198,7 +198,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let route = request.extensions().get::<MatchedPath>().cloned();
     let caller = CallerSlot::default();
     let path = request.uri().path();
-    let asked = audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), path, request.headers());
+    let asked = audit::AuditedRequest::of(&method, route.as_ref().map(MatchedPath::as_str), path, request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
     // A client with `Expect: 100-continue` has not sent the body yet and must not send it.
@@ -207,12 +207,12 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         request = request.map(|body| linger::lingering(body, most));
     }
 
-    let reserved = request.extensions().get::<Reserved>().is_some();
+    let reserved = request.extensions().get::<ReservedConnection>().is_some();
     let at = app.page_at(request.uri().path());
-    let kind = Kind::of(&app, route.as_ref());
+    let kind = RouteKind::of(&app, route.as_ref());
     let wording = app.pages.as_ref().filter(|_| at.is_some()).map(|pages| pages.wording(&request));
-    let followed = (app.traces.follows() && kind != Kind::Other).then(RequestTrace::default);
-    let seen = Seen {
+    let followed = (app.traces.follows() && kind != RouteKind::Other).then(RequestTrace::default);
+    let seen = ObservedRequest {
         app: app.clone(),
         method,
         route,
@@ -224,7 +224,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         followed: followed.clone(),
     };
     let language = wording::wanted(request.headers());
-    let work = wording::in_language(language, work(&app, request, next, (kind, at)));
+    let work = wording::in_language(language, work(&app, request, next, kind, at));
     let work = async {
         match followed {
             Some(followed) => followed.follow(work).await,
@@ -259,7 +259,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 
 /// The kind of a route. It determines the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RouteKind {
     /// A call of the API. It has a permit and a deadline, and its response is JSON.
     Call,
     /// A call with a body of any length, which is read line by line.
@@ -272,7 +272,7 @@ enum Kind {
     Other,
 }
 
-impl Kind {
+impl RouteKind {
     fn of(app: &App, route: Option<&MatchedPath>) -> Self {
         let Some(route) = route.map(MatchedPath::as_str) else { return Self::Other };
         match app.page_at(route) {
@@ -289,10 +289,10 @@ impl Kind {
         matches!(self, Self::Call | Self::Stream)
     }
 
-    fn reading(self) -> Reading {
+    fn reading(self) -> BodyReading {
         match self {
-            Self::Stream => Reading::Stream,
-            Self::Call | Self::Page | Self::Upload(_) | Self::Other => Reading::Whole,
+            Self::Stream => BodyReading::Stream,
+            Self::Call | Self::Page | Self::Upload(_) | Self::Other => BodyReading::Whole,
         }
     }
 }
@@ -306,7 +306,8 @@ async fn work(
     app: &App,
     request: Request,
     next: Next,
-    (kind, page): (Kind, Option<PageKind>),
+    kind: RouteKind,
+    page: Option<PageKind>,
 ) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
@@ -317,21 +318,21 @@ async fn work(
         let detail = "an HTTP/1.1 request has a header host; send it";
         return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
     }
-    let asked = (request.method(), request.uri(), request.headers());
-    let only = Restrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
-    app.origins.check(only, asked)?;
+    let only = RequestRestrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
+    app.origins.check(only, request.method(), request.uri(), request.headers())?;
     // The reader of a body without a length checks the length.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
-    if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
+    if request.extensions().get::<ReservedConnection>().is_some() && kind != RouteKind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail));
     }
     let coding = shrink::accepted(request.headers());
-    if kind == Kind::Other {
+    if kind == RouteKind::Other {
         let _counted = InFlight::count();
-        let is_file = |path: &&str| page == Some(PageKind::File) || is_description(path);
-        let file = Some(request.uri().path()).filter(is_file).map(str::to_owned);
+        let file = Some(request.uri().path())
+            .filter(|path: &&str| page == Some(PageKind::File) || is_description(path))
+            .map(str::to_owned);
         let response = next.run(request).await;
         return match file {
             Some(path) => shrink::shrunk_once(response, coding, &path).await,
@@ -343,7 +344,7 @@ async fn work(
         check_accept(request.headers(), request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str))?;
     }
     let deadline = match kind {
-        Kind::Upload(time) => time.max(app.limits().request_timeout()),
+        RouteKind::Upload(time) => time.max(app.limits().request_timeout()),
         _ => app.limits().request_timeout(),
     };
     let in_time = tokio::time::timeout(deadline, async {
@@ -414,9 +415,9 @@ impl Drop for InFlight {
 }
 
 /// Waits for a permit, unless too many requests are already waiting.
-async fn permit(app: &App) -> Result<Permit, Problem> {
+async fn permit(app: &App) -> Result<WorkPermit, Problem> {
     match app.permits.try_enter() {
-        Ok(permit) => return Ok(Permit::new(permit)),
+        Ok(permit) => return Ok(WorkPermit::new(permit)),
         Err(TryAcquireError::Closed) => return Err(Problem::shutting_down()),
         Err(TryAcquireError::NoPermits) => (),
     }
@@ -428,15 +429,15 @@ async fn permit(app: &App) -> Result<Permit, Problem> {
     }
     let waiting = metrics::gauge!("doppel_http_requests_waiting");
     waiting.increment(1.0);
-    let _waiting = Waiting(app, waiting);
+    let _waiting = WaitingRequest(app, waiting);
     let permit = app.permits.enter(1).await.ok_or_else(Problem::shutting_down)?;
-    Ok(Permit::new(permit))
+    Ok(WorkPermit::new(permit))
 }
 
 /// Counts a waiting request until it is dropped, which also happens if the client closes the connection.
-struct Waiting<'a>(&'a App, metrics::Gauge);
+struct WaitingRequest<'a>(&'a App, metrics::Gauge);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
         self.1.decrement(1.0);
@@ -446,8 +447,9 @@ impl Drop for Waiting<'_> {
 /// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-    given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
+    given
+        .filter(|id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()))
+        .map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
 /// The routes whose responses are not JSON or lines of JSON.
@@ -459,12 +461,17 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
 
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
-    let ours = |range: &str| {
-        let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-        matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
-            || other.is_some_and(|media| range == media || range == "text/*" && media.starts_with("text/"))
-    };
-    if values.peek().is_none() || values.any(|value| value.to_str().is_ok_and(|value| value.split(',').any(ours))) {
+    if values.peek().is_none()
+        || values.any(|value| {
+            value.to_str().is_ok_and(|value| {
+                value.split(',').any(|range: &str| {
+                    let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+                    matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
+                        || other.is_some_and(|media| range == media || range == "text/*" && media.starts_with("text/"))
+                })
+            })
+        })
+    {
         return Ok(());
     }
     let detail = "answers are application/json (application/x-ndjson for _bulk); accept one of them";
@@ -473,7 +480,7 @@ fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
 
 /// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has
 /// hung up. Work that the request has begun ([`App::detached`]) continues then, so that the log must show its caller.
-struct Seen {
+struct ObservedRequest {
     app: App,
     method: Method,
     route: Option<MatchedPath>,
@@ -481,25 +488,25 @@ struct Seen {
     started: Instant,
     request_id: Arc<str>,
     caller: CallerSlot,
-    asked: audit::Asked,
+    asked: audit::AuditedRequest,
     /// The stages of the request, if it is traced.
     followed: Option<RequestTrace>,
 }
 
-impl Seen {
+impl ObservedRequest {
     fn answered(mut self, status: StatusCode) {
         self.status = status.as_u16();
     }
 }
 
-impl Drop for Seen {
+impl Drop for ObservedRequest {
     fn drop(&mut self) {
         note(self);
     }
 }
 
-fn note(seen: &Seen) {
-    let Seen { app, method, route, status, started, request_id, caller, asked, followed } = seen;
+fn note(seen: &ObservedRequest) {
+    let ObservedRequest { app, method, route, status, started, request_id, caller, asked, followed } = seen;
     let took = started.elapsed();
     let status = *status;
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
@@ -514,7 +521,7 @@ fn note(seen: &Seen) {
             method,
             route,
             status,
-            span: Span { began: *started, ended: *started + took },
+            span: StageSpan { began: *started, ended: *started + took },
             request_id,
             key: caller.name(),
             parent: asked.parent,
@@ -528,7 +535,7 @@ fn note(seen: &Seen) {
         let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);
         tracing::info!(method, route, status, took_us, request_id, trace_id, key, "request");
     }
-    asked.note(&audit::Outcome { method, route, status, request_id, key });
+    asked.note(&audit::AuditOutcome { method, route, status, request_id, key });
 }
 
 /// Returns the label for a method. A client may send any text as method, so unknown methods share one label.
@@ -573,16 +580,19 @@ mod tests {
 
     #[test]
     fn only_who_takes_no_json_is_refused() {
-        let check = |accept: &str, route| check_accept(&headers(header::ACCEPT, accept), route);
         for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
-            assert!(check(fine, "/v1/collections").is_ok(), "{fine}");
+            assert!(check_accept_of(fine, "/v1/collections").is_ok(), "{fine}");
         }
         assert!(check_accept(&HeaderMap::new(), "/v1/collections").is_ok());
         for wrong in ["text/html", "text/event-stream", "application/octet-stream"] {
-            assert_eq!(check(wrong, "/v1/collections").unwrap_err().status().as_u16(), 406, "{wrong}");
+            assert_eq!(check_accept_of(wrong, "/v1/collections").unwrap_err().status().as_u16(), 406, "{wrong}");
         }
         for (route, media) in OTHER_MEDIA {
-            assert!(check(media, route).is_ok() && check("image/png", route).is_err(), "{route}");
+            assert!(check_accept_of(media, route).is_ok() && check_accept_of("image/png", route).is_err(), "{route}");
         }
+    }
+
+    fn check_accept_of(accept: &str, route: &str) -> Result<(), Problem> {
+        check_accept(&headers(header::ACCEPT, accept), route)
     }
 }

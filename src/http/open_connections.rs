@@ -26,18 +26,18 @@ const RESERVE: usize = 8;
 
 /// The open connections.
 #[derive(Debug)]
-pub struct OpenConnections(Mutex<Table>);
+pub struct OpenConnections(Mutex<ConnectionTable>);
 
 #[derive(Debug)]
-struct Table {
+struct ConnectionTable {
     most: usize,
     /// Number of the next connection.
     next: u64,
-    open: HashMap<u64, Entry>,
+    open: HashMap<u64, ConnectionEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     peer: Option<IpAddr>,
     /// The token that is cancelled when another connection takes the place.
     lost: CancellationToken,
@@ -51,7 +51,7 @@ struct Entry {
 impl OpenConnections {
     /// Creates `most` places, at least one.
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table { most: most.max(1), next: 0, open: HashMap::new() })))
+        Arc::new(Self(Mutex::new(ConnectionTable { most: most.max(1), next: 0, open: HashMap::new() })))
     }
 
     /// Changes the number of places. Connections beyond a lower number stay open until they end or another connection takes their place.
@@ -73,10 +73,16 @@ impl OpenConnections {
                 entry.lost.cancel();
             }
         }
-        let (number, lost) = (table.next, CancellationToken::new());
+        let number = table.next;
+        let lost = CancellationToken::new();
         table.next += 1;
-        let entry =
-            Entry { peer, lost: lost.clone(), requests: 0, idle_since: Instant::now(), is_authenticated: false };
+        let entry = ConnectionEntry {
+            peer,
+            lost: lost.clone(),
+            requests: 0,
+            idle_since: Instant::now(),
+            is_authenticated: false,
+        };
         table.open.insert(number, entry);
         let mark = ConnectionMark { connections: Arc::clone(self), number };
         Some(ConnectionPlace { mark, lost })
@@ -88,7 +94,7 @@ impl OpenConnections {
     }
 }
 
-impl Table {
+impl ConnectionTable {
     /// Returns the number of the idle connection that is closed next. If `strangers_alone` is true, only connections without authentication
     /// are considered.
     fn longest_idle(&self, strangers_alone: bool) -> Option<u64> {
@@ -96,12 +102,12 @@ impl Table {
         self.open.values().for_each(|entry| *of_peer.entry(entry.peer).or_default() += 1);
         let idle = self.open.iter().filter(|(_, entry)| entry.requests == 0);
         let idle = idle.filter(|(_, entry)| !(strangers_alone && entry.is_authenticated));
-        let order = |(number, entry): &(&u64, &Entry)| {
+        idle.min_by_key(|(number, entry): &(&u64, &ConnectionEntry)| {
             let of_peer = of_peer.get(&entry.peer).copied().unwrap_or(0);
             // The number decides between connections with the same time.
             (entry.is_authenticated, usize::MAX - of_peer, entry.idle_since, **number)
-        };
-        idle.min_by_key(order).map(|(number, _)| *number)
+        })
+        .map(|(number, _)| *number)
     }
 }
 
@@ -138,7 +144,7 @@ pub struct ConnectionMark {
 }
 
 impl ConnectionMark {
-    fn change(&self, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, change: impl FnOnce(&mut ConnectionEntry)) {
         if let Some(connection) = self.connections.0.lock().open.get_mut(&self.number) {
             change(connection);
         }
@@ -150,17 +156,17 @@ impl ConnectionMark {
     }
 
     /// Records a request in progress until the returned value is dropped.
-    pub fn begin_request(&self) -> Busy {
+    pub fn begin_request(&self) -> BusyRequest {
         self.change(|entry| entry.requests += 1);
-        Busy(self.clone())
+        BusyRequest(self.clone())
     }
 }
 
 /// A request in progress.
 #[derive(Debug)]
-pub struct Busy(ConnectionMark);
+pub struct BusyRequest(ConnectionMark);
 
-impl Drop for Busy {
+impl Drop for BusyRequest {
     fn drop(&mut self) {
         self.0.change(|entry| {
             entry.requests -= 1;
@@ -172,12 +178,12 @@ impl Drop for Busy {
 /// The body of a response. The request is in progress until the body has been sent.
 pub struct BusyBody {
     body: Body,
-    _busy: Option<Busy>,
+    _busy: Option<BusyRequest>,
 }
 
 impl BusyBody {
     /// Wraps `body`, and keeps `busy` until the end of the body.
-    pub fn new(body: Body, busy: Option<Busy>) -> Self {
+    pub fn new(body: Body, busy: Option<BusyRequest>) -> Self {
         Self { body, _busy: busy }
     }
 }
@@ -214,14 +220,13 @@ mod tests {
     #[test]
     fn at_the_limit_the_longest_idle_connection_of_the_busiest_address_is_closed() {
         let connections = OpenConnections::new(4);
-        let enter = |last| connections.enter(address(last), false);
-        let first = enter(1).unwrap();
+        let first = enter_from(1, &connections).unwrap();
         let mut others = Vec::new();
         for _ in 0..3 {
-            others.push(enter(2).unwrap());
+            others.push(enter_from(2, &connections).unwrap());
         }
         let busy = others[0].mark().begin_request();
-        let new = enter(3).unwrap();
+        let new = enter_from(3, &connections).unwrap();
         assert!(!is_lost(&first) && !is_lost(&others[0]) && is_lost(&others[1]) && !is_lost(&new));
         assert_eq!(connections.count(), 4);
         drop(busy);
@@ -231,20 +236,27 @@ mod tests {
         assert_eq!(connections.count(), 3);
     }
 
+    fn enter_from(last: u8, connections: &Arc<OpenConnections>) -> Option<ConnectionPlace> {
+        connections.enter(address(last), false)
+    }
+
     #[test]
     fn who_has_authenticated_is_closed_last_and_has_a_reserve() {
         let connections = OpenConnections::new(8);
-        let enter = |last| connections.enter(address(last), true);
-        let clerk = enter(1).unwrap();
+        let clerk = enter_authenticated(1, &connections).unwrap();
         clerk.mark().authenticated();
-        let strangers: Vec<_> = (0..20).filter_map(|_| enter(2)).collect();
+        let strangers: Vec<_> = (0..20).filter_map(|_| enter_authenticated(2, &connections)).collect();
         assert_eq!((connections.count(), strangers.iter().filter(|place| !is_lost(place)).count()), (8, 7));
         assert!(!is_lost(&clerk));
         let busy: Vec<_> = strangers.iter().map(|place| place.mark().begin_request()).collect();
-        let late = enter(3);
+        let late = enter_authenticated(3, &connections);
         assert!(late.is_some() && is_lost(&clerk), "where all strangers are busy an idle connection must do");
         let _late = late.unwrap().mark().begin_request();
         drop(busy);
+    }
+
+    fn enter_authenticated(last: u8, connections: &Arc<OpenConnections>) -> Option<ConnectionPlace> {
+        connections.enter(address(last), true)
     }
 
     #[test]

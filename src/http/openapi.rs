@@ -90,15 +90,16 @@ pub fn yaml() -> anyhow::Result<&'static str> {
 
 /// Puts the value of a line in quotes if it is a time, because readers of YAML 1.1 would not read it as text.
 fn quoted(line: &str) -> Cow<'_, str> {
-    let is_time = |value: &str| {
-        let digits =
-            |from: usize, to: usize| value.get(from..to).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()));
-        digits(0, 4) && digits(5, 7) && digits(8, 10) && [value.get(4..5), value.get(7..8)] == [Some("-"); 2]
-    };
-    match line.split_once(": ").filter(|(_, value)| is_time(value)) {
+    match line.split_once(": ").filter(|(_, value)| begins_with_date(value)) {
         Some((key, value)) => format!("{key}: '{value}'").into(),
         None => line.into(),
     }
+}
+
+fn begins_with_date(value: &str) -> bool {
+    let digits =
+        |from: usize, to: usize| value.get(from..to).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    digits(0, 4) && digits(5, 7) && digits(8, 10) && [value.get(4..5), value.get(7..8)] == [Some("-"); 2]
 }
 
 fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
@@ -233,15 +234,18 @@ mod tests {
 
     #[test]
     fn alternatives_told_apart_by_a_word_have_names_or_are_one() {
-        let one = |word: &str, more: &str| json!({ "type": "object", "properties": { "kind": { "type": "string", "enum": [word] }, more: {} } });
         let mut document = json!({ "components": { "schemas": {
-            "Piece": { "oneOf": [one("left", "text"), one("right", "text")] },
-            "Shape": { "oneOf": [one("a_square", "side"), one("circle", "radius")] },
+            "Piece": { "oneOf": [alternative_of_kind("left", "text"), alternative_of_kind("right", "text")] },
+            "Shape": { "oneOf": [alternative_of_kind("a_square", "side"), alternative_of_kind("circle", "radius")] },
         } } });
         refine::simplify(&mut document);
         let schemas = &document["components"]["schemas"];
         assert_eq!(schemas["Piece"]["properties"]["kind"]["enum"], json!(["left", "right"]));
         assert_eq!(schemas["Shape"]["discriminator"]["mapping"]["a_square"], "#/components/schemas/ASquareShape");
         assert!(schemas["ASquareShape"]["properties"]["side"].is_object());
+    }
+
+    fn alternative_of_kind(word: &str, more: &str) -> Value {
+        json!({ "type": "object", "properties": { "kind": { "type": "string", "enum": [word] }, more: {} } })
     }
 }

@@ -24,7 +24,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Additional restrictions for a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Restrictions {
+pub struct RequestRestrictions {
     /// The service has no keys, so that a request must name this machine as its host.
     pub loopback_only: bool,
     /// The request is for a page of the desk. Only the pages of the desk may send forms to it, not other origins that may call the API.
@@ -33,12 +33,12 @@ pub struct Restrictions {
 
 /// The origins from which requests are accepted.
 #[derive(Clone, Debug)]
-pub struct Origins {
+pub struct AllowedOrigins {
     /// Other origins whose pages may send requests.
     also: Vec<String>,
 }
 
-impl Origins {
+impl AllowedOrigins {
     /// Accepts the own origin and the origins `also` (`https://desk.example`).
     pub fn new(also: &[String]) -> Self {
         Self { also: also.to_vec() }
@@ -50,8 +50,10 @@ impl Origins {
     /// 403 `foreign_origin`, 421 `foreign_host`.
     pub fn check(
         &self,
-        only: Restrictions,
-        (method, uri, headers): (&Method, &Uri, &HeaderMap),
+        only: RequestRestrictions,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
     ) -> Result<(), Problem> {
         let host = host(uri, headers);
         if only.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
@@ -59,9 +61,8 @@ impl Origins {
                           another name";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
         }
-        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let origin = text("origin");
-        let ours = match (origin, text("sec-fetch-site")) {
+        let origin = header_text("origin", headers);
+        let ours = match (origin, header_text("sec-fetch-site", headers)) {
             (Some(origin), _)
                 if !only.own_pages_only && self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) =>
             {
@@ -94,6 +95,10 @@ impl Origins {
             .max_age(PREFLIGHT_AGE);
         (!also.is_empty()).then(|| layer.allow_origin(also))
     }
+}
+
+fn header_text<'a>(name: &str, headers: &'a HeaderMap) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 
 /// Time for which a browser may cache the response to a preflight request.
@@ -136,8 +141,11 @@ fn is_of(origin: &str, host: &Authority) -> bool {
         "https" => 443,
         _ => return false,
     };
-    let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
-    authority.host().eq_ignore_ascii_case(host.host()) && port(authority) == port(host)
+    authority.host().eq_ignore_ascii_case(host.host()) && port_of(authority, default) == port_of(host, default)
+}
+
+fn port_of(authority: &Authority, default: u16) -> u16 {
+    authority.port_u16().unwrap_or(default)
 }
 
 /// Refuses a body without a media type.
@@ -159,19 +167,21 @@ mod tests {
     use super::*;
 
     /// Returns the code of the refusal of a request, or an empty text if the request is accepted.
-    fn refusal(loopback_only: bool, origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
-        let pair = |(name, value): &(&'static str, &str)| {
-            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
-        };
-        let headers: HeaderMap = headers.iter().map(pair).collect();
+    fn refusal(loopback_only: bool, origins: &AllowedOrigins, headers: &[(&'static str, &str)]) -> &'static str {
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value): &(&'static str, &str)| {
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            })
+            .collect();
         let uri = Uri::from_static("/v1/tasks");
-        let only = Restrictions { loopback_only, own_pages_only: false };
-        origins.check(only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
+        let only = RequestRestrictions { loopback_only, own_pages_only: false };
+        origins.check(only, &Method::GET, &uri, &headers).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
     fn without_keys_only_names_of_this_machine_are_taken() {
-        let open = Origins::new(&[]);
+        let open = AllowedOrigins::new(&[]);
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.8.0.1", "[::1]:8080"] {
             assert_eq!(refusal(true, &open, &[("host", host)]), "", "{host}");
         }
@@ -181,14 +191,14 @@ mod tests {
         }
         assert_eq!(refusal(true, &open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
-        let only = Restrictions { loopback_only: true, own_pages_only: false };
-        let rebound = open.check(only, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
+        let only = RequestRestrictions { loopback_only: true, own_pages_only: false };
+        let rebound = open.check(only, &Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers);
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
     #[test]
     fn pages_of_other_sites_are_refused_and_programs_are_not() {
-        let origins = Origins::new(&["https://desk.example".into()]);
+        let origins = AllowedOrigins::new(&["https://desk.example".into()]);
         let host = ("host", "doppel.example:8080");
         let fine: [&[(&str, &str)]; 6] = [
             &[host],
@@ -218,27 +228,28 @@ mod tests {
 
     #[test]
     fn an_origin_that_may_call_may_not_send_forms_of_pages() {
-        let origins = Origins::new(&["https://desk.example".into()]);
+        let origins = AllowedOrigins::new(&["https://desk.example".into()]);
         let origin = (header::ORIGIN, HeaderValue::from_static("https://desk.example"));
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("doppel.example")), origin]);
         let uri = Uri::from_static("/console/letters/decide");
-        let refusal = |own_pages_only| {
-            let only = Restrictions { loopback_only: false, own_pages_only };
-            origins.check(only, (&Method::POST, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
-        };
-        assert_eq!((refusal(false), refusal(true)), ("", "foreign_origin"));
+        assert_eq!(
+            (refusal_code(false, &origins, &uri, &headers), refusal_code(true, &origins, &uri, &headers)),
+            ("", "foreign_origin")
+        );
+    }
+
+    fn refusal_code(own_pages_only: bool, origins: &AllowedOrigins, uri: &Uri, headers: &HeaderMap) -> &'static str {
+        let only = RequestRestrictions { loopback_only: false, own_pages_only };
+        origins.check(only, &Method::POST, uri, headers).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
     fn a_link_to_the_documentation_may_be_followed_from_anywhere_and_nothing_else() {
-        let headers = |mode: &'static str, dest: &'static str| {
-            let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
-            let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-            pairs.into_iter().collect::<HeaderMap>()
-        };
-        let origins = Origins::new(&[]);
+        let origins = AllowedOrigins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
-            origins.check(Restrictions::default(), (method, &Uri::from_static(path), &headers(mode, dest))).is_ok()
+            origins
+                .check(RequestRestrictions::default(), method, &Uri::from_static(path), &navigation_headers(mode, dest))
+                .is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
         for (method, path, how) in [
@@ -249,6 +260,12 @@ mod tests {
         ] {
             assert!(!follows(&method, path, how), "{method} {path} {how:?}");
         }
+    }
+
+    fn navigation_headers(mode: &'static str, dest: &'static str) -> HeaderMap {
+        let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        pairs.into_iter().collect::<HeaderMap>()
     }
 
     #[test]

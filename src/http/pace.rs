@@ -11,7 +11,7 @@ use crate::config::LeastPace;
 
 /// The pace of one body.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct BodyPace {
     /// Start of the body, moved by all pauses of the service.
     began: Instant,
     /// Time at which the service stopped reading; `None` while the service reads.
@@ -22,7 +22,7 @@ pub struct Pace {
     end: Instant,
 }
 
-impl Pace {
+impl BodyPace {
     /// Starts the clock for a body that must arrive within `longest`.
     pub fn begin(now: Instant, longest: Duration) -> Self {
         Self { began: now, paused: None, bytes: 0, end: now + longest }
@@ -63,17 +63,23 @@ mod tests {
     #[test]
     fn each_byte_gives_time_and_pauses_of_the_service_cost_none() {
         let begun = Instant::now();
-        let after = |seconds| begun + Duration::from_secs(seconds);
-        let mut pace = Pace::begin(begun, Duration::from_secs(1_000));
-        let left = |pace: &Pace| (pace.due(LEAST) - begun).as_secs();
-        assert_eq!(left(&pace), 10);
+        let mut pace = BodyPace::begin(begun, Duration::from_secs(1_000));
+        assert_eq!(seconds_left(&pace, begun), 10);
         pace.note(500);
-        assert_eq!(left(&pace), 15);
-        pace.reading(after(1), false);
-        pace.reading(after(20), false);
-        pace.reading(after(31), true);
-        assert_eq!(left(&pace), 45);
+        assert_eq!(seconds_left(&pace, begun), 15);
+        pace.reading(seconds_after(1, begun), false);
+        pace.reading(seconds_after(20, begun), false);
+        pace.reading(seconds_after(31, begun), true);
+        assert_eq!(seconds_left(&pace, begun), 45);
         pace.note(10_000_000);
-        assert_eq!(left(&pace), 1_000, "whole within its time, however fast");
+        assert_eq!(seconds_left(&pace, begun), 1_000, "whole within its time, however fast");
+    }
+
+    fn seconds_left(pace: &BodyPace, begun: Instant) -> u64 {
+        (pace.due(LEAST) - begun).as_secs()
+    }
+
+    fn seconds_after(seconds: u64, begun: Instant) -> Instant {
+        begun + Duration::from_secs(seconds)
     }
 }

@@ -12,7 +12,7 @@ use axum::response::Response;
 use crate::http::state::App;
 
 /// The pages for people.
-pub trait Pages: Send + Sync {
+pub trait DeskPages: Send + Sync {
     /// Returns the routes of all pages.
     fn routes(self: Arc<Self>, app: &App) -> Router<App>;
 
@@ -20,7 +20,7 @@ pub trait Pages: Send + Sync {
     fn kind(&self, path: &str) -> Option<PageKind>;
 
     /// Returns the writer of the response to a request for a page.
-    fn wording(&self, request: &Request) -> Box<dyn Wording>;
+    fn wording(&self, request: &Request) -> Box<dyn PageWording>;
 }
 
 /// The kind of a page.
@@ -35,7 +35,7 @@ pub enum PageKind {
 }
 
 /// Makes a response that people can read, also from an error.
-pub trait Wording: Send {
+pub trait PageWording: Send {
     /// Returns the response to send.
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

@@ -39,10 +39,10 @@ pub const MOST_VIOLATIONS: usize = 20;
 
 /// An error of a request.
 #[derive(Clone, Debug)]
-pub struct Problem(Box<Facts>);
+pub struct Problem(Box<ProblemFacts>);
 
 #[derive(Clone, Debug)]
-struct Facts {
+struct ProblemFacts {
     status: StatusCode,
     code: &'static str,
     detail: String,
@@ -91,7 +91,7 @@ impl Problem {
         let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
         let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
         let detail = detail.into();
-        Self(Box::new(Facts {
+        Self(Box::new(ProblemFacts {
             status,
             code,
             detail,
@@ -213,7 +213,7 @@ impl Problem {
 
     /// Returns the body of the response with the request id.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let Facts {
+        let ProblemFacts {
             status,
             code,
             detail,
@@ -397,9 +397,12 @@ mod tests {
 
     #[test]
     fn several_violations_of_one_kind_keep_their_code() {
-        let violation = |pointer: &str, code| Violation::new(pointer, code, "detail");
-        assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "x")]).code(), "x");
-        assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "y")]).code(), "invalid_request");
+        assert_eq!(Problem::invalid(vec![violation_at("/a", "x"), violation_at("/b", "x")]).code(), "x");
+        assert_eq!(Problem::invalid(vec![violation_at("/a", "x"), violation_at("/b", "y")]).code(), "invalid_request");
+    }
+
+    fn violation_at(pointer: &str, code: &'static str) -> Violation {
+        Violation::new(pointer, code, "detail")
     }
 
     #[test]
@@ -422,30 +425,29 @@ mod tests {
 
     #[test]
     fn every_refusal_of_a_store_has_its_own_code() {
-        let name = || doppel_core::collection::CollectionName::new("letters").unwrap();
         let id = doppel_core::record::RecordId::new("a").unwrap();
         let refusals = [
-            (StoreError::UnknownCollection(name()), 404, "unknown_collection"),
+            (StoreError::UnknownCollection(collection_name()), 404, "unknown_collection"),
             (
-                StoreError::UnknownGeneration { collection: name(), generation: GenerationId(7) },
+                StoreError::UnknownGeneration { collection: collection_name(), generation: GenerationId(7) },
                 404,
                 "unknown_generation",
             ),
-            (StoreError::CollectionExists(name()), 409, "collection_exists"),
+            (StoreError::CollectionExists(collection_name()), 409, "collection_exists"),
             (
-                StoreError::ChangesForgotten { collection: name(), after: Seq(1), last: Seq(9) },
+                StoreError::ChangesForgotten { collection: collection_name(), after: Seq(1), last: Seq(9) },
                 410,
                 "changes_forgotten",
             ),
             (StoreError::UnknownRecord(id.clone()), 404, "unknown_record"),
             (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
-            (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
+            (StoreError::ProfileConflict(collection_name()), 409, "profile_conflict"),
             (StoreError::GenerationLive(GenerationId(7)), 409, "generation_live"),
             (StoreError::GenerationBuilding(GenerationId(7)), 409, "generation_building"),
             (StoreError::TooManyGenerations { most: 3 }, 409, "too_many_generations"),
             (StoreError::TooManyRulings { most: 1000 }, 409, "too_many_rulings"),
             (StoreError::IndexFull(doppel_core::index::IndexFull), 409, "index_full"),
-            (StoreError::NotEmpty(name()), 409, "collection_not_empty"),
+            (StoreError::NotEmpty(collection_name()), 409, "collection_not_empty"),
             (StoreError::Unsupported("not here"), 409, "not_supported"),
             (StoreError::FrequenciesTooLarge { given: 2, most: 1 }, 500, "internal"),
             (StoreError::Internal("a bug".into()), 500, "internal"),
@@ -463,6 +465,10 @@ mod tests {
             };
             assert_eq!((problem.status().as_u16(), problem.code()), (status, code));
         }
+    }
+
+    fn collection_name() -> doppel_core::collection::CollectionName {
+        doppel_core::collection::CollectionName::new("letters").unwrap()
     }
 
     #[test]

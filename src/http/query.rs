@@ -16,20 +16,20 @@ use doppel_core::violation::Violation;
 /// Largest number of parameters that are read. No route has so many, and the error shows at most [`MOST_VIOLATIONS`].
 const MOST_PARAMETERS: usize = MOST_VIOLATIONS + 12;
 
-/// The parameters of a request, taken one by one by [`Parameters::read`].
+/// The parameters of a request, taken one by one by [`QueryParameters::read`].
 #[derive(Debug, Default)]
-pub struct Query {
+pub struct QueryReader {
     pairs: Vec<(String, String)>,
     violations: Vec<Violation>,
 }
 
 /// A set of parameters.
-pub trait Parameters: Sized {
+pub trait QueryParameters: Sized {
     /// Takes the known parameters from `query`. The others are unknown.
-    fn read(query: &mut Query) -> Self;
+    fn read(query: &mut QueryReader) -> Self;
 }
 
-impl Query {
+impl QueryReader {
     fn parse(text: &str) -> Result<Self, Problem> {
         let mut query = Self::default();
         // No request needs more parameters. The rest is ignored.
@@ -117,52 +117,52 @@ pub fn decode(text: &str) -> Result<String, Problem> {
 
 /// Extracts the parameters `T`. Every handler has it, so that every route refuses unknown parameters.
 #[derive(Clone, Debug)]
-pub struct Params<T>(pub T);
+pub struct CheckedParameters<T>(pub T);
 
-impl<T: Parameters> FromRequestParts<App> for Params<T> {
+impl<T: QueryParameters> FromRequestParts<App> for CheckedParameters<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         read(parts.uri.query().unwrap_or("")).map(Self)
     }
 }
 
-fn read<T: Parameters>(text: &str) -> Result<T, Problem> {
-    read_all(Query::parse(text)?)
+fn read<T: QueryParameters>(text: &str) -> Result<T, Problem> {
+    read_all(QueryReader::parse(text)?)
 }
 
 /// Reads the parameters of a form. An empty field counts as a missing field.
 ///
 /// # Errors
-/// The same as for [`Params`].
-pub fn read_filled<T: Parameters>(text: &str) -> Result<T, Problem> {
-    let mut query = Query::parse(text)?;
+/// The same as for [`CheckedParameters`].
+pub fn read_filled<T: QueryParameters>(text: &str) -> Result<T, Problem> {
+    let mut query = QueryReader::parse(text)?;
     query.pairs.retain(|(_, value)| !value.trim().is_empty());
     read_all(query)
 }
 
-fn read_all<T: Parameters>(mut query: Query) -> Result<T, Problem> {
+fn read_all<T: QueryParameters>(mut query: QueryReader) -> Result<T, Problem> {
     let value = T::read(&mut query);
     query.finish().map(|()| value)
 }
 
-impl<A: Parameters, B: Parameters> Parameters for (A, B) {
-    fn read(query: &mut Query) -> Self {
+impl<A: QueryParameters, B: QueryParameters> QueryParameters for (A, B) {
+    fn read(query: &mut QueryReader) -> Self {
         (A::read(query), B::read(query))
     }
 }
 
-impl<A: Parameters, B: Parameters, C: Parameters> Parameters for (A, B, C) {
-    fn read(query: &mut Query) -> Self {
+impl<A: QueryParameters, B: QueryParameters, C: QueryParameters> QueryParameters for (A, B, C) {
+    fn read(query: &mut QueryReader) -> Self {
         (A::read(query), B::read(query), C::read(query))
     }
 }
 
 /// No parameters at all.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub struct NoParameters;
 
-impl Parameters for Nothing {
-    fn read(_: &mut Query) -> Self {
+impl QueryParameters for NoParameters {
+    fn read(_: &mut QueryReader) -> Self {
         Self
     }
 }
@@ -172,24 +172,24 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq)]
-    struct Limit(Option<u64>);
-    impl Parameters for Limit {
-        fn read(query: &mut Query) -> Self {
+    struct PageLimit(Option<u64>);
+    impl QueryParameters for PageLimit {
+        fn read(query: &mut QueryReader) -> Self {
             Self(query.number("limit", 1, 10))
         }
     }
 
     #[track_caller]
     fn refused(text: &str, status: u16, code: &str, pointer: &str) {
-        let problem = read::<Limit>(text).unwrap_err();
+        let problem = read::<PageLimit>(text).unwrap_err();
         let body = problem.body("");
         assert_eq!((body.status, body.code, body.errors[0].pointer.as_str()), (status, code, pointer), "{text}");
     }
 
     #[test]
     fn what_is_unknown_repeated_or_unreadable_is_refused_by_name() {
-        assert_eq!(read::<Limit>("limit=3").unwrap(), Limit(Some(3)));
-        assert_eq!(read::<Limit>("").unwrap(), Limit(None));
+        assert_eq!(read::<PageLimit>("limit=3").unwrap(), PageLimit(Some(3)));
+        assert_eq!(read::<PageLimit>("").unwrap(), PageLimit(None));
         refused("limit=3&limt=4", 422, "unknown_parameter", "?limt");
         refused("limit=3&limit=4", 422, "repeated_parameter", "?limit");
         refused("limit=x", 422, "invalid_parameter", "?limit");

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 
 /// The places.
 #[derive(Debug)]
-pub struct Room {
+pub struct PlaceRoom {
     places: Arc<Semaphore>,
     /// The wanted number of places.
     most: watch::Sender<usize>,
@@ -16,7 +16,7 @@ pub struct Room {
     there: tokio::sync::Mutex<usize>,
 }
 
-impl Room {
+impl PlaceRoom {
     /// Makes a room with `most` places, at least one.
     pub fn new(most: usize) -> Self {
         let most = bounded(most);
@@ -35,13 +35,13 @@ impl Room {
     /// Takes this number of places at once, or all places if there are fewer. Callers wait in the order of their calls. `None` if the room is
     /// closed.
     pub async fn enter(&self, places: usize) -> Option<OwnedSemaphorePermit> {
-        let wanted = |most: usize| u32::try_from(places.clamp(1, most)).unwrap_or(u32::MAX);
-        if let Ok(at_once) = Arc::clone(&self.places).try_acquire_many_owned(wanted(*self.most.borrow())) {
+        if let Ok(at_once) = Arc::clone(&self.places).try_acquire_many_owned(wanted_places(*self.most.borrow(), places))
+        {
             return Some(at_once);
         }
         let mut most = self.most.subscribe();
         loop {
-            let wanted = wanted(*most.borrow_and_update());
+            let wanted = wanted_places(*most.borrow_and_update(), places);
             tokio::select! {
                 biased;
                 entered = Arc::clone(&self.places).acquire_many_owned(wanted) => return entered.ok(),
@@ -106,6 +106,10 @@ impl Room {
     }
 }
 
+fn wanted_places(most: usize, places: usize) -> u32 {
+    u32::try_from(places.clamp(1, most)).unwrap_or(u32::MAX)
+}
+
 fn bounded(most: usize) -> usize {
     most.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
 }
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     /// Waits until `places` places are free.
-    async fn until_free(room: &Room, places: usize) {
+    async fn until_free(room: &PlaceRoom, places: usize) {
         while room.free() != places {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -125,7 +129,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_places_are_there_at_once_and_fewer_as_they_are_given_back() {
-        let room = Arc::new(Room::new(2));
+        let room = Arc::new(PlaceRoom::new(2));
         let held = [room.try_enter().unwrap(), room.try_enter().unwrap()];
         assert!(room.try_enter().is_err());
         room.set_most(3);
@@ -143,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_more_than_there_will_be_gets_all_there_are() {
-        let room = Arc::new(Room::new(8));
+        let room = Arc::new(PlaceRoom::new(8));
         let held = room.enter(8).await.unwrap();
         let waiting = tokio::spawn({
             let room = Arc::clone(&room);
@@ -159,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_of_mind_while_places_are_held_keeps_nobody_waiting() {
-        let room = Arc::new(Room::new(2));
+        let room = Arc::new(PlaceRoom::new(2));
         let held = room.enter(2).await.unwrap();
         room.set_most(1);
         tokio::task::yield_now().await;

@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
-use crate::http::connection::Connection;
+use crate::http::connection::TimedConnection;
 use crate::http::evicting::EvictingPlaces;
-use crate::http::observe::Reserved;
+use crate::http::observe::ReservedConnection;
 use crate::http::open_connections::{BusyBody, ConnectionMark, ConnectionPlace};
 use crate::http::router;
-use crate::http::shares::Peer;
+use crate::http::shares::ClientAddress;
 use crate::http::state::App;
-use crate::http::tls::{self, Stream};
+use crate::http::tls::{self, ClientStream};
 use crate::shutdown::Phase;
 
 /// A head of a request up to this length is always accepted. The longest record id, percent-encoded, and large headers fit. A head of twice
@@ -63,7 +63,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
             metrics.run_upkeep();
         }
     });
-    let mut connections = Connections::new(app.clone());
+    let mut connections = ServerConnections::new(app.clone());
     tokio::select! {
         () = connections.accept_from(&listener) => (),
         () = app.shutdown.reached(Phase::Draining) => (),
@@ -101,7 +101,7 @@ pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
 }
 
 /// The open connections, and the places that they take.
-struct Connections {
+struct ServerConnections {
     app: App,
     router: Router,
     /// The places for connections beyond the limit.
@@ -113,7 +113,7 @@ struct Connections {
     open: TaskTracker,
 }
 
-impl Connections {
+impl ServerConnections {
     fn new(app: App) -> Self {
         Self {
             router: router::router(app.clone()),
@@ -134,9 +134,9 @@ impl Connections {
 
     /// Starts a task that serves a connection.
     fn serve(&self, stream: TcpStream) {
-        let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
+        let peer = stream.peer_addr().ok().map(|address| ClientAddress(address.ip()));
         let place = self.place(peer);
-        let service = Marked { service: self.router.clone(), mark: place.mark(), peer };
+        let service = MarkedService { service: self.router.clone(), mark: place.mark(), peer };
         let served = serve_one(self.app.clone(), stream, TowerToHyperService::new(service), self.graceful.watcher());
         let cut = self.cut.clone();
         self.open.spawn(async move {
@@ -149,16 +149,16 @@ impl Connections {
     }
 
     /// Takes a place of the connections, if necessary the place of an idle one; otherwise a place beyond the limit.
-    fn place(&self, peer: Option<Peer>) -> Place {
+    fn place(&self, peer: Option<ClientAddress>) -> HeldPlace {
         let keys = self.app.keys.are_there();
-        if let Some(place) = self.app.connections.enter(peer.map(|Peer(address)| address), keys) {
-            return Place::Counted(place);
+        if let Some(place) = self.app.connections.enter(peer.map(|ClientAddress(address)| address), keys) {
+            return HeldPlace::Counted(place);
         }
         let (place, evicted) = self.reserve.enter();
         if evicted {
             metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         }
-        Place::Reserved(place)
+        HeldPlace::Reserved(place)
     }
 
     /// Waits for the requests in progress, at most this time.
@@ -178,11 +178,11 @@ impl Connections {
 }
 
 /// Does the TLS handshake, if TLS is on, and answers requests until the connection ends.
-async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Marked<Router>>, watcher: Watcher) {
+async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<MarkedService<Router>>, watcher: Watcher) {
     // The limits at the time at which the connection is opened.
     let limits = app.limits();
     let stream = match &app.tls {
-        None => Stream::Plain(stream),
+        None => ClientStream::Plain(stream),
         Some(certificates) => {
             let within = limits.header_timeout().min(tls::HANDSHAKE);
             let handshake = tokio::time::timeout(within, certificates.shake_hands(stream));
@@ -197,18 +197,18 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
     };
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
-    let stream = TokioIo::new(Connection::new(stream, limits.write_timeout()));
+    let stream = TokioIo::new(TimedConnection::new(stream, limits.write_timeout()));
     // An error here is an error of the client, which got a response if that was possible.
     let _ = watcher.watch(http.serve_connection(stream, service)).await;
 }
 
 /// The place that a connection holds until it is closed.
-enum Place {
+enum HeldPlace {
     Counted(ConnectionPlace),
     Reserved(CancellationToken),
 }
 
-impl Place {
+impl HeldPlace {
     /// Returns the mark for the requests of the connection; `None` beyond the limit.
     fn mark(&self) -> Option<ConnectionMark> {
         match self {
@@ -229,7 +229,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HeldPlace {
     /// Gives the place back.
     fn drop(&mut self) {
         if let Self::Reserved(place) = self {
@@ -239,15 +239,15 @@ impl Drop for Place {
 }
 
 /// Adds the mark of its connection to each request, and records on the connection that the request is in progress. Marks requests of a
-/// connection beyond the limit as [`Reserved`].
+/// connection beyond the limit as [`ReservedConnection`].
 #[derive(Clone)]
-struct Marked<S> {
+struct MarkedService<S> {
     service: S,
     mark: Option<ConnectionMark>,
-    peer: Option<Peer>,
+    peer: Option<ClientAddress>,
 }
 
-impl<B, S> tower::Service<Request<B>> for Marked<S>
+impl<B, S> tower::Service<Request<B>> for MarkedService<S>
 where
     S: tower::Service<Request<B>, Response = Response>,
     S::Error: Send + 'static,
@@ -268,7 +268,7 @@ where
                 extensions.insert(mark.clone());
             }
             None => {
-                extensions.insert(Reserved);
+                extensions.insert(ReservedConnection);
             }
         }
         if let Some(peer) = self.peer {

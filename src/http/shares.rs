@@ -10,15 +10,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::room::Room;
+use crate::http::room::PlaceRoom;
 
 /// The address of the client of a connection, in the extensions of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
+pub struct ClientAddress(pub IpAddr);
 
 /// The holder of a place: the key of the request, or the address of the client without a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum PlaceHolder {
     /// The holder is unknown. All requests without a connection share this holder.
     #[default]
     Unknown,
@@ -28,12 +28,12 @@ pub enum Holder {
     Key(Arc<str>),
 }
 
-impl Holder {
+impl PlaceHolder {
     /// Returns the holder for a request with the key `name` from the client `peer`. `name` is empty without keys.
-    pub fn of(name: &Arc<str>, peer: Option<Peer>) -> Self {
+    pub fn of(name: &Arc<str>, peer: Option<ClientAddress>) -> Self {
         match (name.is_empty(), peer) {
             (false, _) => Self::Key(Arc::clone(name)),
-            (true, Some(Peer(address))) => Self::Address(address),
+            (true, Some(ClientAddress(address))) => Self::Address(address),
             (true, None) => Self::Unknown,
         }
     }
@@ -51,15 +51,15 @@ pub enum NoPlace {
 /// Places, and the number of places that each caller holds.
 #[derive(Debug)]
 pub struct SharedRoom {
-    room: Arc<Room>,
+    room: Arc<PlaceRoom>,
     /// The callers that hold places. There are at most as many callers as places.
-    held: Arc<Mutex<HashMap<Holder, usize>>>,
+    held: Arc<Mutex<HashMap<PlaceHolder, usize>>>,
 }
 
 impl SharedRoom {
     /// Creates `most` places, at least one.
     pub fn new(most: usize) -> Self {
-        Self { room: Arc::new(Room::new(most)), held: Arc::default() }
+        Self { room: Arc::new(PlaceRoom::new(most)), held: Arc::default() }
     }
 
     /// Changes the number of places. A caller with more places than its new share keeps its places.
@@ -76,7 +76,7 @@ impl SharedRoom {
     ///
     /// # Errors
     /// [`NoPlace`] if no place is free for this caller.
-    pub fn try_enter(&self, holder: &Holder) -> Result<SharedPlace, NoPlace> {
+    pub fn try_enter(&self, holder: &PlaceHolder) -> Result<SharedPlace, NoPlace> {
         let mut held = self.held.lock();
         let own = held.get(holder).copied().unwrap_or(0);
         if own >= share(self.room.most()) {
@@ -96,8 +96,8 @@ fn share(most: usize) -> usize {
 /// A place of a [`SharedRoom`]. Dropping this value gives the place back.
 #[derive(Debug)]
 pub struct SharedPlace {
-    held: Arc<Mutex<HashMap<Holder, usize>>>,
-    holder: Holder,
+    held: Arc<Mutex<HashMap<PlaceHolder, usize>>>,
+    holder: PlaceHolder,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -118,7 +118,8 @@ mod tests {
     #[tokio::test]
     async fn no_caller_gets_more_than_its_share_and_what_is_given_back_counts_no_more() {
         let room = SharedRoom::new(8);
-        let (one, other) = (Holder::Key("one".into()), Holder::Key("other".into()));
+        let one = PlaceHolder::Key("one".into());
+        let other = PlaceHolder::Key("other".into());
         let mut places: Vec<SharedPlace> = (0..6).map(|_| room.try_enter(&one).unwrap()).collect();
         assert_eq!(room.try_enter(&one).unwrap_err(), NoPlace::Share);
         let others = [room.try_enter(&other).unwrap(), room.try_enter(&other).unwrap()];
@@ -134,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_caller_is_its_key_or_else_its_address() {
-        let peer = Peer(IpAddr::from([127, 0, 0, 1]));
-        assert_eq!(Holder::of(&"desk".into(), Some(peer)), Holder::Key("desk".into()));
-        assert_eq!(Holder::of(&"".into(), Some(peer)), Holder::Address(peer.0));
-        assert_eq!(Holder::of(&"".into(), None), Holder::Unknown);
+        let peer = ClientAddress(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(PlaceHolder::of(&"desk".into(), Some(peer)), PlaceHolder::Key("desk".into()));
+        assert_eq!(PlaceHolder::of(&"".into(), Some(peer)), PlaceHolder::Address(peer.0));
+        assert_eq!(PlaceHolder::of(&"".into(), None), PlaceHolder::Unknown);
     }
 }

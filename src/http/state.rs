@@ -9,17 +9,17 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Limits};
-use crate::follow::Sources;
-use crate::http::auth::Keys;
+use crate::config::{Config, LimitsConfig};
+use crate::follow::FollowedSources;
+use crate::http::auth::ApiKeys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::open_connections::OpenConnections;
-use crate::http::origin::Origins;
-use crate::http::pages::{PageKind, Pages};
+use crate::http::origin::AllowedOrigins;
+use crate::http::pages::{DeskPages, PageKind};
 use crate::http::problem::Problem;
-use crate::http::room::Room;
+use crate::http::room::PlaceRoom;
 use crate::http::shares::SharedRoom;
-use crate::http::tls::Certificates;
+use crate::http::tls::CertificatesInUse;
 use crate::shutdown::Shutdown;
 use crate::snapshots::Snapshots;
 use crate::traces::Traces;
@@ -32,30 +32,30 @@ const WORK_UNIT: usize = 1 << 10;
 
 /// The application. A clone is cheap.
 #[derive(Clone)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<SharedParts>);
 
 /// The parts of the application.
-pub struct Shared {
+pub struct SharedParts {
     /// The engine with the use cases.
     pub engine: Engine,
     /// Related cases and search; `None` if search is off.
     pub search: Option<SearchService>,
     /// The keys of callers.
-    pub keys: Keys,
+    pub keys: ApiKeys,
     /// The snapshots of the data.
     pub snapshots: Snapshots,
     /// The pages for people, if there are any.
-    pub pages: Option<Arc<dyn Pages>>,
+    pub pages: Option<Arc<dyn DeskPages>>,
     /// The origins from which requests are accepted.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// The limits; see [`App::limits`].
-    limits: ArcSwap<Limits>,
+    limits: ArcSwap<LimitsConfig>,
     /// The open connections.
     pub connections: Arc<OpenConnections>,
     /// Permits for requests.
-    pub permits: Arc<Room>,
+    pub permits: Arc<PlaceRoom>,
     /// Kibibytes of bodies that the service may work on at the same time.
-    pub work: Arc<Room>,
+    pub work: Arc<PlaceRoom>,
     /// Places for streams.
     pub streams: SharedRoom,
     /// Places for readers that wait for a change.
@@ -67,7 +67,7 @@ pub struct Shared {
     /// Writes in progress.
     pub writes: TaskTracker,
     /// The databases that are followed or imported.
-    pub sources: Sources,
+    pub sources: FollowedSources,
     /// The phases of stopping the service.
     pub shutdown: Shutdown,
     /// The source of `/metrics`.
@@ -77,41 +77,41 @@ pub struct Shared {
     /// True to log a line for every request.
     pub log_requests: AtomicBool,
     /// The certificates, if the service uses TLS itself.
-    pub tls: Option<Arc<Certificates>>,
+    pub tls: Option<Arc<CertificatesInUse>>,
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
+    type Target = SharedParts;
+    fn deref(&self) -> &SharedParts {
         &self.0
     }
 }
 
 /// Returns the number of units of work ([`WORK_UNIT`]) that may be in progress at the same time.
-fn work_units(limits: &Limits) -> usize {
+fn work_units(limits: &LimitsConfig) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
 
 /// The optional parts of the application.
 #[derive(Default)]
-pub struct Parts {
+pub struct OptionalParts {
     /// Related cases and search.
     pub search: Option<SearchService>,
     /// Pages for people.
-    pub pages: Option<Arc<dyn Pages>>,
+    pub pages: Option<Arc<dyn DeskPages>>,
     /// Certificates, to speak TLS.
-    pub tls: Option<Arc<Certificates>>,
+    pub tls: Option<Arc<CertificatesInUse>>,
 }
 
 /// The destinations of metrics and traces.
-pub struct Told {
+pub struct TelemetryParts {
     /// The source of `/metrics`.
     pub metrics: PrometheusHandle,
     /// The destination of the spans of requests.
     pub traces: Traces,
 }
 
-impl From<PrometheusHandle> for Told {
+impl From<PrometheusHandle> for TelemetryParts {
     fn from(metrics: PrometheusHandle) -> Self {
         Self { metrics, traces: Traces::default() }
     }
@@ -130,13 +130,13 @@ impl App {
     }
 
     /// Returns the present limits.
-    pub fn limits(&self) -> Arc<Limits> {
+    pub fn limits(&self) -> Arc<LimitsConfig> {
         self.limits.load_full()
     }
 
     /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to
     /// new requests and connections.
-    pub fn set_limits(&self, limits: &Limits) {
+    pub fn set_limits(&self, limits: &LimitsConfig) {
         self.limits.store(Arc::new(limits.clone()));
         self.connections.set_most(limits.max_connections);
         self.permits.set_most(limits.max_in_flight);
@@ -150,24 +150,24 @@ impl App {
     /// Creates the application for `engine`.
     pub fn new(
         engine: Engine,
-        Parts { search, pages, tls }: Parts,
+        OptionalParts { search, pages, tls }: OptionalParts,
         config: &Config,
         shutdown: Shutdown,
-        told: impl Into<Told>,
+        told: impl Into<TelemetryParts>,
     ) -> Self {
-        let Told { metrics, traces } = told.into();
+        let TelemetryParts { metrics, traces } = told.into();
         let limits = config.limits.clone();
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedParts {
             snapshots: Snapshots::new(engine.clone(), &config.snapshots),
             engine,
             search,
-            origins: Origins::new(&config.server.origins),
+            origins: AllowedOrigins::new(&config.server.origins),
             pages,
-            sources: Sources::new(&config.source, limits.max_line_bytes),
-            keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
+            sources: FollowedSources::new(&config.source, limits.max_line_bytes),
+            keys: ApiKeys::new(&config.auth, limits.requests_per_second_per_key),
             connections: OpenConnections::new(limits.max_connections),
-            permits: Arc::new(Room::new(limits.max_in_flight)),
-            work: Arc::new(Room::new(work_units(&limits))),
+            permits: Arc::new(PlaceRoom::new(limits.max_in_flight)),
+            work: Arc::new(PlaceRoom::new(work_units(&limits))),
             streams: SharedRoom::new(limits.max_streams),
             watchers: EvictingPlaces::new(limits.max_watchers),
             arriving: EvictingPlaces::new(limits.max_in_flight),

@@ -49,8 +49,8 @@ impl Snapshots {
     }
 
     /// Reads the times of the existing snapshots and sets the metrics. Warns once about a snapshot with a time in the future.
-    async fn look(&self, told: &mut Option<String>) -> Times {
-        let times = Times::of(&self.read_kept().await, crate::clock::timestamp());
+    async fn look(&self, told: &mut Option<String>) -> SnapshotTimes {
+        let times = SnapshotTimes::of(&self.read_kept().await, crate::clock::timestamp());
         metrics::gauge!(LAST_SUCCESS).set(times.latest.map_or(0.0, |latest| latest.as_second() as f64));
         if times.wrong.is_some() && times.wrong != *told {
             let id = times.wrong.as_deref();
@@ -96,14 +96,14 @@ fn pause_after(status: RunStatus, every: Duration) -> Duration {
 
 /// The times of the existing snapshots.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Times {
+struct SnapshotTimes {
     /// The latest time that is not in the future.
     latest: Option<jiff::Timestamp>,
     /// The name of the last snapshot with a time in the future.
     wrong: Option<String>,
 }
 
-impl Times {
+impl SnapshotTimes {
     fn of(kept: &[Kept], now: jiff::Timestamp) -> Self {
         let mut times = Self::default();
         for kept in kept {
@@ -146,23 +146,26 @@ mod tests {
     #[test]
     fn a_snapshot_is_due_if_the_latest_is_old_or_there_is_none() {
         let now = at("2026-03-02T02:15:00Z");
-        let is_due = |kept: &[Kept]| Times::of(kept, now).is_due(DAY, now);
-        assert!(is_due(&[]));
-        assert!(is_due(&[kept("2026-03-01T02:15:00Z")]));
-        assert!(!is_due(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")]));
+        assert!(is_due_after(&[], &now));
+        assert!(is_due_after(&[kept("2026-03-01T02:15:00Z")], &now));
+        assert!(!is_due_after(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")], &now));
         let unreadable = Kept { taken_at: None, ..kept("2026-03-02T02:00:00Z") };
-        assert!(is_due(&[unreadable]), "what cannot be read is no backup");
+        assert!(is_due_after(&[unreadable], &now), "what cannot be read is no backup");
+    }
+
+    fn is_due_after(kept: &[Kept], now: &jiff::Timestamp) -> bool {
+        SnapshotTimes::of(kept, *now).is_due(DAY, *now)
     }
 
     #[test]
     fn a_snapshot_with_a_time_in_the_future_does_not_affect_the_schedule() {
         let wrong = kept("2099-01-01T00:00:00Z");
         let now = at("2026-03-02T02:15:00Z");
-        let times = Times::of(&[kept("2026-03-02T01:00:00Z"), wrong.clone()], now);
+        let times = SnapshotTimes::of(&[kept("2026-03-02T01:00:00Z"), wrong.clone()], now);
         assert_eq!(times.wrong.as_deref(), Some("20990101T000000Z"), "it is told of");
         assert_eq!(times.latest, Some(at("2026-03-02T01:00:00Z")));
         assert!(!times.is_due(DAY, now));
-        assert!(Times::of(&[kept("2026-03-01T01:00:00Z"), wrong.clone()], now).is_due(DAY, now));
-        assert!(Times::of(&[wrong], now).is_due(DAY, now));
+        assert!(SnapshotTimes::of(&[kept("2026-03-01T01:00:00Z"), wrong.clone()], now).is_due(DAY, now));
+        assert!(SnapshotTimes::of(&[wrong], now).is_due(DAY, now));
     }
 }

@@ -17,11 +17,12 @@ pub(super) const SENT_AT_ONCE: usize = 256 << 10;
 const AHEAD: usize = 4;
 /// The time limits for a client: a minute for one piece, and for all pieces the time in which a line of 20 Mbit/s transfers a hundred
 /// gigabytes. No other snapshot is taken during this time.
-pub(super) const LIMITS: Limits = Limits { stalled: Duration::from_secs(60), taken: Duration::from_secs(12 * 3_600) };
+pub(super) const LIMITS: StreamLimits =
+    StreamLimits { stalled: Duration::from_secs(60), taken: Duration::from_secs(12 * 3_600) };
 
 /// The time limits for a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct StreamLimits {
     /// The limit for one piece.
     stalled: Duration,
     /// The limit for all pieces.
@@ -31,18 +32,18 @@ pub(super) struct Limits {
 /// Makes both ends of a stream. `stopped` ends both.
 pub(super) fn stream(
     stopped: CancellationToken,
-    limits: Limits,
-) -> (Sending, oneshot::Sender<Result<(), String>>, Streamed) {
+    limits: StreamLimits,
+) -> (SnapshotSender, oneshot::Sender<Result<(), String>>, SnapshotReceiver) {
     let (pieces, received) = mpsc::channel(AHEAD);
     let (say_end, end) = oneshot::channel();
     let runtime = Handle::current();
     let until = Instant::now() + limits.taken;
-    let sending = Sending { pieces, runtime, stalled: limits.stalled, until, stopped: stopped.clone() };
-    (sending, say_end, Streamed { pieces: received, end: Some(end), stopped })
+    let sending = SnapshotSender { pieces, runtime, stalled: limits.stalled, until, stopped: stopped.clone() };
+    (sending, say_end, SnapshotReceiver { pieces: received, end: Some(end), stopped })
 }
 
 /// The writing end of a stream, which waits for the client. It must be used on a thread outside the tokio runtime.
-pub(super) struct Sending {
+pub(super) struct SnapshotSender {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     stalled: Duration,
@@ -50,7 +51,7 @@ pub(super) struct Sending {
     stopped: CancellationToken,
 }
 
-impl Write for Sending {
+impl Write for SnapshotSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let late = self.until.min(Instant::now() + self.stalled);
         let sent = self.runtime.block_on(async {
@@ -69,14 +70,14 @@ impl Write for Sending {
 }
 
 /// The reading end of a stream.
-pub struct Streamed {
+pub struct SnapshotReceiver {
     pieces: mpsc::Receiver<Bytes>,
     /// Receives the result of the snapshot; `None` after it was received.
     end: Option<oneshot::Receiver<Result<(), String>>>,
     stopped: CancellationToken,
 }
 
-impl Streamed {
+impl SnapshotReceiver {
     /// Returns the next piece; `None` at the end of a complete snapshot. An incomplete snapshot ends with an error. Dropping the future
     /// before it is ready loses nothing.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Sends pieces forever, on a thread like that of a snapshot, and returns the error that ended it.
-    async fn sent_until_it_ended(mut sending: Sending) -> String {
+    async fn sent_until_it_ended(mut sending: SnapshotSender) -> String {
         let (say, ended) = oneshot::channel();
         std::thread::spawn(move || {
             let error = std::iter::repeat_with(|| sending.write(b"piece")).find_map(Result::err);
@@ -112,13 +113,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_reads_nothing_does_not_block_the_snapshot_forever() {
-        let (sending, _end, _streamed) = stream(CancellationToken::new(), Limits { stalled: SHORT, ..LIMITS });
+        let (sending, _end, _streamed) = stream(CancellationToken::new(), StreamLimits { stalled: SHORT, ..LIMITS });
         assert!(sent_until_it_ended(sending).await.contains("takes too long"));
     }
 
     #[tokio::test]
     async fn a_client_that_reads_a_piece_now_and_then_does_not_block_it_forever() {
-        let (sending, _end, mut streamed) = stream(CancellationToken::new(), Limits { taken: SHORT, ..LIMITS });
+        let (sending, _end, mut streamed) = stream(CancellationToken::new(), StreamLimits { taken: SHORT, ..LIMITS });
         let reading = async {
             while streamed.next().await.is_some_and(|piece| piece.is_ok()) {
                 tokio::time::sleep(SHORT / 10).await;

@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
 
 use super::Request;
-use crate::config::Log;
+use crate::config::LogConfig;
 
 /// The path of the collector for spans.
 const PATH: &str = "/v1/traces";
@@ -30,7 +30,7 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
+    pub(super) fn start(log: &LogConfig, runtime: &Handle) -> anyhow::Result<Self> {
         let client = client(&log.otlp_endpoint).context("a client for log.otlp_endpoint")?;
         let exporter = SpanExporter::builder()
             .with_http()

@@ -1,11 +1,11 @@
 //! Attacks through a letter, through another web page or through the browser have no effect.
 
-use crate::foreign::Listener;
+use crate::foreign::ForeignListener;
 use crate::letters::{COLLECTION, put, searchable};
 use crate::reading::assert_kept_to;
 use crate::support::TestServer;
-use crate::support::keyed::{Keyed, LAMPS};
-use crate::tab::{SIGNED_IN, Size, Tab};
+use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::tab::{BrowserTab, SIGNED_IN, ViewportSize};
 use serde_json::{Value, json};
 
 /// Harmful texts: markup, the end of an attribute, templates of several kinds, and attributes that the scripts of the desk obey.
@@ -18,13 +18,13 @@ const EVIL: [&str; 4] = [
 
 /// Checks that no script ran and that no markup of a text became part of the page.
 #[track_caller]
-fn assert_unharmed(tab: &Tab) {
+fn assert_unharmed(tab: &BrowserTab) {
     let script = "return [window.harmed ?? 0, document.querySelectorAll('img, main script, [onerror], [onclick], [hx-trigger=load]').length]";
     assert_eq!(tab.run(script, &json!([])), json!([0, 0]), "{}", tab.url());
 }
 
-fn signed_in(keyed: &Keyed, key: &str) -> Tab {
-    let tab = Tab::open("zh-CN", Size::WIDE);
+fn signed_in(keyed: &KeyedServer, key: &str) -> BrowserTab {
+    let tab = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     tab.go(&format!("{}/console", keyed.server.url()));
     tab.fill("#key", keyed.key(key));
     tab.press("form button.main");
@@ -38,7 +38,7 @@ fn encoded(text: &str) -> String {
 
 #[test]
 fn whatever_a_text_holds_it_is_shown_as_text() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let evil = EVIL.concat();
     let column = EVIL[1];
     let settings = json!({"fields": [{"name": "title", "role": "text"}, {"name": "content", "role": "text"},
@@ -81,7 +81,7 @@ fn whatever_a_text_holds_it_is_shown_as_text() {
 }
 
 /// Enters the text as a note, and as a letter that is checked and registered.
-fn types_it(tab: &Tab, keyed: &Keyed, evil: &str) {
+fn types_it(tab: &BrowserTab, keyed: &KeyedServer, evil: &str) {
     tab.go(&format!("{}/console/{COLLECTION}/case/other", keyed.server.url()));
     let told = tab.text_of("ul.history li");
     assert_eq!(told.matches(EVIL[0]).count(), 2, "the name and the note of who decided: {told}");
@@ -131,13 +131,13 @@ Promise.all(loads).then(() => { document.title = 'done'; });
 }
 
 /// Makes a browser that is signed in at the desk open a hostile page from another port, once under each name of the machine.
-fn attack(tab: &Tab, server: &TestServer) {
+fn attack(tab: &BrowserTab, server: &TestServer) {
     tab.has("input[name=token]");
     let token = tab.run("return document.querySelector('input[name=token]').value", &json!([]));
     let token = token.as_str().expect("a token").to_owned();
     let service = server.url().to_owned();
     let by_name = service.replace("127.0.0.1", "localhost");
-    let listener = Listener::start(|own| hostile(&[service, by_name, format!("http://{own}")], &token));
+    let listener = ForeignListener::start(|own| hostile(&[service, by_name, format!("http://{own}")], &token));
     for host in ["127.0.0.1", "localhost"] {
         tab.go(&format!("http://{host}:{}/", listener.address.port()));
         tab.until("its end", || (tab.run("return document.title", &json!([])) == "done").then_some(()));
@@ -151,7 +151,7 @@ fn attack(tab: &Tab, server: &TestServer) {
 
 #[test]
 fn a_page_of_another_origin_changes_nothing_with_keys() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let tab = signed_in(&keyed, "desk");
@@ -179,7 +179,7 @@ fn open_server(folder: &tempfile::TempDir) -> TestServer {
 fn a_page_of_another_origin_changes_nothing_without_keys() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = open_server(&folder);
-    let tab = Tab::open("zh-CN", Size::WIDE);
+    let tab = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     tab.go(&format!("{}/console/letters/inbox", server.url()));
     attack(&tab, &server);
     let decisions = server.send("GET", "/v1/collections/letters/decisions", &Value::Null).json();
@@ -191,7 +191,7 @@ fn a_page_of_another_origin_changes_nothing_without_keys() {
 fn a_name_of_another_site_that_leads_here_shows_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = open_server(&folder);
-    let tab = Tab::open_with("zh-CN", Size::WIDE, &["--host-resolver-rules=MAP evil.test 127.0.0.1"]);
+    let tab = BrowserTab::open_with("zh-CN", ViewportSize::WIDE, &["--host-resolver-rules=MAP evil.test 127.0.0.1"]);
     let evil = server.url().replace("127.0.0.1", "evil.test");
     for path in ["", "/letters/inbox", "/letters/case/a", "/letters/search"] {
         tab.go(&format!("{evil}/console{path}"));
@@ -204,9 +204,10 @@ fn a_name_of_another_site_that_leads_here_shows_nothing() {
 
 #[test]
 fn a_cookie_that_was_planted_before_is_not_the_session_after() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let planted = json!({"name": "doppel_desk", "value": "ab".repeat(32), "path": "/console"});
-    let (victim, thief) = (Tab::open("zh-CN", Size::WIDE), Tab::open("zh-CN", Size::WIDE));
+    let victim = BrowserTab::open("zh-CN", ViewportSize::WIDE);
+    let thief = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     let page = format!("{}/console/sign-in", keyed.server.url());
     for tab in [&victim, &thief] {
         tab.go(&page);
@@ -228,7 +229,7 @@ fn a_cookie_that_was_planted_before_is_not_the_session_after() {
 
 #[test]
 fn who_may_only_read_sees_no_form_that_writes_and_sends_none() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let tab = signed_in(&keyed, "reader");

@@ -28,19 +28,19 @@ pub(crate) fn found_by(script: &str) -> String {
 }
 
 /// The result of a request to the driver. `Err` contains the driver's name of the error and its message.
-pub(crate) type Answer = Result<Value, (String, String)>;
+pub(crate) type DriverAnswer = Result<Value, (String, String)>;
 
 /// A running driver. Dropping this value ends the driver.
-pub(crate) struct Driver {
+pub(crate) struct WebDriver {
     child: Child,
     url: String,
     agent: ureq::Agent,
 }
 
-impl Driver {
+impl WebDriver {
     /// Returns the driver that all tests share.
     fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<Driver>> = Mutex::new(Weak::new());
+        static SHARED: Mutex<Weak<WebDriver>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
             let driver = Arc::new(Self::start());
@@ -70,7 +70,7 @@ impl Driver {
         Self { child, url: format!("http://127.0.0.1:{port}"), agent: settings.build().into() }
     }
 
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+    fn ask(&self, method: &str, path: &str, body: &Value) -> DriverAnswer {
         let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         let answer = match method {
             "POST" => self
@@ -78,8 +78,9 @@ impl Driver {
                 .run(request.header("content-type", "application/json").body(body.to_string()).expect("sound")),
             _ => self.agent.run(request.body(()).expect("sound")),
         };
-        let failed = |error: ureq::Error| ("no answer".to_owned(), format!("{method} {path}: {error}"));
-        let text = answer.map_err(failed)?.body_mut().with_config().limit(1 << 28).read_to_string().map_err(failed)?;
+        let mut answer = answer.map_err(|error| no_answer(&error, method, path))?;
+        let text = answer.body_mut().with_config().limit(1 << 28).read_to_string();
+        let text = text.map_err(|error| no_answer(&error, method, path))?;
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
         match value["value"]["error"].as_str() {
             Some(error) => Err((error.to_owned(), value["value"]["message"].to_string())),
@@ -88,7 +89,11 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+fn no_answer(error: &ureq::Error, method: &str, path: &str) -> (String, String) {
+    ("no answer".to_owned(), format!("{method} {path}: {error}"))
+}
+
+impl Drop for WebDriver {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -96,17 +101,17 @@ impl Drop for Driver {
 }
 
 /// A browser. Dropping this value ends the browser.
-pub(crate) struct Session {
-    driver: Arc<Driver>,
+pub(crate) struct BrowserSession {
+    driver: Arc<WebDriver>,
     path: String,
     _profile: tempfile::TempDir,
 }
 
-impl Session {
+impl BrowserSession {
     /// Starts a browser that prefers `language`. `more` are additional arguments of its command line.
     pub(crate) fn begin(language: &str, more: &[&str]) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
-        let driver = Driver::shared();
+        let driver = WebDriver::shared();
         let asked = capabilities(language, profile.path(), more);
         let begun = driver.ask("POST", "/session", &asked).unwrap_or_else(|error| panic!("no browser: {error:?}"));
         let path = format!("/session/{}", begun["sessionId"].as_str().expect("a session"));
@@ -114,12 +119,12 @@ impl Session {
     }
 
     /// Sends a request to this browser.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> DriverAnswer {
         self.driver.ask(method, &format!("{}{path}", self.path), body)
     }
 }
 
-impl Drop for Session {
+impl Drop for BrowserSession {
     fn drop(&mut self) {
         let _ = self.ask("DELETE", "", &Value::Null);
     }

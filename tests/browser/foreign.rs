@@ -14,20 +14,22 @@ use crate::support::TestServer;
 use serde_json::{Value, json};
 
 /// A listener that accepts every request, answers the first path with the page, and records the requests.
-pub(crate) struct Listener {
+pub(crate) struct ForeignListener {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Listener {
+impl ForeignListener {
     pub(crate) fn start(page: impl FnOnce(SocketAddr) -> String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let (page, asked): (Arc<str>, Arc<Mutex<Vec<String>>>) = (page(address).into(), Arc::default());
+        let page: Arc<str> = page(address).into();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (page, heard) = (page.clone(), heard.clone());
+                let page = page.clone();
+                let heard = heard.clone();
                 std::thread::spawn(move || drop(answer(&stream, &page, &heard)));
             }
         });
@@ -42,7 +44,9 @@ impl Listener {
 
 fn answer(mut stream: &TcpStream, page: &str, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream);
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    let mut first = String::new();
+    let mut line = String::new();
+    let mut length = 0;
     lines.read_line(&mut first)?;
     while lines.read_line(&mut line)? > 2 {
         let header = line.to_ascii_lowercase();
@@ -138,7 +142,7 @@ fn no_page_of_another_site_has_anything_done() {
     let server = TestServer::start_in(folder.path().join("data"));
     server.send("PUT", "/v1/collections/desk/records/a", &json!({"content": "三号路的路灯坏了半个月没有人修"}));
     let service = server.url().to_owned();
-    let listener = Listener::start(|own| page(&[service, format!("http://{own}")]));
+    let listener = ForeignListener::start(|own| page(&[service, format!("http://{own}")]));
     let file = folder.path().join("attachment.html");
     let own = format!("http://{}", listener.address);
     std::fs::write(&file, page(&[server.url().to_owned(), own.clone()])).expect("the page can be written");
@@ -174,7 +178,7 @@ fn a_name_that_resolves_to_loopback_is_refused_and_our_own_pages_are_not() {
 #[test]
 fn a_page_of_an_origin_that_is_named_may_call() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let listener = Listener::start(|_| {
+    let listener = ForeignListener::start(|_| {
         r#"<!doctype html><meta charset="utf-8"><body><p id="done"></p><script>
 const target = location.hash.slice(1) + '/v1/collections/desk/records/a';
 const row = JSON.stringify({content: '三号路的路灯坏了半个月没有人修'});

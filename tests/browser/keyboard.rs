@@ -2,16 +2,16 @@
 
 use crate::letters::{self, COLLECTION, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::assert_kept_to;
-use crate::support::keyed::Keyed;
-use crate::tab::{ENTER, Size, TAB, Tab};
+use crate::support::keyed::KeyedServer;
+use crate::tab::{BrowserTab, ENTER, TAB, ViewportSize};
 use serde_json::{Value, json};
 
 /// An upper bound for the number of controls on any page here.
 const MOST_STEPS: usize = 120;
 
 /// Signs in with the keyboard only: the field has the focus, the key is typed, and Enter submits.
-fn signed_in(keyed: &Keyed, size: Size) -> Tab {
-    let tab = Tab::open("zh-CN", size);
+fn signed_in(keyed: &KeyedServer, size: ViewportSize) -> BrowserTab {
+    let tab = BrowserTab::open("zh-CN", size);
     tab.go(&format!("{}/console/{COLLECTION}/inbox", keyed.server.url()));
     tab.until("the field", || (focused(&tab)["id"] == "key").then_some(()));
     tab.keys(keyed.key("desk"));
@@ -21,7 +21,7 @@ fn signed_in(keyed: &Keyed, size: Size) -> Tab {
 }
 
 /// Returns the element with the focus and the style of its focus.
-fn focused(tab: &Tab) -> Value {
+fn focused(tab: &BrowserTab) -> Value {
     let script = "const e = document.activeElement; const style = getComputedStyle(e); const box = e.getBoundingClientRect();\
         return {id: e.id, tag: e.tagName, text: e.textContent.trim(), key: e.dataset.key ?? '', number: e.dataset.number ?? '',\
           outline: style.outlineStyle, width: parseFloat(style.outlineWidth),\
@@ -30,7 +30,7 @@ fn focused(tab: &Tab) -> Value {
 }
 
 /// Numbers all visible controls of the page, and returns their number. A link in a picture is left out if the same link follows below.
-fn numbered(tab: &Tab) -> usize {
+fn numbered(tab: &BrowserTab) -> usize {
     let script = "const all = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]\
         .filter(e => e.checkVisibility() && e.getClientRects().length > 0)\
         .filter((e, at, all) => e.tabIndex >= 0 || !all.some(o => o.tabIndex >= 0 && o.getAttribute('href') === e.getAttribute('href')));\
@@ -41,7 +41,7 @@ fn numbered(tab: &Tab) -> usize {
 }
 
 /// Moves through the whole page with the Tab key.
-fn goes_around(tab: &Tab) {
+fn goes_around(tab: &BrowserTab) {
     tab.painted();
     let count = numbered(tab);
     let mut reached = vec![false; count];
@@ -61,7 +61,7 @@ fn goes_around(tab: &Tab) {
 
 /// Presses Tab until `is_it` is true for the element with the focus.
 #[track_caller]
-fn goes_to(tab: &Tab, what: &str, is_it: impl Fn(&Value) -> bool) {
+fn goes_to(tab: &BrowserTab, what: &str, is_it: impl Fn(&Value) -> bool) {
     for _ in 0..MOST_STEPS {
         tab.keys(TAB);
         if is_it(&focused(tab)) {
@@ -72,15 +72,15 @@ fn goes_to(tab: &Tab, what: &str, is_it: impl Fn(&Value) -> bool) {
 }
 
 #[track_caller]
-fn heading(tab: &Tab, text: &str) {
+fn heading(tab: &BrowserTab, text: &str) {
     tab.until(text, || tab.text_of(".work .heading").contains(text).then_some(()));
 }
 
 #[test]
 fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
-    for size in [Size::WIDE, Size::NARROW] {
+    for size in [ViewportSize::WIDE, ViewportSize::NARROW] {
         let tab = signed_in(&keyed, size);
         let found = ("found", "search?q=%E8%B7%AF%E7%81%AF");
         for (_, path) in PAGES.into_iter().chain([found]) {
@@ -104,10 +104,9 @@ fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
 
 #[test]
 fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
-    let tab = signed_in(&keyed, Size::WIDE);
-    let decided = |a: &str, b: &str| keyed.decision(a, b)["judgement"].clone();
+    let tab = signed_in(&keyed, ViewportSize::WIDE);
     heading(&tab, "三号路的路灯什么时候能修");
     tab.keys("j");
     heading(&tab, "铁锈味");
@@ -118,16 +117,16 @@ fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
     tab.keys("s");
     tab.sees("已认定为同一事项");
     heading(&tab, "饭店");
-    assert_eq!(decided("2024-03-102", "2024-03-108"), "same");
+    assert_eq!(judgement_of(&keyed, "2024-03-102", "2024-03-108"), "same");
     tab.keys("u");
     tab.sees("已撤销认定，恢复系统判断");
-    assert_eq!(decided("2024-03-102", "2024-03-108"), "withdrawn");
+    assert_eq!(judgement_of(&keyed, "2024-03-102", "2024-03-108"), "withdrawn");
     heading(&tab, "铁锈味");
     tab.keys("j");
     heading(&tab, "饭店");
     tab.keys("n");
     tab.sees("已认定为不是同一事项");
-    assert_eq!(decided("2024-03-103", "2024-03-107"), "not_same");
+    assert_eq!(judgement_of(&keyed, "2024-03-103", "2024-03-107"), "not_same");
     tab.keys("?");
     tab.has("details.keys[open]");
     tab.sees("显示本说明");
@@ -135,26 +134,30 @@ fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
     heading(&tab, "三号路的路灯什么时候能修");
     tab.keys("o");
     tab.has("nav.tabs");
-    works_off_a_case(&tab, &decided);
+    works_off_a_case(&tab, &keyed);
     assert_kept_to(&tab, keyed.server.url());
 }
 
-fn works_off_a_case(tab: &Tab, decided: &dyn Fn(&str, &str) -> Value) {
+fn judgement_of(keyed: &KeyedServer, a: &str, b: &str) -> Value {
+    keyed.decision(a, b)["judgement"].clone()
+}
+
+fn works_off_a_case(tab: &BrowserTab, keyed: &KeyedServer) {
     // Keys that are typed into a field are text and no commands.
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");
     assert_eq!(tab.run("return document.getElementById('note').value", &json!([])), "s, n and u");
     tab.keys(ENTER);
-    assert_eq!(decided(LAMPS_EARLIER, LAMPS_LATER), Value::Null, "nothing was decided by typing");
+    assert_eq!(judgement_of(keyed, LAMPS_EARLIER, LAMPS_LATER), Value::Null, "nothing was decided by typing");
     tab.run("document.activeElement.blur()", &json!([]));
     tab.keys("n");
     tab.sees("已认定为不是同一事项");
     tab.sees("s, n and u");
-    assert_eq!(decided(LAMPS_EARLIER, LAMPS_LATER), "not_same");
+    assert_eq!(judgement_of(keyed, LAMPS_EARLIER, LAMPS_LATER), "not_same");
     tab.keys("u");
     tab.sees("已撤销认定，恢复系统判断");
     goes_to(tab, "the button", |at| at["key"] == "s");
     tab.keys(ENTER);
     tab.sees("已认定为同一事项");
-    assert_eq!(decided(LAMPS_EARLIER, LAMPS_LATER), "same");
+    assert_eq!(judgement_of(keyed, LAMPS_EARLIER, LAMPS_LATER), "same");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use serde_json::{Value, json};
 
 /// The name of the collection in the tests.
@@ -72,7 +72,7 @@ const OTHERS: [(&str, &str); 22] = [
 const PEOPLE: [&str; 6] = ["周兰", "钱大江", "孙小雨", "吴石", "郑秋", "冯远"];
 
 /// Registers the letters, the oldest first, and waits until a search finds all of them.
-pub(crate) fn fill(keyed: &Keyed) {
+pub(crate) fn fill(keyed: &KeyedServer) {
     let mut letters: Vec<(String, Value)> = Vec::new();
     for (number, (title, content)) in OTHERS.iter().enumerate() {
         let content =
@@ -113,14 +113,14 @@ fn letter(title: &str, content: &str, person: usize, day: usize) -> Value {
 
 /// Registers one letter.
 #[track_caller]
-pub(crate) fn put(keyed: &Keyed, id: &str, row: &Value) {
+pub(crate) fn put(keyed: &KeyedServer, id: &str, row: &Value) {
     let path = format!("/v1/collections/{COLLECTION}/records/{id}");
     let answer = keyed.server.send_as(keyed.key("intake"), "PUT", &path, row);
     assert_eq!(answer.status, 201, "{}", answer.text);
 }
 
 /// Waits until a search finds `count` letters.
-pub(crate) fn searchable(keyed: &Keyed, count: u64) {
+pub(crate) fn searchable(keyed: &KeyedServer, count: u64) {
     let begun = Instant::now();
     loop {
         let path = format!("/v1/collections/{COLLECTION}/search");

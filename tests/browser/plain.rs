@@ -2,15 +2,15 @@
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER};
 use crate::reading::assert_asked_only;
-use crate::support::keyed::Keyed;
-use crate::tab::{Size, Tab};
+use crate::support::keyed::KeyedServer;
+use crate::tab::{BrowserTab, ViewportSize};
 use serde_json::{Value, json};
 
 #[test]
 fn all_that_a_clerk_does_is_done_without_scripts() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
-    let tab = Tab::open("zh-CN", Size::WIDE);
+    let tab = BrowserTab::open("zh-CN", ViewportSize::WIDE);
     tab.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
     tab.go(&format!("{}/console/{COLLECTION}/inbox", keyed.server.url()));
     tab.fill("#key", keyed.key("desk"));
@@ -43,19 +43,22 @@ fn all_that_a_clerk_does_is_done_without_scripts() {
     assert_asked_only(&tab, keyed.server.url());
 }
 
-fn decides_and_takes_it_back(tab: &Tab, keyed: &Keyed) {
-    let decided = || keyed.decision(LAMPS_EARLIER, LAMPS_LATER)["judgement"].clone();
+fn decides_and_takes_it_back(tab: &BrowserTab, keyed: &KeyedServer) {
     tab.press("button.same");
     tab.sees("已认定为同一事项");
-    assert_eq!(decided(), "same");
+    assert_eq!(judgement_of_lamps(keyed), "same");
     tab.press(".notice button");
     tab.sees("已撤销认定，恢复系统判断");
-    assert_eq!(decided(), "withdrawn");
+    assert_eq!(judgement_of_lamps(keyed), "withdrawn");
     tab.go(&format!("{}/console/{COLLECTION}/case/{LAMPS_LATER}", keyed.server.url()));
     tab.fill("#note", "两封信说的是同一段路");
     tab.press("button.not-same");
     tab.sees("两封信说的是同一段路");
-    assert_eq!(decided(), "not_same");
+    assert_eq!(judgement_of_lamps(keyed), "not_same");
     tab.press("//nav[@class='tabs']/a[.='同人']");
     tab.has(".queue li");
+}
+
+fn judgement_of_lamps(keyed: &KeyedServer) -> Value {
+    keyed.decision(LAMPS_EARLIER, LAMPS_LATER)["judgement"].clone()
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::driver::found_by;
 use crate::support::shared_server;
-use crate::tab::{Size, Tab};
+use crate::tab::{BrowserTab, ViewportSize};
 use serde_json::{Value, json};
 
 /// Returns the folder for pictures, if there is one.
@@ -18,7 +18,7 @@ fn screens() -> Option<PathBuf> {
 
 /// Checks the current page.
 #[track_caller]
-pub(crate) fn read(tab: &Tab, name: &str) {
+pub(crate) fn read(tab: &BrowserTab, name: &str) {
     keep(tab, name);
     assert_fits(tab, name);
     let found = barriers(tab);
@@ -27,7 +27,7 @@ pub(crate) fn read(tab: &Tab, name: &str) {
 
 /// Checks that no element is wider than the window.
 #[track_caller]
-pub(crate) fn assert_fits(tab: &Tab, name: &str) {
+pub(crate) fn assert_fits(tab: &BrowserTab, name: &str) {
     let script = "const wide = [...document.querySelectorAll('body *')]\
                   .filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, .skip'))\
                   .map(e => e.tagName + '.' + e.className);\
@@ -38,7 +38,7 @@ pub(crate) fn assert_fits(tab: &Tab, name: &str) {
 }
 
 /// Returns the violations that axe-core rates as serious or critical: rule, reason and elements.
-fn barriers(tab: &Tab) -> Value {
+fn barriers(tab: &BrowserTab) -> Value {
     static AXE: OnceLock<String> = OnceLock::new();
     let axe = AXE.get_or_init(|| std::fs::read_to_string(found_by("get-axe")).expect("axe-core can be read"));
     if tab.run("return typeof window.axe", &json!([])) == "undefined" {
@@ -54,7 +54,7 @@ fn barriers(tab: &Tab) -> Value {
 }
 
 /// Stores a picture of the whole page.
-fn keep(tab: &Tab, name: &str) {
+fn keep(tab: &BrowserTab, name: &str) {
     let Some(folder) = screens() else { return };
     tab.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
     let size = "const all = document.scrollingElement; return {x: 0, y: 0, width: innerWidth, height: all.scrollHeight, scale: 1};";
@@ -69,14 +69,17 @@ fn keep(tab: &Tab, name: &str) {
 
 /// Decodes Base64. It is used only here, so that no library is needed.
 fn decoded(text: &str) -> Vec<u8> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'=').map(value).collect();
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| *byte != b'=')
+        .map(|byte: u8| match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            _ => 63,
+        })
+        .collect();
     let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
     for four in digits.chunks(4) {
         let bits = four.iter().fold(0_u32, |bits, digit| bits << 6 | u32::from(*digit)) << (6 * (4 - four.len()));
@@ -88,14 +91,14 @@ fn decoded(text: &str) -> Vec<u8> {
 /// Ends a walk with scripts. Checks the same as [`assert_asked_only`], and also that no policy was violated and no script failed. Returns
 /// the number of requests.
 #[track_caller]
-pub(crate) fn assert_kept_to(tab: &Tab, service: &str) -> usize {
+pub(crate) fn assert_kept_to(tab: &BrowserTab, service: &str) -> usize {
     assert_eq!(tab.noted().as_deref(), Some(""), "at {}", tab.url());
     assert_asked_only(tab, service)
 }
 
 /// Checks that all requests went to the service. Returns the number of requests.
 #[track_caller]
-pub(crate) fn assert_asked_only(tab: &Tab, service: &str) -> usize {
+pub(crate) fn assert_asked_only(tab: &BrowserTab, service: &str) -> usize {
     let asked = tab.requests();
     let inside =
         |url: &&String| url.strip_prefix(service).is_some_and(|rest| rest.starts_with('/')) || url.starts_with("data:");
@@ -112,7 +115,7 @@ fn fails(check: impl FnOnce()) -> bool {
 #[test]
 fn a_page_that_cannot_be_read_or_used_is_found_out() {
     let server = shared_server();
-    let tab = Tab::open("en", Size::NARROW);
+    let tab = BrowserTab::open("en", ViewportSize::NARROW);
     tab.go(&format!("{}/console", server.url()));
     assert_eq!(barriers(&tab), json!([]));
     let spoil = "document.querySelector('main').append(document.createElement('input'));\
@@ -128,7 +131,7 @@ fn a_page_that_cannot_be_read_or_used_is_found_out() {
 #[test]
 fn a_page_that_does_not_keep_to_itself_is_found_out() {
     let server = shared_server();
-    let tab = Tab::open("en", Size::WIDE);
+    let tab = BrowserTab::open("en", ViewportSize::WIDE);
     tab.go(&format!("{}/console", server.url()));
     assert!(fails(|| {
         assert_asked_only(&tab, "http://127.0.0.1:9");

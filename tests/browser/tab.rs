@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::driver::{Answer, Session};
+use crate::driver::{BrowserSession, DriverAnswer};
 use serde_json::{Value, json};
 
 /// Longest wait for something to appear, for an unoptimised service on a busy machine. Without a fault nothing takes this long.
@@ -22,14 +22,14 @@ pub(crate) const ENTER: &str = "\u{e007}";
 
 /// The visible part of a page in CSS pixels, and the number of screen pixels for each CSS pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Size {
+pub(crate) struct ViewportSize {
     pub(crate) name: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) scale: u32,
 }
 
-impl Size {
+impl ViewportSize {
     /// A screen on a desk.
     pub(crate) const WIDE: Self = Self { name: "1280", width: 1280, height: 844, scale: 1 };
     /// The screen of a telephone.
@@ -39,20 +39,20 @@ impl Size {
 }
 
 /// A browser with one tab.
-pub(crate) struct Tab {
-    session: Session,
+pub(crate) struct BrowserTab {
+    session: BrowserSession,
 }
 
-impl Tab {
+impl BrowserTab {
     /// Opens a browser of `size` that prefers `language`.
-    pub(crate) fn open(language: &str, size: Size) -> Self {
+    pub(crate) fn open(language: &str, size: ViewportSize) -> Self {
         Self::open_with(language, size, &[])
     }
 
-    /// Works like [`Tab::open`], with additional arguments of the browser's command line.
-    pub(crate) fn open_with(language: &str, size: Size, more: &[&str]) -> Self {
-        let tab = Self { session: Session::begin(language, more) };
-        let Size { width, height, scale, .. } = size;
+    /// Works like [`BrowserTab::open`], with additional arguments of the browser's command line.
+    pub(crate) fn open_with(language: &str, size: ViewportSize, more: &[&str]) -> Self {
+        let tab = Self { session: BrowserSession::begin(language, more) };
+        let ViewportSize { width, height, scale, .. } = size;
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": scale, "mobile": false});
         tab.devtools("Emulation.setDeviceMetricsOverride", &metrics);
         // The driver gives no access to the console, so that the pages record errors themselves.
@@ -112,7 +112,7 @@ impl Tab {
         self.done("POST", "/execute/sync", &json!({"script": script, "args": arguments}))
     }
 
-    /// Works like [`Tab::run`], but the script passes its result to a function that is its last argument.
+    /// Works like [`BrowserTab::run`], but the script passes its result to a function that is its last argument.
     #[track_caller]
     pub(crate) fn run_async(&self, script: &str, arguments: &Value) -> Value {
         self.done("POST", "/execute/async", &json!({"script": script, "args": arguments}))
@@ -133,7 +133,7 @@ impl Tab {
         }
     }
 
-    fn find(&self, place: &str) -> Answer {
+    fn find(&self, place: &str) -> DriverAnswer {
         let using = if place.starts_with("//") { "xpath" } else { "css selector" };
         self.session.ask("POST", "/element", &json!({"using": using, "value": place}))
     }

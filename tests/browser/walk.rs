@@ -3,12 +3,12 @@
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER, PAGES};
 use crate::reading::{assert_kept_to, read};
-use crate::support::keyed::Keyed;
-use crate::tab::{SIGNED_IN, Size, Tab};
+use crate::support::keyed::KeyedServer;
+use crate::tab::{BrowserTab, SIGNED_IN, ViewportSize};
 use serde_json::{Value, json};
 
 /// The texts of the pages in one language.
-struct Said {
+struct PageTexts {
     tag: &'static str,
     colours: &'static str,
     other_language: &'static str,
@@ -45,7 +45,7 @@ struct Said {
     unknown_record: &'static str,
 }
 
-const ZH: Said = Said {
+const ZH: PageTexts = PageTexts {
     tag: "zh-CN",
     colours: "light",
     other_language: "English",
@@ -82,7 +82,7 @@ const ZH: Said = Said {
     unknown_record: "没有这件信访件",
 };
 
-const EN: Said = Said {
+const EN: PageTexts = PageTexts {
     tag: "en",
     colours: "dark",
     other_language: "中文",
@@ -120,20 +120,20 @@ const EN: Said = Said {
 };
 
 /// A clerk who walks through the pages.
-struct Walk<'a> {
-    keyed: &'a Keyed,
-    tab: Tab,
-    said: &'static Said,
-    size: Size,
+struct ClerkWalk<'a> {
+    keyed: &'a KeyedServer,
+    tab: BrowserTab,
+    said: &'static PageTexts,
+    size: ViewportSize,
 }
 
-fn walk(said: &'static Said, size: Size) {
-    let keyed = Keyed::start(&[]);
+fn walk(said: &'static PageTexts, size: ViewportSize) {
+    let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
-    let tab = Tab::open(said.tag, size);
+    let tab = BrowserTab::open(said.tag, size);
     let colours = json!({"features": [{"name": "prefers-color-scheme", "value": said.colours}]});
     tab.devtools("Emulation.setEmulatedMedia", &colours);
-    let walk = Walk { keyed: &keyed, tab, said, size };
+    let walk = ClerkWalk { keyed: &keyed, tab, said, size };
     walk.signs_in();
     walk.chooses_a_collection_and_a_language();
     walk.reads_every_page();
@@ -150,35 +150,35 @@ fn walk(said: &'static Said, size: Size) {
 
 #[test]
 fn a_clerk_works_in_chinese_at_a_desk() {
-    walk(&ZH, Size::WIDE);
+    walk(&ZH, ViewportSize::WIDE);
 }
 
 #[test]
 fn a_clerk_works_in_chinese_on_a_telephone() {
-    walk(&ZH, Size::NARROW);
+    walk(&ZH, ViewportSize::NARROW);
 }
 
 #[test]
 fn a_clerk_works_in_chinese_with_everything_twice_as_large() {
-    walk(&ZH, Size::ZOOMED);
+    walk(&ZH, ViewportSize::ZOOMED);
 }
 
 #[test]
 fn a_clerk_works_in_english_at_a_desk() {
-    walk(&EN, Size::WIDE);
+    walk(&EN, ViewportSize::WIDE);
 }
 
 #[test]
 fn a_clerk_works_in_english_on_a_telephone() {
-    walk(&EN, Size::NARROW);
+    walk(&EN, ViewportSize::NARROW);
 }
 
 #[test]
 fn a_clerk_works_in_english_with_everything_twice_as_large() {
-    walk(&EN, Size::ZOOMED);
+    walk(&EN, ViewportSize::ZOOMED);
 }
 
-impl Walk<'_> {
+impl ClerkWalk<'_> {
     #[track_caller]
     fn go(&self, path: &str) {
         self.tab.go(&format!("{}{path}", self.keyed.server.url()));

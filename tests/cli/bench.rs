@@ -48,8 +48,14 @@ fn spread(value: &Value, what: &str) {
     for key in ["median", "min", "max"] {
         positive(&value[key], &format!("{what}.{key}"));
     }
-    let number = |key: &str| value[key].as_f64().unwrap_or_default();
-    assert!(number("min") <= number("median") && number("median") <= number("max"), "{what}: {value}");
+    assert!(
+        number_of("min", value) <= number_of("median", value) && number_of("median", value) <= number_of("max", value),
+        "{what}: {value}"
+    );
+}
+
+fn number_of(key: &str, value: &Value) -> f64 {
+    value[key].as_f64().unwrap_or_default()
 }
 
 fn figure(figure: &Value) {
@@ -114,9 +120,8 @@ fn one_that_is_stopped_leaves_nothing_behind() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["bench", "--records", "1000000", "--only", "memory", "--dir"]).arg(folder.path());
     let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("it runs");
-    let entries = || fs::read_dir(folder.path()).expect("the folder is there").count();
     let begin = std::time::Instant::now();
-    while entries() == 0 {
+    while entry_count(&folder) == 0 {
         assert!(begin.elapsed().as_secs() < 30, "it does not begin");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -124,7 +129,11 @@ fn one_that_is_stopped_leaves_nothing_behind() {
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    assert_eq!(entries(), 0, "files are left");
+    assert_eq!(entry_count(&folder), 0, "files are left");
+}
+
+fn entry_count(folder: &tempfile::TempDir) -> usize {
+    fs::read_dir(folder.path()).expect("the folder is there").count()
 }
 
 /// Returns the running child processes of a process.
@@ -152,11 +161,14 @@ fn the_service_that_it_measures_ends_with_it() {
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let is_left = || fs::read_to_string(format!("/proc/{service}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     let begin = std::time::Instant::now();
-    while is_left() {
+    while is_process_left(service) {
         assert!(begin.elapsed().as_secs() < 10, "the service goes on");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     assert_eq!(fs::read_dir(folder.path()).expect("the folder is there").count(), 0, "files are left");
+}
+
+fn is_process_left(service: u32) -> bool {
+    fs::read_to_string(format!("/proc/{service}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

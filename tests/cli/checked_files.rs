@@ -34,10 +34,13 @@ const FOUND: [[&str; 2]; 6] = [
 ];
 
 fn register(separator: &str) -> String {
-    let line = |cells: &[&str]| cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator);
-    let mut text = line(&["编号", "诉求内容", "办理单位"]) + "\r\n";
-    ROWS.iter().for_each(|row| text += &(line(row) + "\r\n"));
+    let mut text = quoted_line(&["编号", "诉求内容", "办理单位"], separator) + "\r\n";
+    ROWS.iter().for_each(|row| text += &(quoted_line(row, separator) + "\r\n"));
     text
+}
+
+fn quoted_line(cells: &[&str], separator: &str) -> String {
+    cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator)
 }
 
 fn utf16(text: &str) -> Vec<u8> {
@@ -77,26 +80,38 @@ fn table(path: &str) -> Vec<Vec<String>> {
     if path.ends_with(".xlsx") {
         let mut book: Xlsx<_> = calamine::open_workbook(path).expect("a workbook");
         let range = book.worksheet_range_at(0).expect("a sheet").expect("readable");
-        let text = |cell: &Data| match cell {
-            Data::Empty => String::new(),
-            other => other.to_string(),
-        };
-        return range.rows().map(|row| row.iter().map(text).collect()).collect();
+        return range
+            .rows()
+            .map(|row| {
+                row.iter()
+                    .map(|cell: &Data| match cell {
+                        Data::Empty => String::new(),
+                        other => other.to_string(),
+                    })
+                    .collect()
+            })
+            .collect();
     }
     let text = fs::read_to_string(path).expect("it is there");
     let text = text.strip_prefix('\u{feff}').expect("Excel looks for the mark").to_owned();
     assert!(text.ends_with("\r\n"));
     // No cell here contains a line end or a quote.
-    let cell = |cell: &str| cell.trim_matches('"').to_owned();
-    text.trim_end().split("\r\n").map(|line| line.split(',').map(cell).collect()).collect()
+    text.trim_end()
+        .split("\r\n")
+        .map(|line| line.split(',').map(|cell: &str| cell.trim_matches('"').to_owned()).collect())
+        .collect()
 }
 
 fn doppel(arguments: &[&str], code: i32) -> (String, String) {
     let output = run(arguments, &[]);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    let out = lossy_text(&output.stdout);
+    let said = lossy_text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{said}");
     (out, said)
+}
+
+fn lossy_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Starts a service that has LAMPS.
@@ -161,7 +176,8 @@ fn rows_that_are_registered_get_the_same_table_again() {
     let dir = folder.path();
     let server = service(dir);
     let text = register(",") + "\"c\",\"另一件事：文昌巷口的井盖裂开了一个大洞，十分危险\",\"\"\r\n";
-    let (file, out) = (put(dir, "register.csv", text), at(dir, "out.csv"));
+    let file = put(dir, "register.csv", text);
+    let out = at(dir, "out.csv");
     let arguments =
         ["check", "--to", server.url(), "--collection", "letters", "--register", "--language", "en", "--out", &out];
     let mut tables = Vec::new();
@@ -185,7 +201,9 @@ fn a_data_directory_is_asked_as_a_service_is() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     service(dir).stop();
-    let (data, file, out) = (at(dir, "data"), put(dir, "a.csv", register(",")), at(dir, "out.csv"));
+    let data = at(dir, "data");
+    let file = put(dir, "a.csv", register(","));
+    let out = at(dir, "out.csv");
     doppel(&["check", "--to", &data, "--collection", "letters", "--out", &out, &file], 3);
     assert_found(&table(&out), 3);
     let inside = at(dir, "data/out.csv");
@@ -217,7 +235,8 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
     let dir = folder.path();
     let server = service(dir);
     let file = put(dir, "a.csv", register(","));
-    let (out, before) = (at(dir, "out.csv"), "what was there");
+    let out = at(dir, "out.csv");
+    let before = "what was there";
     fs::write(&out, before).unwrap();
     let book = fs::read(workbook(dir)).unwrap();
     let cut = put(dir, "cut.xlsx", &book[..book.len() / 2]);
@@ -275,7 +294,8 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
     let file = put(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
-        let (out, pairs) = (at(dir, &format!("out.{ending}")), at(dir, "pairs.jsonl"));
+        let out = at(dir, &format!("out.{ending}"));
+        let pairs = at(dir, "pairs.jsonl");
         doppel(&["dedup", "--out", &out, "--pairs", &pairs, "--memory", memory, &file], 3);
         let rows = table(&out);
         assert_eq!(rows[0][0], "2024年来信登记表");

@@ -88,20 +88,24 @@ fn eval_pairs(records: &str, truth: &str, settings: &[&str]) -> BTreeSet<(String
     let output = doppel(&arguments);
     ended(&output, 0);
     let eval: Value = serde_json::from_slice(&output.stdout).expect("one object");
-    let list = |name: &str| eval[name].as_array().expect("a list").iter().map(sorted).collect::<Vec<_>>();
     let mut pairs = member_pairs(&lines(truth));
-    for missed in list("missed_pairs") {
+    for missed in sorted_pairs("missed_pairs", &eval) {
         pairs.remove(&missed);
     }
-    pairs.extend(list("false_pairs"));
+    pairs.extend(sorted_pairs("false_pairs", &eval));
     pairs
+}
+
+fn sorted_pairs(name: &str, eval: &Value) -> Vec<(String, String)> {
+    eval[name].as_array().expect("a list").iter().map(sorted).collect::<Vec<_>>()
 }
 
 #[test]
 fn pairs_and_groups_are_those_that_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
     let (records, truth) = generated(dir.path(), "800");
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &records], 0);
     assert_eq!((&sum["records"], &sum["rejected"]), (&800.into(), &0.into()));
     let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
@@ -122,9 +126,11 @@ fn pairs_and_groups_are_those_that_eval_finds() {
 #[test]
 fn more_pairs_than_are_wanted_end_the_command_and_groups_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let row = |number| json!({"id": format!("r{number}"), "content": "三号路的路灯不亮，晚上行走十分危险，请派人修理"});
-    let text: String = (0..20).map(|number| format!("{}\n", row(number))).collect();
-    let (records, pairs) = (write(dir.path(), "records.jsonl", &text), at(dir.path(), "pairs.jsonl"));
+    let content = "三号路的路灯不亮，晚上行走十分危险，请派人修理";
+    let rows = (0..20).map(|number| json!({"id": format!("r{number}"), "content": content}));
+    let text: String = rows.map(|row| format!("{row}\n")).collect();
+    let records = write(dir.path(), "records.jsonl", &text);
+    let pairs = at(dir.path(), "pairs.jsonl");
     let said = ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records]), 1);
     assert!(said.contains("more than 150 pairs") && said.contains("--groups"), "{said}");
     assert!(!Path::new(&pairs).exists());
@@ -162,17 +168,15 @@ fn a_channel_that_weighs_by_the_batch_runs_when_the_batch_is_large_enough() {
 fn a_pair_says_what_found_it_and_a_group_who_and_when() {
     let dir = tempfile::tempdir().unwrap();
     let text = "河口新区三号路的路灯已经连续多日不亮,晚上行走十分危险,居民多次报修没有结果";
-    let row = |id: &str, more: &str, user: &str, time: &str| {
-        json!({"id": id, "title": "路灯", "content": format!("{text}{more}"), "user": user, "time": time}).to_string()
-    };
     let rows = [
-        row("a", "", "张某", "2024-03-01 09:00:00"),
-        row("b", ",请给答复,何时能修好", "张某", "2024-03-08 09:00:00"),
-        row("c", "", "李某", "2024-03-03 09:00:00"),
+        row_with_sender("a", "", "张某", "2024-03-01 09:00:00", text),
+        row_with_sender("b", ",请给答复,何时能修好", "张某", "2024-03-08 09:00:00", text),
+        row_with_sender("c", "", "李某", "2024-03-03 09:00:00", text),
         r#"{"id":"d","title":"停车","content":"小区门口的停车位被长期占用,物业不管,请有关部门协调处理"}"#.to_owned(),
     ];
     let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &file], 0);
     assert_eq!(
         (&sum["pairs"], &sum["exact"], &sum["groups"], &sum["largest"]),
@@ -190,29 +194,23 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
     assert_eq!((&group["from"], &group["to"]), (&json!("2024-03-01T01:00:00Z"), &json!("2024-03-08T01:00:00Z")));
 }
 
+fn row_with_sender(id: &str, more: &str, user: &str, time: &str, text: &str) -> String {
+    json!({"id": id, "title": "路灯", "content": format!("{text}{more}"), "user": user, "time": time}).to_string()
+}
+
 #[test]
 fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
     let dir = tempfile::tempdir().unwrap();
-    // The text of a subject consists of Han characters that other subjects do not have.
-    let text = |subject: u32, length: u32| -> String {
-        (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
-    };
     let mut rows = Vec::new();
     for (crowd, subject) in [("a", 1), ("b", 2)] {
         for at in 0..6 {
-            let more = if at == 5 { text(3, 60) } else { String::new() };
-            rows.push(json!({"id": format!("{crowd}{at}"), "content": text(subject, 40) + &more}).to_string());
+            let more = if at == 5 { text_of_subject(3, 60) } else { String::new() };
+            rows.push(
+                json!({"id": format!("{crowd}{at}"), "content": text_of_subject(subject, 40) + &more}).to_string(),
+            );
         }
     }
-    let run = |rows: &[String]| {
-        let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
-        let [groups, stay] = ["groups.jsonl", "stay.jsonl"].map(|name| at(dir.path(), name));
-        let sum = summary(&["--groups", &groups, "--survivors", &stay, "--drop", "near", &file], 0);
-        let ids: Vec<Value> = lines(&stay).into_iter().map(|row| row["id"].clone()).collect();
-        assert_eq!(sum["survivors"], ids.len());
-        (sum, lines(&groups), ids)
-    };
-    let (sum, groups, stay) = run(&rows);
+    let (sum, groups, stay) = groups_and_survivors(&rows, &dir);
     assert_eq!((&sum["pairs"], &sum["groups"], &sum["largest"]), (&json!(31), &json!(2), &json!(6)));
     for (group, name) in groups.iter().zip(["a0", "b0"]) {
         assert_eq!((&group["group"], &group["size"], &group["pairs"]), (&json!(name), &json!(6), &json!(15)));
@@ -220,39 +218,55 @@ fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
     }
     assert_eq!(stay, ["a0", "b0"]);
     // In a group of nine, a person can see the pair that links the two crowds.
-    let (sum, groups, stay) = run(&rows[3..]);
+    let (sum, groups, stay) = groups_and_survivors(&rows[3..], &dir);
     assert_eq!((&sum["groups"], &groups[0]["size"], &groups[0]["cut"]), (&json!(1), &json!(9), &json!([])));
     assert_eq!((&groups[0]["bridges"], stay), (&json!([["a5", "b5"]]), vec![json!("a3")]));
+}
+
+/// The text of a subject consists of Han characters that other subjects do not have.
+fn text_of_subject(subject: u32, length: u32) -> String {
+    (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
+}
+
+fn groups_and_survivors(rows: &[String], dir: &tempfile::TempDir) -> (Value, Vec<Value>, Vec<Value>) {
+    let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
+    let [groups, stay] = ["groups.jsonl", "stay.jsonl"].map(|name| at(dir.path(), name));
+    let sum = summary(&["--groups", &groups, "--survivors", &stay, "--drop", "near", &file], 0);
+    let ids: Vec<Value> = lines(&stay).into_iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(sum["survivors"], ids.len());
+    (sum, lines(&groups), ids)
 }
 
 #[test]
 fn little_memory_gives_the_same_files() {
     let dir = tempfile::tempdir().unwrap();
     let (records, _) = generated(dir.path(), "2500");
-    let run = |name: &str, memory: &str| -> Vec<String> {
-        let file = |kind: &str| at(dir.path(), &format!("{name}-{kind}"));
-        let files = ["pairs", "groups", "survivors"].map(file);
-        let arguments = ["--pairs", &files[0], "--groups", &files[1], "--survivors", &files[2], "--drop", "near"];
-        let sum = summary(&[&arguments[..], &["--memory", memory, &records]].concat(), 0);
-        assert!(sum["groups"].as_u64().is_some_and(|groups| groups > 50), "{sum}");
-        files.iter().map(|file| fs::read_to_string(file).expect("written")).collect()
-    };
-    assert!(run("much", "4G") == run("little", "1K"), "the memory changed what came out");
+    assert!(
+        run_with_memory("much", "4G", &dir, &records) == run_with_memory("little", "1K", &dir, &records),
+        "the memory changed what came out"
+    );
+}
+
+fn run_with_memory(name: &str, memory: &str, dir: &tempfile::TempDir, records: &str) -> Vec<String> {
+    let files = ["pairs", "groups", "survivors"].map(|kind: &str| at(dir.path(), &format!("{name}-{kind}")));
+    let arguments = ["--pairs", &files[0], "--groups", &files[1], "--survivors", &files[2], "--drop", "near"];
+    let sum = summary(&[&arguments[..], &["--memory", memory, records]].concat(), 0);
+    assert!(sum["groups"].as_u64().is_some_and(|groups| groups > 50), "{sum}");
+    files.iter().map(|file| fs::read_to_string(file).expect("written")).collect()
 }
 
 #[test]
 fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
     let dir = tempfile::tempdir().unwrap();
     let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";
-    let row = |id: &str| json!({"id": id, "content": text}).to_string();
     let broken = [
-        row("a"),
+        row_of_same_text("a", text),
         "{\"id\":\"b\",".to_owned(),
         json!({"id": "c", "content": "  "}).to_string(),
         json!({"content": text}).to_string(),
-        row("a"),
+        row_of_same_text("a", text),
         json!({"id": "e", "content": text, "time": "soon"}).to_string(),
-        row("f"),
+        row_of_same_text("f", text),
     ];
     let file = write(dir.path(), "letters.jsonl", &broken.join("\n"));
     let rejects = at(dir.path(), "rejects.jsonl");
@@ -267,6 +281,10 @@ fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
     let output = doppel(&["dedup", "--make-ids", &file]);
     let said = ended(&output, 3);
     assert!(said.contains(&format!("{file}:3: no_content")) && !said.contains("no_id"), "{said}");
+}
+
+fn row_of_same_text(id: &str, text: &str) -> String {
+    json!({"id": id, "content": text}).to_string()
 }
 
 #[test]
@@ -284,25 +302,29 @@ fn a_quote_that_is_not_closed_takes_no_row_along() {
 fn of_duplicates_the_one_asked_for_stays() {
     let dir = tempfile::tempdir().unwrap();
     let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";
-    let row = |id: &str, more: &str, time: &str| json!({"id": id, "content": format!("{text}{more}"), "time": time});
     let rows = [
-        row("a", "", "2024-02-01"),
-        row("b", "", "2024-01-01"),
-        row("c", ",请尽快答复", "2024-05-01"),
-        row("d", "", "2024-03-01"),
+        row_with_time("a", "", "2024-02-01", text),
+        row_with_time("b", "", "2024-01-01", text),
+        row_with_time("c", ",请尽快答复", "2024-05-01", text),
+        row_with_time("d", "", "2024-03-01", text),
     ];
     let file = write(dir.path(), "letters.jsonl", &rows.map(|row| row.to_string()).join("\n"));
     let out = at(dir.path(), "stay.jsonl");
-    let stay = |arguments: &[&str]| -> Vec<String> {
-        let sum = summary(&[&["--survivors", &out], arguments, &[&file[..]]].concat(), 0);
-        let ids: Vec<String> = lines(&out).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect();
-        assert_eq!(sum["survivors"], ids.len());
-        ids
-    };
-    assert_eq!(stay(&[]), ["a", "c"], "the near duplicate is not touched");
-    assert_eq!(stay(&["--keep", "newest"]), ["c", "d"]);
-    assert_eq!(stay(&["--keep", "oldest"]), ["b", "c"]);
-    assert_eq!(stay(&["--keep", "newest", "--drop", "near"]), ["c"]);
+    assert_eq!(remaining_ids(&[], &out, &file), ["a", "c"], "the near duplicate is not touched");
+    assert_eq!(remaining_ids(&["--keep", "newest"], &out, &file), ["c", "d"]);
+    assert_eq!(remaining_ids(&["--keep", "oldest"], &out, &file), ["b", "c"]);
+    assert_eq!(remaining_ids(&["--keep", "newest", "--drop", "near"], &out, &file), ["c"]);
+}
+
+fn row_with_time(id: &str, more: &str, time: &str, text: &str) -> Value {
+    json!({"id": id, "content": format!("{text}{more}"), "time": time})
+}
+
+fn remaining_ids(arguments: &[&str], out: &str, file: &str) -> Vec<String> {
+    let sum = summary(&[&["--survivors", out], arguments, &[file]].concat(), 0);
+    let ids: Vec<String> = lines(out).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect();
+    assert_eq!(sum["survivors"], ids.len());
+    ids
 }
 
 #[test]
@@ -346,7 +368,8 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
     (all[40], all[41]) = (all[7], all[7]);
     let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
     let file = write(dir.path(), "prints.txt", &text);
-    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let groups = at(dir.path(), "groups.jsonl");
     for memory in ["1G", "1K"] {
         let files = ["--pairs", &pairs, "--groups", &groups, "--memory", memory];
         let sum = summary(&[&files[..], &["--fingerprints", &file]].concat(), 0);
@@ -376,7 +399,8 @@ fn equal_fingerprints_are_crowds_that_one_pair_does_not_join() {
     let dir = tempfile::tempdir().unwrap();
     // Two values occur nine times each. Each value has one neighbour at a distance of three bits, and the two neighbours are three bits
     // apart.
-    let (a, b) = (0xff_u64, 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40);
+    let a = 0xff_u64;
+    let b = 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40;
     let mut all = vec![a; 9];
     all.extend([b; 9]);
     all.extend([a ^ 0b111 << 20, b ^ 0b111 << 40]);
@@ -400,7 +424,8 @@ fn fingerprints_may_have_ids_and_bad_lines_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let text =
         "00000000000000ff\n\nXYZ\n00000000000000fe\tletter-9\n00000000000000fc\n00000000000000FC\n0000ffffffffffff\n";
-    let (pairs, rejects) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "rejects.jsonl"));
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let rejects = at(dir.path(), "rejects.jsonl");
     let arguments = ["dedup", "--fingerprints", "-", "--radius", "1", "--pairs", &pairs, "--rejects", &rejects];
     let output = doppel_with(&arguments, text.as_bytes());
     ended(&output, 3);
@@ -461,8 +486,8 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
 fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
-    let (pairs, groups) = (write(dir, "pairs.jsonl", "of before\n"), at(dir, "groups.jsonl"));
-    let count = || fs::read_dir(dir).expect("readable").count();
+    let pairs = write(dir, "pairs.jsonl", "of before\n");
+    let groups = at(dir, "groups.jsonl");
     for signal in ["TERM", "INT", "HUP"] {
         let mut command = crate::stoppable();
         command.args(["dedup", "--format", "jsonl", "--pairs", &pairs, "--groups", &groups, "-"]);
@@ -470,7 +495,7 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         // The files of the command exist, and the command waits for more records.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while count() < 3 {
+        while file_count(dir) < 3 {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -481,7 +506,11 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
         drop(input);
         assert!(said.contains("stopped by a signal") && said.contains("not written, and as before"), "{said}");
         assert!(said.contains(&pairs) && said.contains(&groups), "{said}");
-        assert_eq!((fs::read_to_string(&pairs).expect("it is there").as_str(), count()), ("of before\n", 1));
+        assert_eq!((fs::read_to_string(&pairs).expect("it is there").as_str(), file_count(dir)), ("of before\n", 1));
     }
     assert!(ended(&doppel(&["dedup", "--help"]), 0).contains("130"));
+}
+
+fn file_count(dir: &Path) -> usize {
+    fs::read_dir(dir).expect("readable").count()
 }

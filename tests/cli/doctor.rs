@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::TestServer;
-use doppel_store::conformance::{Desk, Sample, id};
+use doppel_store::conformance::{SampleRecord, TestCollection, id};
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::{Seq, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -25,12 +25,15 @@ fn a_directory_in_order_is_said_to_be_so_and_one_that_is_in_use_is_not_touched()
         let row = json!({ "title": "路灯不亮", "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
         assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
     }
-    let doctor = || doctor(folder.path());
-    let (text, code) = doctor();
+    let (text, code) = run_doctor(&folder);
     assert!(code == Some(1) && text.contains("in use"), "{text}");
     server.stop();
-    let (text, code) = doctor();
+    let (text, code) = run_doctor(&folder);
     assert_eq!((text.contains("5 records") && text.contains("0 faults"), code), (true, Some(0)), "{text}");
+}
+
+fn run_doctor(folder: &tempfile::TempDir) -> (String, Option<i32>) {
+    doctor(folder.path())
 }
 
 #[tokio::test]
@@ -44,7 +47,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     server.stop();
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"));
-    let desk = Desk::existing(&store, "lamps");
+    let desk = TestCollection::existing(&store, "lamps");
     // The signatures of the records do not matter here.
     let second = desk.build("noted").await;
     let last = desk.all().await[3].seq;
@@ -74,9 +77,9 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
     let open = || -> Arc<dyn Store> {
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"))
     };
-    let desk = Desk::new(&open(), "lamps").await;
+    let desk = TestCollection::new(&open(), "lamps").await;
     for (name, keys) in [("a", [1, 2]), ("b", [3, 4])] {
-        desk.put(&Sample::with_keys(name, keys)).await;
+        desk.put(&SampleRecord::with_keys(name, keys)).await;
     }
     let note = "a note about somebody";
     for (one, other) in [("a", "b"), ("a", "gone")] {
@@ -104,7 +107,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
     let (text, code) = doctor(folder.path());
     assert!(!text.contains("lamps/gone") && text.contains(" 0 faults"), "{text}");
     assert_eq!(code, Some(0), "{text}");
-    let desk = Desk::existing(&open(), "lamps");
+    let desk = TestCollection::existing(&open(), "lamps");
     let left = desk.store.decisions(&desk.name, None, 10).await.expect("a list");
     assert_eq!(left.iter().map(|decision| decision.pair.b().as_str()).collect::<Vec<_>>(), ["b"]);
 }
@@ -170,15 +173,16 @@ fn doppel(arguments: &[&str]) -> (String, Option<i32>) {
 #[test]
 fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is_made() {
     let parent = tempfile::tempdir().expect("a temporary folder");
-    let path = |name: &str| parent.path().join(name).to_str().expect("a plain path").to_owned();
-    let (typo, foreign, out) = (path("typo"), path("foreign"), path("out.jsonl"));
+    let typo = path_below("typo", &parent);
+    let foreign = path_below("foreign", &parent);
+    let out = path_below("out.jsonl", &parent);
     std::fs::create_dir(&foreign).expect("a folder");
-    std::fs::write(path("foreign/letter.txt"), "x").expect("a file");
-    std::fs::write(path("rows.jsonl"), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
+    std::fs::write(path_below("foreign/letter.txt", &parent), "x").expect("a file");
+    std::fs::write(path_below("rows.jsonl", &parent), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
     for folder in [&typo, &foreign] {
         for command in [
             &["doctor", "--data", folder][..],
-            &["doctor", "--data", folder, "--salvage", &path("saved")],
+            &["doctor", "--data", folder, "--salvage", &path_below("saved", &parent)],
             &["export", "--from", folder, "--collection", "c", &out],
         ] {
             let (text, code) = doppel(command);
@@ -187,7 +191,7 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
     }
     for command in [
         &["serve", "--listen", "127.0.0.1:0", "--data", &foreign][..],
-        &["import", "--to", &foreign, "--collection", "c", &path("rows.jsonl")],
+        &["import", "--to", &foreign, "--collection", "c", &path_below("rows.jsonl", &parent)],
     ] {
         let (text, code) = doppel(command);
         assert!(code == Some(1) && text.contains("letter.txt") && text.contains("of its own"), "{command:?}: {text}");
@@ -196,6 +200,10 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
         assert!(!parent.path().join(made).exists(), "{made}");
     }
     assert_eq!(std::fs::read_dir(&foreign).expect("a listing").count(), 1);
+}
+
+fn path_below(name: &str, parent: &tempfile::TempDir) -> String {
+    parent.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 const LAMPS: usize = 300;
@@ -363,8 +371,7 @@ fn nothing_is_salvaged_into_the_directory_that_is_read_nor_made_there() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     TestServer::start_in(parent.path().join("data")).stop();
     std::os::unix::fs::symlink(parent.path().join("data"), parent.path().join("way")).expect("a link");
-    let listing = || std::fs::read_dir(parent.path().join("data")).expect("a listing").count();
-    let before = listing();
+    let before = listing_length(&parent);
     for (data, folder) in [("data", "data/sub"), ("./data", "data/a/b"), ("way", "data/sub"), ("data", "way/sub/../b")]
     {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
@@ -372,8 +379,12 @@ fn nothing_is_salvaged_into_the_directory_that_is_read_nor_made_there() {
         let output = command.output().expect("doppel runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains("in use"), "{folder}: {said}");
-        assert_eq!(listing(), before, "{folder}");
+        assert_eq!(listing_length(&parent), before, "{folder}");
     }
+}
+
+fn listing_length(parent: &tempfile::TempDir) -> usize {
+    std::fs::read_dir(parent.path().join("data")).expect("a listing").count()
 }
 
 #[cfg(feature = "failpoints")]
@@ -382,19 +393,16 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     lamps(folder.path());
     let parent = tempfile::tempdir().expect("a temporary folder");
-    let (there, made) = (parent.path().join("there"), parent.path().join("made"));
+    let there = parent.path().join("there");
+    let made = parent.path().join("made");
     std::fs::create_dir(&there).expect("a folder");
     for (signal, out) in [("INT", &there), ("TERM", &made), ("HUP", &made)] {
         let mut command = crate::stoppable();
         command.arg("doctor").arg("--data").arg(folder.path()).arg("--salvage").arg(out);
         command.env("FAILPOINTS", "salvage::copying=sleep(60000)").stderr(std::process::Stdio::piped());
         let child = command.spawn().expect("doppel runs");
-        let begun = || {
-            let copy = std::fs::read_dir(out).ok().and_then(|mut listing| listing.next()?.ok());
-            copy.is_some_and(|copy| copy.path().join("keyspaces/0").is_dir())
-        };
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while !begun() {
+        while !has_begun(out) {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -406,6 +414,11 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
         assert_eq!(std::fs::read_dir(&there).expect("a listing").count(), 0, "{signal}");
         assert!(!made.exists(), "{signal}");
     }
+}
+
+fn has_begun(out: &std::path::PathBuf) -> bool {
+    let copy = std::fs::read_dir(out).ok().and_then(|mut listing| listing.next()?.ok());
+    copy.is_some_and(|copy| copy.path().join("keyspaces/0").is_dir())
 }
 
 #[test]
@@ -440,15 +453,18 @@ fn ids_and_pairs_are_examined() {
     server.stop();
     {
         let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
-        let space = |name| database.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
         let id = [&1u32.to_be_bytes()[..], b"r1"].concat();
-        space("ids").insert(id, 1u64.to_le_bytes()).expect("a write");
+        open_keyspace("ids", &database).insert(id, 1u64.to_le_bytes()).expect("a write");
         let key = [&1u32.to_be_bytes()[..], &1u32.to_be_bytes(), &2u64.to_be_bytes()].concat();
-        space("pairs").insert(key, [9, 9, 9]).expect("a write");
+        open_keyspace("pairs", &database).insert(key, [9, 9, 9]).expect("a write");
         database.persist(fjall::PersistMode::SyncAll).expect("synced");
     }
     let (text, code) = doctor(folder.path());
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("lamps/r1: the id does not lead to the record"), "{text}");
     assert!(text.contains("lamps/seq 2: the list of pairs cannot be read"), "{text}");
+}
+
+fn open_keyspace(name: &str, database: &fjall::Database) -> fjall::Keyspace {
+    database.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("the keyspace opens")
 }

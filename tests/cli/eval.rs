@@ -52,22 +52,34 @@ fn labelled_pairs_are_counted_by_label_band_and_sign_beside_the_figures_of_one_s
     let plain = json(&["--records", &records, "--groups", &groups]);
     assert!(plain["recall"] == 1.0 && plain["pairs_true"] == 1 && plain["curve"].is_array(), "{plain}");
     assert!(plain.get("labelled").is_none());
-    let (found, groups_found, largest) = (&plain["pairs_found"], &plain["groups_found"], &plain["largest_group"]);
+    let found = &plain["pairs_found"];
+    let groups_found = &plain["groups_found"];
+    let largest = &plain["largest_group"];
     assert!(found.as_u64() >= Some(1) && groups_found == 1 && largest.as_u64() >= Some(2), "{plain}");
 
     let report = json(&["--records", &records, "--groups", &groups, "--pairs", &pairs]);
     let labelled = &report["labelled"];
-    let tally = |labels: &Value, label: &str| (labels[label]["pairs"].clone(), labels[label]["found"].clone());
-    assert_eq!(tally(&labelled["labels"], "same"), (1.into(), 1.into()));
-    assert_eq!(tally(&labelled["labels"], "unsure"), (1.into(), 0.into()));
+    assert_eq!(pairs_of_label(&labelled["labels"], "same"), (1.into(), 1.into()));
+    assert_eq!(pairs_of_label(&labelled["labels"], "unsure"), (1.into(), 0.into()));
     assert_eq!(labelled["labels"]["template"]["pairs"], 1);
     assert_eq!(labelled["by_sign"]["place"]["template"], labelled["labels"]["template"]);
     assert_eq!(labelled["recall"], 1.0);
     assert!(labelled["precision"].is_number() && labelled["template_share"].is_number(), "{labelled}");
     let bands = labelled["by_jaccard"].as_array().expect("bands");
-    let of_label = |label: &str| bands.iter().filter(|band| band["labels"].get(label).is_some()).collect::<Vec<_>>();
     assert!(bands.len() == 10 && bands[9]["to"] == 1.0, "{labelled}");
-    assert!(of_label("unsure")[0]["from"] == 0.0 && of_label("same")[0]["from"].as_f64() > Some(0.5), "{labelled}");
+    assert!(
+        bands_of_label("unsure", bands)[0]["from"] == 0.0
+            && bands_of_label("same", bands)[0]["from"].as_f64() > Some(0.5),
+        "{labelled}"
+    );
+}
+
+fn pairs_of_label(labels: &Value, label: &str) -> (Value, Value) {
+    (labels[label]["pairs"].clone(), labels[label]["found"].clone())
+}
+
+fn bands_of_label<'a>(label: &str, bands: &'a [Value]) -> Vec<&'a Value> {
+    bands.iter().filter(|band| band["labels"].get(label).is_some()).collect::<Vec<_>>()
 }
 
 #[test]
@@ -110,17 +122,18 @@ fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_
     assert!(report["fitted"]["held_out"]["mrr"] == 1.0 && report["fitted"]["weights"]["objects"].is_number());
     assert!(json(&[&base[..], &["--weights", &weights]].concat()).get("fitted").is_none());
 
-    let refused = |content: &str, arguments: &[&str]| {
-        fs::write(&judged, content).expect("a file");
-        let output = eval(&[&base[..], arguments].concat());
-        (output.status.code(), text(&output.stderr))
-    };
-    let (code, said) = refused("{\"query\":\"a\",\"id\":\"z\",\"rel\":2}\n", &[]);
+    let (code, said) = refusal_of("{\"query\":\"a\",\"id\":\"z\",\"rel\":2}\n", &[], &judged, &base);
     assert!(code == Some(1) && said.contains("judged.jsonl line 1: the record z is not among the records"), "{said}");
-    let (code, said) = refused("{\"query\":\"a\",\"id\":\"c\",\"rel\":0}\n", &[]);
+    let (code, said) = refusal_of("{\"query\":\"a\",\"id\":\"c\",\"rel\":0}\n", &[], &judged, &base);
     assert!(code == Some(1) && said.contains("nothing can be measured"), "{said}");
-    let (code, said) = refused(JUDGED, &["--all"]);
+    let (code, said) = refusal_of(JUDGED, &["--all"], &judged, &base);
     assert!(code == Some(2) && said.contains("--all"), "{said}");
+}
+
+fn refusal_of(content: &str, arguments: &[&str], judged: &str, base: &[&str; 6]) -> (Option<i32>, String) {
+    fs::write(judged, content).expect("a file");
+    let output = eval(&[&base[..], arguments].concat());
+    (output.status.code(), text(&output.stderr))
 }
 
 /// Returns a collection in the form of `doppel export` in which only the time shows that records belong together. It has `pairs` pairs with
@@ -174,45 +187,54 @@ fn exported(pairs: usize) -> String {
 #[test]
 fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str, content: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, content).expect("a file");
-        path.to_str().expect("a plain path").to_owned()
-    };
-    let (many, timeless) = (path("many.jsonl", &exported(40)), path("timeless.json", r#"{"time": 0}"#));
+    let many = write_file("many.jsonl", &exported(40), &folder);
+    let timeless = write_file("timeless.json", r#"{"time": 0}"#, &folder);
     let base = ["--exported", &many, "--weights", &timeless];
     let report = json(&[&base[..], &["--fit"]].concat());
     let used = serde_json::json!({ "same": 40, "found_by_text": 1, "not_same": 1, "gone": 1 });
     assert_eq!((&report["decisions"], &report["same"]), (&used, &80.into()), "{report}");
     let halves = &report["halves"];
     assert_eq!((&halves["same"], &halves["is_better"]), (&40.into(), &true.into()), "{report}");
-    let mrr = |weights: &str| halves[weights]["mrr"].as_f64().expect("a number");
-    assert!(mrr("fitted") > 2.0 * mrr("given") && halves["weights"]["time"].as_f64() > Some(0.0), "{report}");
+    assert!(
+        mrr_of("fitted", halves) > 2.0 * mrr_of("given", halves) && halves["weights"]["time"].as_f64() > Some(0.0),
+        "{report}"
+    );
     assert!(report.get("fitted").is_none() && json(&base).get("halves").is_none());
 
     let table = text(&eval(&[&base[..], &["--fit"]].concat()).stdout);
     assert!(table.contains("related, on one half") && table.contains("decided: 40 pairs"), "{table}");
     let section = &table[table.find("[search.weights]\n").expect("a section")..];
-    let config = path("doppel.toml", section);
+    let config = write_file("doppel.toml", section, &folder);
     let checked = Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "check", "--config", &config]).output();
     let checked = checked.expect("doppel config runs");
     assert!(checked.status.success(), "{section}{}", text(&checked.stderr));
 
-    let few = path("few.jsonl", &exported(29));
+    let few = write_file("few.jsonl", &exported(29), &folder);
     let output = eval(&["--exported", &few, "--fit"]);
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("29 pairs") && said.contains("at least 15"), "{said}");
     assert!(eval(&["--exported", &few]).status.success(), "measuring takes fewer");
-    let cut = path("cut.jsonl", exported(3).rsplit_once("{\"end").expect("an end").0);
+    let cut = write_file("cut.jsonl", exported(3).rsplit_once("{\"end").expect("an end").0, &folder);
     let said = text(&eval(&["--exported", &cut]).stderr);
     assert!(said.contains("ends early"), "{said}");
     assert_eq!(eval(&["--exported", &many, "--preset", "paper"]).status.code(), Some(2));
 }
 
+fn write_file(name: &str, content: &str, folder: &tempfile::TempDir) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, content).expect("a file");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+fn mrr_of(weights: &str, halves: &Value) -> f64 {
+    halves[weights]["mrr"].as_f64().expect("a number")
+}
+
 #[test]
 fn several_sets_make_one_table_one_object_and_one_chart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (first, second) = (set(folder.path(), "first", true), set(folder.path(), "second", false));
+    let first = set(folder.path(), "first", true);
+    let second = set(folder.path(), "second", false);
     let report = json(&[&first, &second]);
     let sets = report["sets"].as_array().expect("sets");
     assert_eq!(sets.iter().map(|set| &set["name"]).collect::<Vec<_>>(), ["first", "second"]);
@@ -310,7 +332,6 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
     let set = set(folder.path(), "set", false);
     for signal in ["INT", "TERM", "HUP"] {
         let temporary = tempfile::tempdir().expect("a temporary folder");
-        let entries = || fs::read_dir(temporary.path()).expect("a listing").count();
         let mut command = crate::stoppable();
         command
             .args(["eval", &set])
@@ -319,7 +340,7 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
         let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
         let child = child.expect("doppel runs");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while entries() == 0 {
+        while entry_count(&temporary) == 0 {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -328,6 +349,10 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(130) && said.contains("stopped by a signal"), "{said}");
-        assert_eq!(entries(), 0, "{signal}");
+        assert_eq!(entry_count(&temporary), 0, "{signal}");
     }
+}
+
+fn entry_count(temporary: &tempfile::TempDir) -> usize {
+    fs::read_dir(temporary.path()).expect("a listing").count()
 }

@@ -26,11 +26,13 @@ fn run(arguments: &[&str], code: i32) -> String {
 #[test]
 fn the_workbook_has_the_events_and_all_orders_with_their_event() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(path("orders.jsonl"), ORDERS).expect("it can be written");
-    let said = run(&["events", "--out", &path("events.xlsx"), &path("orders.jsonl"), "--lang", "en"], 3);
+    std::fs::write(path_in("orders.jsonl", &folder), ORDERS).expect("it can be written");
+    let said = run(
+        &["events", "--out", &path_in("events.xlsx", &folder), &path_in("orders.jsonl", &folder), "--lang", "en"],
+        3,
+    );
     assert!(said.contains("read       6 records") && said.contains("rejected   1"), "{said}");
-    let mut book: Xlsx<_> = open_workbook(path("events.xlsx")).expect("a workbook");
+    let mut book: Xlsx<_> = open_workbook(path_in("events.xlsx", &folder)).expect("a workbook");
     let events = book.worksheet_range("事件").expect("a sheet");
     let first: Vec<String> = events.rows().nth(1).expect("an event").iter().map(ToString::to_string).collect();
     assert!(first[1].starts_with("雁坪路"), "{first:?}");
@@ -43,12 +45,22 @@ fn the_workbook_has_the_events_and_all_orders_with_their_event() {
     assert_eq!(numbers, ["1", "1", "1", "", "", "1"], "the cited order, its reports and the citation are one event");
 }
 
+fn path_in(name: &str, folder: &tempfile::TempDir) -> String {
+    folder.path().join(name).display().to_string()
+}
+
 #[test]
 fn another_format_is_wrong_usage_and_writes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(path("orders.jsonl"), ORDERS).expect("it can be written");
-    let said = run(&["events", "--out", &path("events.pdf"), &path("orders.jsonl"), "--lang", "en"], 2);
+    std::fs::write(path_below("orders.jsonl", &folder), ORDERS).expect("it can be written");
+    let said = run(
+        &["events", "--out", &path_below("events.pdf", &folder), &path_below("orders.jsonl", &folder), "--lang", "en"],
+        2,
+    );
     assert!(said.contains("give a name that ends in .xlsx"), "{said}");
     assert!(!folder.path().join("events.pdf").exists());
+}
+
+fn path_below(name: &str, folder: &tempfile::TempDir) -> String {
+    folder.path().join(name).display().to_string()
 }

@@ -48,8 +48,9 @@ fn pictures(text: &str, folder: &Path) {
 fn table(text: &str, caption: &str) -> Vec<Vec<String>> {
     let at = text.find(caption).unwrap_or_else(|| panic!("no table {caption:?} in {text}"));
     let rows = text[at..].lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-    rows.skip(2).map(cells).collect()
+    rows.skip(2)
+        .map(|line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
 }
 
 fn number(cell: &str) -> f64 {
@@ -85,18 +86,29 @@ fn t3_counts_of_each_topic_add_up() {
     assert!(text.contains(" similar + 50 of other topics; ") && text.contains("limit"), "{text}");
     for row in rows.iter().chain(&same_topic) {
         let [_, _, detected, correct, recall, precision, ..] = &row[..] else { panic!("{row:?}") };
-        let (detected, correct) = (number(detected), number(correct));
+        let detected = number(detected);
+        let correct = number(correct);
         assert!(correct <= detected && correct <= 10.0, "{row:?}");
         assert!((number(recall) - correct * 10.0).abs() < 0.06 || number(recall) > correct * 10.0, "{row:?}");
         assert!(detected == 0.0 || (number(precision) - correct / detected * 100.0).abs() < 0.06, "{row:?}");
     }
     for topic in ["教育", "城市管理", "城乡建设"] {
-        let of = |name: &str| rows.iter().find(|row| row[0] == topic && row[1] == name).expect("a row");
-        assert!(number(&of("doppel's default")[3]) >= number(&of("improved Simhash")[3]), "{text}");
-        assert!(number(&of("doppel's default")[4]) >= 80.0, "planted duplicates of {topic} are found: {text}");
-        assert_eq!(of("improved Simhash")[6], "about 90 %");
-        assert_eq!(of("I-Match")[6], "unknown");
+        assert!(
+            number(&row_of_topic("doppel's default", &rows, topic)[3])
+                >= number(&row_of_topic("improved Simhash", &rows, topic)[3]),
+            "{text}"
+        );
+        assert!(
+            number(&row_of_topic("doppel's default", &rows, topic)[4]) >= 80.0,
+            "planted duplicates of {topic} are found: {text}"
+        );
+        assert_eq!(row_of_topic("improved Simhash", &rows, topic)[6], "about 90 %");
+        assert_eq!(row_of_topic("I-Match", &rows, topic)[6], "unknown");
     }
+}
+
+fn row_of_topic<'a>(name: &str, rows: &'a [Vec<String>], topic: &str) -> &'a [String] {
+    rows.iter().find(|row| row[0] == topic && row[1] == name).expect("a row")
 }
 
 #[test]
@@ -116,15 +128,26 @@ fn t4_single_pass_never_finds_more_than_blocks_and_leaves_large_sizes_out() {
 #[test]
 fn notices_are_refused_where_nothing_would_be_written_or_a_report_stands() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
     for (name, notices, out) in
         [("t3", "n.jsonl", "o"), ("md5", "o/md5.md", "o"), ("md5", "o", "o"), ("md5", "o/md5/x", "o")]
     {
-        let output = experiment(&[name, "--scale", "0.01", "--notices", &path(notices), "--out", &path(out)]);
+        let output = experiment(&[
+            name,
+            "--scale",
+            "0.01",
+            "--notices",
+            &path_in(notices, &folder),
+            "--out",
+            &path_in(out, &folder),
+        ]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains("--notices"), "{said}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 0, "nothing was written");
+}
+
+fn path_in(name: &str, folder: &tempfile::TempDir) -> String {
+    folder.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 #[test]
@@ -137,14 +160,17 @@ fn md5_stands_beside_the_figures_of_the_paper() {
     assert!(lines.len() >= 200 && lines.iter().all(|line| line["matter"].is_u64() && line["phone"].is_string()));
     let rows = table(&text, "Records deleted");
     let [hybrid, single, multiple] = &rows[..] else { panic!("{text}") };
-    let of = |row: &[String]| [1, 2, 3, 4].map(|at| number(&row[at]));
     let ([hybrid_deleted, _, hybrid_union, hybrid_truth], [single_deleted, precision, _, single_truth]) =
-        (of(hybrid), of(single));
+        (numbers_of(hybrid), numbers_of(single));
     assert_eq!(precision, 100.0, "equal texts are the same matter in a made-up crawl");
     assert!(hybrid_deleted > single_deleted && hybrid_truth > single_truth, "{text}");
     // 84 of 100 repeats have exactly the same text, but a matter has no exact repeat if all repeats of its first record are changed.
-    assert!((70.0..95.0).contains(&single_truth) && hybrid_union > 99.0 && of(multiple)[3] > 80.0, "{text}");
+    assert!((70.0..95.0).contains(&single_truth) && hybrid_union > 99.0 && numbers_of(multiple)[3] > 80.0, "{text}");
     assert_eq!(single[6..], ["98.7 %", "89.5 %", "34,994,843"]);
+}
+
+fn numbers_of(row: &[String]) -> [f64; 4] {
+    [1, 2, 3, 4].map(|at| number(&row[at]))
 }
 
 #[test]
@@ -164,43 +190,77 @@ fn tianwang_is_as_strict_as_its_definitions_say() {
 #[test]
 fn files_of_ones_own_are_taken_and_the_same_seed_gives_the_same_figures() {
     let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
     let mut sample = Command::cargo_bin("doppel").expect("the binary is built");
     sample
-        .args(["sample", "--records", "400", "--seed", "9", "--duplicates", "0.3", "--labels", "--out", &at("s")])
+        .args([
+            "sample",
+            "--records",
+            "400",
+            "--seed",
+            "9",
+            "--duplicates",
+            "0.3",
+            "--labels",
+            "--out",
+            &path_below("s", &folder),
+        ])
         .assert()
         .success();
-    let files = ["--records", &at("s/records.jsonl"), "--groups", &at("s/groups.jsonl")].map(str::to_owned);
+    let files =
+        ["--records", &path_below("s/records.jsonl", &folder), "--groups", &path_below("s/groups.jsonl", &folder)]
+            .map(str::to_owned);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     for name in ["t2", "t3", "t4", "md5", "tianwang"] {
         let (text, _) = run(name, &files);
         assert!(text.contains("labelled records from files: 400 records"), "{text}");
     }
-    let counts = |text: &str| table(text, "Records detected").iter().map(|row| row[..4].join(" ")).collect::<Vec<_>>();
-    assert_eq!(counts(&run("t3", &files).0), counts(&run("t3", &files).0));
+    assert_eq!(detected_counts(&run("t3", &files).0), detected_counts(&run("t3", &files).0));
+}
+
+fn path_below(name: &str, folder: &tempfile::TempDir) -> String {
+    folder.path().join(name).to_str().expect("a plain path").to_owned()
+}
+
+fn detected_counts(text: &str) -> Vec<String> {
+    table(text, "Records detected").iter().map(|row| row[..4].join(" ")).collect::<Vec<_>>()
 }
 
 #[test]
 fn what_cannot_be_run_is_said_before_anything_is_measured() {
-    let code = |arguments: &[&str]| {
-        let output = experiment(arguments);
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (status, said) = code(&["all"]);
+    let (status, said) = code_and_message(&["all"]);
     assert!(
         status == Some(2) && said.contains("--mysql URL") && said.contains("scripts/acceptance experiments"),
         "{said}"
     );
-    assert_eq!(code(&["t9"]).0, Some(2));
-    assert_eq!(code(&["t2", "--scale", "0"]).0, Some(2));
-    assert_eq!(code(&["t2", "--records", "only.jsonl"]).0, Some(2));
+    assert_eq!(code_and_message(&["t9"]).0, Some(2));
+    assert_eq!(code_and_message(&["t2", "--scale", "0"]).0, Some(2));
+    assert_eq!(code_and_message(&["t2", "--records", "only.jsonl"]).0, Some(2));
     let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
-    fs::write(at("r"), "{\"id\":\"a\",\"content\":\"夜市噪音扰民\"}\n{\"id\":\"b\",\"content\":\"夜市噪音\"}\n")
-        .expect("a file");
-    fs::write(at("g"), "{\"members\":[\"a\",\"b\"]}\n").expect("a file");
-    let (status, said) = code(&["t3", "--records", &at("r"), "--groups", &at("g"), "--out", &at("o")]);
+    fs::write(
+        file_path("r", &folder),
+        "{\"id\":\"a\",\"content\":\"夜市噪音扰民\"}\n{\"id\":\"b\",\"content\":\"夜市噪音\"}\n",
+    )
+    .expect("a file");
+    fs::write(file_path("g", &folder), "{\"members\":[\"a\",\"b\"]}\n").expect("a file");
+    let (status, said) = code_and_message(&[
+        "t3",
+        "--records",
+        &file_path("r", &folder),
+        "--groups",
+        &file_path("g", &folder),
+        "--out",
+        &file_path("o", &folder),
+    ]);
     assert!(status == Some(1) && said.contains("\"label\""), "{said}");
+}
+
+fn code_and_message(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = experiment(arguments);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn file_path(name: &str, folder: &tempfile::TempDir) -> String {
+    folder.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 #[test]

@@ -22,8 +22,10 @@ async fn left(uri: &str, database: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t5_asks_all_three_stores_alike_and_leaves_nothing_on_the_servers() {
-    let (mysql, mongo) = (crate::mariadb::Mariadb::start().await, crate::mongod::Shared::start().await);
-    let (database, folder) = (crate::mongod::database("t5"), tempfile::tempdir().expect("a folder"));
+    let mysql = crate::mariadb::MariadbServer::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let database = crate::mongod::database("t5");
+    let folder = tempfile::tempdir().expect("a folder");
     let before = mysql.tables().await;
     let mut command = experiment("t5", mysql.url(), mongo.uri(), &database);
     let output = command.args(["--scale", "0.02", "--out"]).arg(folder.path()).output().expect("it runs");
@@ -66,8 +68,10 @@ async fn t5_asks_all_three_stores_alike_and_leaves_nothing_on_the_servers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_experiments_are_written_to_one_file_that_says_how_it_was_made() {
-    let (mysql, mongo) = (crate::mariadb::Mariadb::start().await, crate::mongod::Shared::start().await);
-    let (database, folder) = (crate::mongod::database("experiments"), tempfile::tempdir().expect("a folder"));
+    let mysql = crate::mariadb::MariadbServer::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let database = crate::mongod::database("experiments");
+    let folder = tempfile::tempdir().expect("a folder");
     let wanted = std::env::var("DOPPEL_TEST_EXPERIMENTS").ok();
     let file = wanted.clone().map_or_else(|| folder.path().join("experiments.md"), Into::into);
     let mut command = experiment("all", mysql.url(), mongo.uri(), &database);

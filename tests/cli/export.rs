@@ -35,18 +35,14 @@ fn path(folder: &Path, name: &str) -> String {
 /// Returns everything that clients see of the collection, without the values that depend on the store: sequence numbers, times, numbers of
 /// generations and of statistics.
 fn answers(server: &TestServer) -> Vec<Value> {
-    let get = |path: &str| {
-        let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
-        answer.json()
-    };
-    let mut seen = vec![get("")["settings"].clone(), get("/decisions")["items"].clone()];
-    let page = get("/records?limit=1000");
+    let mut seen =
+        vec![get_from_letters("", server)["settings"].clone(), get_from_letters("/decisions", server)["items"].clone()];
+    let page = get_from_letters("/records?limit=1000", server);
     let items = page["items"].as_array().expect("a list");
     assert!(page["next"].is_null());
     for item in items {
         let id = item["id"].as_str().expect("an id");
-        let mut similar = get(&format!("/records/{id}/similar?limit=100"));
+        let mut similar = get_from_letters(&format!("/records/{id}/similar?limit=100"), server);
         similar
             .as_object_mut()
             .expect("an object")
@@ -56,6 +52,12 @@ fn answers(server: &TestServer) -> Vec<Value> {
         seen.push(json!([id, item["row"], verdict, similar, check["duplicate"]]));
     }
     seen
+}
+
+fn get_from_letters(path: &str, server: &TestServer) -> Value {
+    let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+    answer.json()
 }
 
 /// Starts a service that has a collection with its own settings, families, and decisions about some of them. Returns its answers.
@@ -70,27 +72,28 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     says(&doppel(None, &["import", "--to", server.url(), "--collection", "letters", &records]), 0, &[]);
     let groups = fs::read_to_string(path(Path::new(&sample), "groups.jsonl")).expect("groups");
     let groups = groups.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let rule = |a: &Value, b: &Value, judgement: &str| {
-        let ids = [a, b].map(|id| id.as_str().expect("an id").to_owned());
-        let pair = format!("/v1/collections/letters/decisions/{}/{}", ids[0], ids[1]);
-        let ruled = server.send("PUT", &pair, &json!({ "judgement": judgement, "by": "clerk", "note": "看过了" }));
-        assert!(ruled.status < 300, "{}", ruled.text);
-    };
     let firsts: Vec<Value> = groups
         .map(|group| {
             // Each pair gets two decisions, since the history must be exported, too.
-            rule(&group["members"][0], &group["members"][1], "same");
-            rule(&group["members"][0], &group["members"][1], "not_same");
+            decide_pair(&group["members"][0], &group["members"][1], "same", &server);
+            decide_pair(&group["members"][0], &group["members"][1], "not_same", &server);
             group["members"][0].clone()
         })
         .collect();
-    rule(&firsts[0], &firsts[1], "same");
+    decide_pair(&firsts[0], &firsts[1], "same", &server);
     let counted = server.send("POST", "/v1/collections/letters/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
     // The verdicts in these answers were given before the decisions.
     let seen = answers(&server);
     server.stop();
     seen
+}
+
+fn decide_pair(a: &Value, b: &Value, judgement: &str, server: &TestServer) {
+    let ids = [a, b].map(|id| id.as_str().expect("an id").to_owned());
+    let pair = format!("/v1/collections/letters/decisions/{}/{}", ids[0], ids[1]);
+    let ruled = server.send("PUT", &pair, &json!({ "judgement": judgement, "by": "clerk", "note": "看过了" }));
+    assert!(ruled.status < 300, "{}", ruled.text);
 }
 
 /// Removes the verdicts, because an import computes them again with the decisions.
@@ -117,7 +120,7 @@ fn content(file: &str) -> (Vec<Value>, usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
-    let mongo = crate::mongod::Shared::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
     let name = crate::mongod::database("export");
     let database = Some((mongo.uri(), name.as_str()));
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -153,7 +156,7 @@ async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_are_imported_into_and_checked_against_the_database_of_a_configuration() {
-    let mongo = crate::mongod::Shared::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
     let name = crate::mongod::database("import");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [config, letters, checked] =
@@ -176,33 +179,35 @@ fn files_that_are_not_whole_and_collections_that_differ_are_refused() {
     let folder = folder.path();
     let [first, second, out, cut] = ["first", "second", "out.jsonl", "cut.jsonl"].map(|name| path(folder, name));
     fill(folder, &first);
-    let export = |from: &str, collection: &str, file: &str| {
-        doppel(None, &["export", "--from", from, "--collection", collection, file])
-    };
-    let import = |arguments: &[&str]| {
-        let given = ["import", "--to", second.as_str(), "--collection", "letters", "--exported"];
-        doppel(None, &[&given, arguments].concat())
-    };
     let missing = path(folder, "missing.jsonl");
-    says(&export(&first, "nothing", &missing), 1, &["there is no collection nothing"]);
+    says(&export_to_file(&first, "nothing", &missing), 1, &["there is no collection nothing"]);
     assert!(!Path::new(&missing).exists(), "no file that looks whole");
-    says(&export(&path(folder, "nowhere"), "letters", &missing), 1, &["is no data directory"]);
-    says(&export("mongodb", "letters", &missing), 1, &["store.uri"]);
-    says(&export(&first, "letters", &out), 0, &[]);
+    says(&export_to_file(&path(folder, "nowhere"), "letters", &missing), 1, &["is no data directory"]);
+    says(&export_to_file("mongodb", "letters", &missing), 1, &["store.uri"]);
+    says(&export_to_file(&first, "letters", &out), 0, &[]);
 
     let (_, lines) = content(&out);
     let text = fs::read_to_string(&out).expect("the file is there");
     fs::write(&cut, text.lines().take(lines - 40).map(|line| format!("{line}\n")).collect::<String>()).expect("a file");
-    says(&import(&[&cut]), 1, &["ends early", "121 records stored"]);
+    says(&import_exported(&[&cut], &second), 1, &["ends early", "121 records stored"]);
     // A second import with the whole file is safe.
-    says(&import(&[&out]), 0, &["39 records stored, 121 unchanged"]);
-    says(&import(&[&out, &cut]), 2, &["one file"]);
-    says(&import(&["--make-ids", &out]), 2, &[]);
+    says(&import_exported(&[&out], &second), 0, &["39 records stored, 121 unchanged"]);
+    says(&import_exported(&[&out, &cut], &second), 2, &["one file"]);
+    says(&import_exported(&["--make-ids", &out], &second), 2, &[]);
     let rows = path(&folder.join("sample"), "records.jsonl");
-    says(&import(&[&rows]), 1, &["line 1"]);
+    says(&import_exported(&[&rows], &second), 1, &["line 1"]);
     let other = text.replacen("\"min_features\":3", "\"min_features\":4", 1);
     fs::write(&cut, other).expect("a file");
-    says(&import(&[&cut]), 1, &["other settings"]);
+    says(&import_exported(&[&cut], &second), 1, &["other settings"]);
     fs::write(&cut, text.replacen("\"version\":1", "\"version\":2", 1)).expect("a file");
-    says(&import(&[&cut]), 1, &["version 2"]);
+    says(&import_exported(&[&cut], &second), 1, &["version 2"]);
+}
+
+fn export_to_file(from: &str, collection: &str, file: &str) -> Output {
+    doppel(None, &["export", "--from", from, "--collection", collection, file])
+}
+
+fn import_exported(arguments: &[&str], second: &str) -> Output {
+    let given = ["import", "--to", second, "--collection", "letters", "--exported"];
+    doppel(None, &[&given, arguments].concat())
 }

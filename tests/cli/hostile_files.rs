@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use doppel_sources::tables::guard::samples::{self, Hostile};
+use doppel_sources::tables::guard::samples::{self, HostileFile};
 
 use crate::support::run;
 
@@ -11,7 +11,7 @@ fn every_command_refuses_hostile_workbooks_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     let store = store.to_str().unwrap();
-    for Hostile { name, extension, bytes, refused_for } in samples::hostile() {
+    for HostileFile { name, extension, bytes, refused_for } in samples::hostile() {
         let path = dir.path().join(format!("a.{extension}"));
         fs::write(&path, bytes).unwrap();
         let path = path.to_str().unwrap();
@@ -35,7 +35,8 @@ fn sound_workbooks_of_every_kind_are_imported() {
         let path = dir.path().join(format!("a.{extension}"));
         fs::write(&path, bytes).unwrap();
         let to = dir.path().join(extension);
-        let (path, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+        let path = path.to_str().unwrap();
+        let to = to.to_str().unwrap();
         let output = run(&["import", "--collection", "letters", "--to", to, "--summary", "json", path], &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{extension}: {said}");

@@ -84,17 +84,20 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
         ],
     );
     let through_http = verdicts(&server);
-    let of = |id: &str| through_http.iter().find(|found| found.0 == id).unwrap().2.clone();
     assert_eq!(through_http.iter().map(|found| found.0.as_str()).collect::<Vec<_>>().first(), Some(&"L-001"));
     let repeats = [("L-003", "L-001"), ("L-005", "L-002"), ("L-009", "L-004"), ("L-010", "L-008")];
     for (id, original) in repeats {
-        assert_eq!(of(id), json!(original), "{id}");
+        assert_eq!(verdict_of(id, &through_http), json!(original), "{id}");
     }
     for name in ["letters.jsonl", "letters.csv"] {
         let data = dir.path().join(name);
         ended(&import(&["--to", data.to_str().unwrap(), &sample(name)]), 0);
         assert_eq!(verdicts(&TestServer::start_in(&data)), through_http, "{name}");
     }
+}
+
+fn verdict_of(id: &str, through_http: &[(String, Value, Value)]) -> Value {
+    through_http.iter().find(|found| found.0 == id).expect("a record").2.clone()
 }
 
 #[test]
@@ -151,8 +154,12 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
         .map(|reject| {
             assert!(reject.get("text").is_none(), "{reject}");
             assert!(!reject["detail"].as_str().unwrap().is_empty());
-            let text = |name: &str| reject[name].as_str().unwrap().to_owned();
-            (text("file") == csv, reject["line"].as_u64().unwrap(), text("code"), text("pointer"))
+            (
+                text_of("file", reject) == csv,
+                reject["line"].as_u64().unwrap(),
+                text_of("code", reject),
+                text_of("pointer", reject),
+            )
         })
         .collect();
     let expected = [
@@ -174,12 +181,15 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
     assert_eq!(texts, [json!("{\"id\":\"6\",\"title\":{\"a\":1}}"), json!("{oops")]);
 }
 
+fn text_of(name: &str, reject: &Value) -> String {
+    reject[name].as_str().expect("a text").to_owned()
+}
+
 #[test]
 fn a_quote_that_is_not_closed_takes_no_row_along() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
-    let row = |n: u32| format!("{n},第{n}件来信谈的是另一件事\n");
-    let text = format!("id,title\n{}2,\"路灯坏了\n{}", row(1), (3..=40).map(row).collect::<String>());
+    let text = format!("id,title\n{}2,\"路灯坏了\n{}", numbered_row(1), (3..=40).map(numbered_row).collect::<String>());
     let file = write(dir.path(), "open.csv", text);
     let said = ended(&import(&["--to", server.url(), &file]), 3);
     assert!(said.contains("39 new") && said.contains("rejected  1"), "{said}");
@@ -189,6 +199,10 @@ fn a_quote_that_is_not_closed_takes_no_row_along() {
     );
     assert!(!said.contains("路灯"), "{said}");
     assert_eq!(verdicts(&server).len(), 39);
+}
+
+fn numbered_row(n: u32) -> String {
+    format!("{n},第{n}件来信谈的是另一件事\n")
 }
 
 #[test]
@@ -232,9 +246,9 @@ fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
 fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
-    let line = |n: u32, time: &str| format!("{n},第{n}件来信谈的是另一件事,{time}\n");
-    let odd = (1..=7).map(|n| line(n, "secret day")).collect::<String>();
-    let file = write(dir.path(), "times.csv", format!("id,title,time\n{}{odd}", line(9, "2018年1月5日 星期五")));
+    let odd = (1..=7).map(|n| row_with_time(n, "secret day")).collect::<String>();
+    let file =
+        write(dir.path(), "times.csv", format!("id,title,time\n{}{odd}", row_with_time(9, "2018年1月5日 星期五")));
     let output = import(&["--to", server.url(), &file]);
     let places: Vec<String> = (3..=7).map(|line| format!("{file}:{line}")).collect();
     let counted = format!("warned    7 unreadable_time ({} …)\nrejected  0\n", places.join(", "));
@@ -250,6 +264,10 @@ fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
     assert_eq!(record["row"]["time"], "secret day");
     let data = dir.path().join("directory");
     says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &[&counted]);
+}
+
+fn row_with_time(n: u32, time: &str) -> String {
+    format!("{n},第{n}件来信谈的是另一件事,{time}\n")
 }
 
 #[test]
@@ -281,15 +299,20 @@ fn null_of_a_dump_is_no_value_unless_told_otherwise() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
     let file = write(dir.path(), "dump.csv", "id,title,content,user\nd1,NULL,路灯坏了半个月没有人修,\\N\n");
-    let collection = |name: &str, more: &[&str]| {
-        let arguments = [&["--to", server.url(), "--collection", name, &file][..], more].concat();
-        let output = Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().unwrap();
-        says(&output, 0, &["stored    1"]);
-        server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
-    };
-    assert_eq!(collection("nulls", &[]), json!({ "id": "d1", "content": "路灯坏了半个月没有人修" }));
+    assert_eq!(
+        import_into_collection("nulls", &[], &server, &file),
+        json!({ "id": "d1", "content": "路灯坏了半个月没有人修" })
+    );
     let told = json!({ "id": "d1", "title": "NULL", "content": "路灯坏了半个月没有人修" });
-    assert_eq!(collection("nulls-told", &["--null", "\\N"]), told);
+    assert_eq!(import_into_collection("nulls-told", &["--null", "\\N"], &server, &file), told);
+}
+
+fn import_into_collection(name: &str, more: &[&str], server: &TestServer, file: &str) -> Value {
+    let arguments = [&["--to", server.url(), "--collection", name, file][..], more].concat();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().expect("doppel runs");
+    says(&output, 0, &["stored    1"]);
+    server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
 }
 
 #[test]
@@ -328,9 +351,8 @@ fn a_signal_stops_it_and_it_can_go_on_from_there() {
     let mut input = child.stdin.take().expect("piped");
     input.write_all(jsonl(2500).as_bytes()).expect("it reads");
     input.flush().expect("it reads");
-    let stored = || server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while stored() < 2000 {
+    while stored_records(&server) < 2000 {
         assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -344,7 +366,11 @@ fn a_signal_stops_it_and_it_can_go_on_from_there() {
         &[],
     );
     says(&rest, 0, &["read      500 lines", "500 new"]);
-    assert_eq!(stored(), 2500);
+    assert_eq!(stored_records(&server), 2500);
+}
+
+fn stored_records(server: &TestServer) -> u64 {
+    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
 }
 
 #[test]
@@ -353,15 +379,20 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     let data = dir.path().join("data");
     let to = data.to_str().unwrap();
     let text = "{\"id\":\"1\",\"title\":\"路灯\"}\n{oops\n";
-    let (file, key) = (write(dir.path(), "in.jsonl", text), write(dir.path(), "key", "dpl_a_b\n"));
-    let other = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    std::os::unix::fs::symlink(&file, other("symbolic.jsonl")).unwrap();
-    fs::hard_link(&file, other("hard.jsonl")).unwrap();
+    let file = write(dir.path(), "in.jsonl", text);
+    let key = write(dir.path(), "key", "dpl_a_b\n");
+    std::os::unix::fs::symlink(&file, other_path("symbolic.jsonl", &dir)).unwrap();
+    fs::hard_link(&file, other_path("hard.jsonl", &dir)).unwrap();
     fs::create_dir(&data).unwrap();
     let within = write(&data, "version", "kept");
-    for rejects in
-        [file.clone(), other("symbolic.jsonl"), other("hard.jsonl"), other("data/../in.jsonl"), key.clone(), within]
-    {
+    for rejects in [
+        file.clone(),
+        other_path("symbolic.jsonl", &dir),
+        other_path("hard.jsonl", &dir),
+        other_path("data/../in.jsonl", &dir),
+        key.clone(),
+        within,
+    ] {
         let before = fs::read(&rejects).unwrap();
         says(
             &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]),
@@ -380,6 +411,10 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
     says(&output, 2, &["written over while it is in use (-)"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+fn other_path(name: &str, dir: &tempfile::TempDir) -> String {
+    dir.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 /// Returns the files in `dir` whose names begin with `name`.
@@ -442,11 +477,8 @@ fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
     let (first, rest) = text.split_at(text.find("{\"id\":\"r2001\"").unwrap());
     input.write_all(first.as_bytes()).expect("it reads");
     input.flush().expect("it reads");
-    let stored = |server: &TestServer| {
-        server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
-    };
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while stored(&server) < 1 {
+    while stored_count(&server) < 1 {
         assert!(std::time::Instant::now() < deadline, "nothing arrives");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -460,7 +492,11 @@ fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
     again.kill().expect("it can be killed");
     again.wait().expect("it ends");
     says(&output, 0, &["read      5000 lines", "rejected  0"]);
-    assert_eq!(stored(&TestServer::start_in(&data)), 5000);
+    assert_eq!(stored_count(&TestServer::start_in(&data)), 5000);
+}
+
+fn stored_count(server: &TestServer) -> u64 {
+    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
 }
 
 #[test]

@@ -17,12 +17,12 @@ use crate::import::{import_with, jsonl, says, write};
 use crate::support::TestServer;
 
 /// A proxy that accepts TLS connections and passes them on. Dropping this value ends the proxy.
-struct Front {
+struct TlsProxy {
     url: String,
     _runtime: Runtime,
 }
 
-impl Front {
+impl TlsProxy {
     /// Starts a proxy in front of `server`. The authority `issuer` signs its certificate for `name`.
     fn start(server: &TestServer, issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> anyhow::Result<Self> {
         Self::with(server, issuer, &CertificateParams::new([name.to_owned()])?)
@@ -87,7 +87,7 @@ fn a_service_behind_tls_is_trusted_by_an_option_or_by_the_system() {
     let server = TestServer::start_in(dir.path().join("data"));
     let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
     let (_, other) = authority(dir.path(), "other.pem").unwrap();
-    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
     // Several requests use one connection, and their bodies and answers are sent at the same time.
     let file = write(dir.path(), "letters.jsonl", jsonl(4500));
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &other), 0, &["4500 new", "rejected  0"]);
@@ -102,12 +102,12 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
     let (_, other) = authority(dir.path(), "other.pem").unwrap();
     let file = write(dir.path(), "letters.jsonl", jsonl(3));
-    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
     let untrusted = ["the certificate of https://127.0.0.1:", "UnknownIssuer", "--ca FILE"];
     says(&import(&["--to", &front.url, &file], &other), 1, &untrusted);
     // Only the authority that the option names is trusted.
     says(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
-    let elsewhere = Front::start(&server, &issuer, "desk.example").unwrap();
+    let elsewhere = TlsProxy::start(&server, &issuer, "desk.example").unwrap();
     says(
         &import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca),
         1,
@@ -115,11 +115,11 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     );
     let mut expired = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     (expired.not_before, expired.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
-    let front = Front::with(&server, &issuer, &expired).unwrap();
+    let front = TlsProxy::with(&server, &issuer, &expired).unwrap();
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["xpired", "have it renewed"]);
     let mut own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let front = Front::with(&server, &issuer, &own).unwrap();
+    let front = TlsProxy::with(&server, &issuer, &own).unwrap();
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
     assert_eq!(stored(&server), 0);
 }
@@ -129,7 +129,7 @@ fn who_speaks_to_tls_without_it_is_told_what_to_write() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
     let (issuer, _) = authority(dir.path(), "ca.pem").unwrap();
-    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
     let file = write(dir.path(), "letters.jsonl", jsonl(1));
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--collection", "letters", "--to", &front.url.replace("https:", "http:"), &file]);

@@ -3,11 +3,11 @@
 use crate::support::run;
 
 /// Environment variables and their values.
-type Variables<'a> = &'a [(&'a str, &'a str)];
+type EnvironmentVariables<'a> = &'a [(&'a str, &'a str)];
 
 /// Returns standard output and standard error of `doppel`, and checks that its exit code is `code`.
 #[track_caller]
-fn said(arguments: &[&str], environment: Variables<'_>, code: i32) -> [String; 2] {
+fn said(arguments: &[&str], environment: EnvironmentVariables<'_>, code: i32) -> [String; 2] {
     let output = run(arguments, environment);
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said:?}");
@@ -16,7 +16,7 @@ fn said(arguments: &[&str], environment: Variables<'_>, code: i32) -> [String; 2
 
 #[test]
 fn help_is_chinese_by_the_option_or_the_environment() {
-    let chosen: [(&[&str], Variables<'_>); 4] = [
+    let chosen: [(&[&str], EnvironmentVariables<'_>); 4] = [
         (&["--lang", "zh-CN", "import", "--help"], &[]),
         (&["import", "--help", "--lang=zh-CN"], &[]),
         (&["import", "--help"], &[("DOPPEL_LANG", "zh-CN")]),
@@ -45,7 +45,7 @@ fn the_commands_are_listed_in_chinese() {
 
 #[test]
 fn wrong_usage_and_errors_are_told_in_chinese() {
-    let chinese: Variables<'_> = &[("DOPPEL_LANG", "zh-CN")];
+    let chinese: EnvironmentVariables<'_> = &[("DOPPEL_LANG", "zh-CN")];
     let table: [(&[&str], i32, &str); 6] = [
         (&["import", "--nonsense"], 2, "没有参数 --nonsense"),
         (&["import"], 2, "缺少必需的参数"),

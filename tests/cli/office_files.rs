@@ -16,11 +16,12 @@ const ROWS: [[&str; 5]; 2] = [
 ];
 
 fn csv(separator: &str) -> String {
-    let line = |cells: &[&str]| {
-        let cells: Vec<String> = cells.iter().map(|cell| format!("\"{cell}\"")).collect();
-        cells.join(separator) + "\r\n"
-    };
-    line(&HEADER) + &ROWS.iter().map(|row| line(row)).collect::<String>()
+    quoted_line(&HEADER, separator) + &ROWS.iter().map(|row| quoted_line(row, separator)).collect::<String>()
+}
+
+fn quoted_line(cells: &[&str], separator: &str) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| format!("\"{cell}\"")).collect();
+    cells.join(separator) + "\r\n"
 }
 
 fn workbook(path: &Path) {
@@ -60,18 +61,24 @@ fn import(arguments: &[&str]) -> (Option<i32>, String, String) {
 
 fn import_into(collection: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = run(&[&["import", "--collection", collection], arguments].concat(), &[]);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("made here");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (output.status.code(), utf8_text(output.stdout), utf8_text(output.stderr))
+}
+
+fn utf8_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("made here")
 }
 
 /// Returns the counts of the summary: lines that were read, lines to send, and rejected lines. Also returns standard error.
 fn dry_run(file: &str, more: &[&str]) -> (u64, u64, u64, String) {
     let (code, out, said) = import(&[&["--to", "./not-there", "--dry-run", "--summary", "json", file], more].concat());
     let sum: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code:?}: {out}{said}"));
-    let number = |name: &str| sum[name].as_u64().expect("made here");
-    assert_eq!(code, Some(if number("rejected") == 0 { 0 } else { 3 }), "{said}");
+    assert_eq!(code, Some(if number_in("rejected", &sum) == 0 { 0 } else { 3 }), "{said}");
     assert!(!Path::new("./not-there").exists(), "a dry run makes no directory");
-    (number("lines"), number("to_send"), number("rejected"), said)
+    (number_in("lines", &sum), number_in("to_send", &sum), number_in("rejected", &sum), said)
+}
+
+fn number_in(name: &str, sum: &Value) -> u64 {
+    sum[name].as_u64().expect("made here")
 }
 
 #[test]
@@ -101,7 +108,8 @@ fn every_format_and_encoding_gives_the_same_records() {
         assert!(said.contains(used) && !said.contains("not compared"), "{file}: {said}");
         let record =
             |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
-        let (first, second) = (record("7"), record("8"));
+        let first = record("7");
+        let second = record("8");
         // A time that cannot be read would cause a warning.
         assert!(!out.contains("warned"), "{file}: {out}{said}");
         let times = [&first["row"]["time"], &second["row"]["time"]];

@@ -74,33 +74,29 @@ fn columns_of_a_hotline_are_known_in_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
     let header = ["工单编号", "诉求标题", "市民诉求", "推送时间", "问题点位"];
-    let cells = |number: usize| {
-        let text = LETTERS[number % 3].to_owned() + if number > 2 { "盼复。" } else { "" };
-        [format!("G{number}"), "市民热线来电".into(), text, format!("2025-03-0{} 08:00:00", number + 1), "城西".into()]
-    };
-    let line = |cells: &[String], separator: &str| cells.join(separator) + "\n";
-    let text = |separator: &str| {
-        let rows: String = (0..6).map(|number| line(&cells(number), separator)).collect();
-        line(&header.map(str::to_owned), separator) + &rows
-    };
-    let object = |number: usize| {
-        let members = header.iter().zip(cells(number)).map(|(name, cell)| ((*name).to_owned(), json!(cell)));
-        Value::Object(members.collect())
-    };
-    let objects: Vec<Value> = (0..6).map(object).collect();
+    let objects: Vec<Value> = (0..6)
+        .map(|number: usize| {
+            let members = header.iter().zip(cells_of(number)).map(|(name, cell)| ((*name).to_owned(), json!(cell)));
+            Value::Object(members.collect())
+        })
+        .collect();
     let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
     let files = [
-        put(dir.path(), "a.csv", text(",")),
-        put(dir.path(), "b.csv", encoding_rs::GB18030.encode(&text(",")).0),
-        put(dir.path(), "c.tsv", text("\t")),
-        put(dir.path(), "d.csv", text("|")),
+        put(dir.path(), "a.csv", text_of_register(",", &joined_line, &cells_of, &header)),
+        put(
+            dir.path(),
+            "b.csv",
+            encoding_rs::GB18030.encode(&text_of_register(",", &joined_line, &cells_of, &header)).0,
+        ),
+        put(dir.path(), "c.tsv", text_of_register("\t", &joined_line, &cells_of, &header)),
+        put(dir.path(), "d.csv", text_of_register("|", &joined_line, &cells_of, &header)),
         put(dir.path(), "e.jsonl", lines),
         put(dir.path(), "f.json", serde_json::to_string_pretty(&objects).unwrap()),
         book(dir.path(), "g.xlsx", |book| {
             let sheet = book.add_worksheet();
             write(sheet, 0, &header);
             for number in 0..6 {
-                write(sheet, number as u32 + 1, &cells(number).each_ref().map(String::as_str));
+                write(sheet, number as u32 + 1, &cells_of(number).each_ref().map(String::as_str));
             }
         }),
     ];
@@ -120,6 +116,25 @@ fn columns_of_a_hotline_are_known_in_every_format() {
         let expected = if number < 3 { Value::Null } else { json!(format!("G{}", number - 3)) };
         assert_eq!(answer.json()["duplicate_of"], expected, "{}", answer.text);
     }
+}
+
+fn cells_of(number: usize) -> [String; 5] {
+    let text = LETTERS[number % 3].to_owned() + if number > 2 { "盼复。" } else { "" };
+    [format!("G{number}"), "市民热线来电".into(), text, format!("2025-03-0{} 08:00:00", number + 1), "城西".into()]
+}
+
+fn joined_line(cells: &[String], separator: &str) -> String {
+    cells.join(separator) + "\n"
+}
+
+fn text_of_register(
+    separator: &str,
+    line: &impl Fn(&[String], &str) -> String,
+    cells: &impl Fn(usize) -> [String; 5],
+    header: &[&str; 5],
+) -> String {
+    let rows: String = (0..6).map(|number| line(&cells(number), separator)).collect();
+    line(&header.map(str::to_owned), separator) + &rows
 }
 
 #[test]

@@ -22,16 +22,17 @@ const COLUMNS: [&str; 4] = ["工单编号", "来电人", "来电时间", "诉求
 
 /// Returns the cells of thirty rows in the order of their times: each matter once, then with a request at the end, then with a greeting.
 fn thirty_rows() -> Vec<[String; 4]> {
-    let row = |number: usize| {
-        let matter = LETTERS.iter().chain(&MORE_LETTERS).nth(number % 10).expect("ten matters");
-        let text = match number / 10 {
-            0 => (*matter).to_owned(),
-            1 => format!("{matter}恳请有关部门高度重视，尽快答复。"),
-            _ => format!("您好，我是附近居民。{matter}"),
-        };
-        [format!("G{number:02}"), format!("王{}", number % 7), format!("2026-03-{:02} 08:00:00", number + 1), text]
-    };
-    (0..30).map(row).collect()
+    (0..30)
+        .map(|number: usize| {
+            let matter = LETTERS.iter().chain(&MORE_LETTERS).nth(number % 10).expect("ten matters");
+            let text = match number / 10 {
+                0 => (*matter).to_owned(),
+                1 => format!("{matter}恳请有关部门高度重视，尽快答复。"),
+                _ => format!("您好，我是附近居民。{matter}"),
+            };
+            [format!("G{number:02}"), format!("王{}", number % 7), format!("2026-03-{:02} 08:00:00", number + 1), text]
+        })
+        .collect()
 }
 
 fn delimited(rows: &[[String; 4]], delimiter: &str) -> String {
@@ -41,20 +42,24 @@ fn delimited(rows: &[[String; 4]], delimiter: &str) -> String {
 }
 
 fn objects(rows: &[[String; 4]]) -> Vec<Value> {
-    let object = |row: &[String; 4]| {
-        let members = COLUMNS.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), json!(cell)));
-        Value::Object(members.collect::<Map<_, _>>())
-    };
-    rows.iter().map(object).collect()
+    rows.iter()
+        .map(|row: &[String; 4]| {
+            let members = COLUMNS.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), json!(cell)));
+            Value::Object(members.collect::<Map<_, _>>())
+        })
+        .collect()
 }
 
 fn ods(rows: &[[String; 4]]) -> Vec<u8> {
     let header = COLUMNS.map(str::to_owned);
-    let row = |cells: &[String; 4]| {
-        let cells: String = cells.iter().map(|cell| samples::ods_cell(cell)).collect();
-        format!("<table:table-row>{cells}</table:table-row>")
-    };
-    let rows: String = [&header].into_iter().chain(rows).map(row).collect();
+    let rows: String = [&header]
+        .into_iter()
+        .chain(rows)
+        .map(|cells: &[String; 4]| {
+            let cells: String = cells.iter().map(|cell| samples::ods_cell(cell)).collect();
+            format!("<table:table-row>{cells}</table:table-row>")
+        })
+        .collect();
     samples::ods_of(&samples::content(&rows))
 }
 
@@ -91,8 +96,11 @@ fn sqlite(dir: &Path, rows: &[[String; 4]]) -> String {
 fn verdicts(server: &TestServer, collection: &str) -> BTreeMap<String, (Value, Value)> {
     let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
-    let verdict = |item: &Value| (item["verdict"].clone(), item["duplicate_of"].clone());
-    items.iter().map(|item| (item["id"].as_str().expect("an id").to_owned(), verdict(item))).collect()
+    items.iter().map(|item| (item["id"].as_str().expect("an id").to_owned(), verdict_and_original(item))).collect()
+}
+
+fn verdict_and_original(item: &Value) -> (Value, Value) {
+    (item["verdict"].clone(), item["duplicate_of"].clone())
 }
 
 /// Returns the members of each group by its original.
@@ -163,15 +171,16 @@ fn a_database_is_checked_with_the_names_of_the_options() {
     let dir = tempfile::tempdir().expect("a folder");
     let table = thirty_rows();
     let database = sqlite(dir.path(), &[&table[..], &table[..1]].concat());
-    let check = |more: &[&str]| {
-        let output = run(&[&["source", "check", "--from", &database, "--table", "orders"], more].concat(), &[]);
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        (output.status.code(), said)
-    };
-    let (code, said) = check(&[]);
+    let (code, said) = check_source(&[], &database);
     assert!(code == Some(1) && said.contains("name a column that is unique (--id-field)"), "{said}");
-    let (code, said) = check(&["--time-zone", "Mars/City"]);
+    let (code, said) = check_source(&["--time-zone", "Mars/City"], &database);
     assert!(code == Some(2) && said.contains("--time-zone Mars/City: give an IANA name"), "{said}");
+}
+
+fn check_source(more: &[&str], database: &str) -> (Option<i32>, String) {
+    let output = run(&[&["source", "check", "--from", database, "--table", "orders"], more].concat(), &[]);
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), said)
 }
 
 #[test]

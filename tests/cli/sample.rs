@@ -31,18 +31,19 @@ fn a_share_beyond_one_half_is_wrong_usage() {
 
 #[test]
 fn without_forms_there_are_letters_alone_and_labelled_pairs_of_orders_otherwise() {
-    let pairs = |forms: &str| {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().to_str().unwrap();
-        doppel(&["sample", "--records", "150", "--seed", "5", "--forms", forms, "--out", out]).success();
-        fs::read_to_string(dir.path().join("pairs.jsonl")).unwrap()
-    };
-    assert_eq!(pairs("0"), "");
-    let labelled = pairs("0.5");
+    assert_eq!(labelled_pairs("0"), "");
+    let labelled = labelled_pairs("0.5");
     assert!(labelled.contains("\"label\":\"same\"") && labelled.contains("\"label\":\"template\""), "{labelled}");
     assert!(labelled.contains("\"signs\":["), "{labelled}");
     let output = doppel(&["sample", "--records", "5", "--seed", "1", "--out", "unused", "--forms", "1.1"]).code(2);
     assert!(String::from_utf8_lossy(&output.get_output().stderr).contains("0 to 1"));
+}
+
+fn labelled_pairs(forms: &str) -> String {
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().to_str().expect("a plain path");
+    doppel(&["sample", "--records", "150", "--seed", "5", "--forms", forms, "--out", out]).success();
+    fs::read_to_string(dir.path().join("pairs.jsonl")).expect("a file")
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, run};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn some_records(folder: &Path) -> PathBuf {
 }
 
 /// Waits for the end of the task.
-fn ended(server: &TestServer, asked: &crate::support::Response) {
+fn ended(server: &TestServer, asked: &crate::support::TestResponse) {
     assert_eq!(asked.status, 202, "{}", asked.text);
     let at = asked.header("location").expect("a location").to_owned();
     let given_up = Instant::now() + Duration::from_secs(60);
@@ -83,22 +83,25 @@ fn answers(server: &TestServer) -> BTreeMap<String, Value> {
             (0..24).map(|number| format!("/v1/collections/{collection}/records/{number}/similar?templates=true")),
         );
     }
-    let answer = |path: String| {
-        let answer = server.send("GET", &path, &Value::Null);
-        let mut body = answer.json();
-        // The duration and the id of the request differ between two calls.
-        for passing in ["took_us", "request_id"] {
-            body.as_object_mut().and_then(|body| body.remove(passing));
-        }
-        (path, json!([answer.status, body]))
-    };
-    paths.into_iter().map(answer).collect()
+    paths
+        .into_iter()
+        .map(|path: String| {
+            let answer = server.send("GET", &path, &Value::Null);
+            let mut body = answer.json();
+            // The duration and the id of the request differ between two calls.
+            for passing in ["took_us", "request_id"] {
+                body.as_object_mut().and_then(|body| body.remove(passing));
+            }
+            (path, json!([answer.status, body]))
+        })
+        .collect()
 }
 
 #[test]
 fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", path(&kept))]);
     for collection in ["letters", "hotline"] {
         (0..24).for_each(|number| put(&server, collection, number));
@@ -144,7 +147,8 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
 fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_restored() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, file) = (folder.path().join("kept"), folder.path().join("one.snapshot"));
+    let kept = folder.path().join("kept");
+    let file = folder.path().join("one.snapshot");
     assert!(done(&["create", "--data", path(&data), "--to", path(&kept)]).contains("30 records"));
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     done(&["create", "--data", path(&data), "--out", path(&file)]);
@@ -182,10 +186,14 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     let kept = folder.path().join("kept");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     refused(&["restore", path(&kept), "--data", path(&data)], "is not empty");
-    let (link, within) = (folder.path().join("link"), |dir: &Path| dir.join("restored/new"));
+    let link = folder.path().join("link");
     std::os::unix::fs::symlink(&data, &link).expect("a link");
-    for (to, around) in [(within(&data), &data), (within(&link), &data), (within(&kept), &kept), (kept.clone(), &kept)]
-    {
+    for (to, around) in [
+        (restore_target(&data), &data),
+        (restore_target(&link), &data),
+        (restore_target(&kept), &kept),
+        (kept.clone(), &kept),
+    ] {
         let around = format!("{}; restore into a directory apart", around.display());
         refused(&["restore", path(&kept), "--data", path(&to)], &around);
     }
@@ -208,6 +216,10 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     refused(&["create", "--from", server.url()], "snapshots.dir");
     server.stop();
     assert_eq!(done(&["list", path(&kept)]).lines().count(), 2, "the heads and the first");
+}
+
+fn restore_target(dir: &Path) -> PathBuf {
+    dir.join("restored/new")
 }
 
 #[test]
@@ -251,8 +263,13 @@ fn forge(kept: &Path, change: &dyn Fn(&mut Value)) {
     let mut manifests = fs::read_dir(kept.join("snapshots")).expect("a folder");
     let manifest = manifests.next().expect("a manifest").expect("an entry").path();
     let text = fs::read_to_string(&manifest).expect("text");
-    let digits = |text: &str| text.len() >= 64 && text.bytes().take(64).all(|byte| byte.is_ascii_hexdigit());
-    let hash = (0..text.len()).find(|at| text.get(*at..).is_some_and(digits)).expect("a checksum");
+    let hash = (0..text.len())
+        .find(|at| {
+            text.get(*at..).is_some_and(|text: &str| {
+                text.len() >= 64 && text.bytes().take(64).all(|byte| byte.is_ascii_hexdigit())
+            })
+        })
+        .expect("a checksum");
     let body = hash + 64 + text[hash + 64..].find('{').expect("a body");
     let end = text.trim_end().len() - 1;
     let mut json: Value = serde_json::from_str(&text[body..end]).expect("JSON");
@@ -267,33 +284,31 @@ fn forge(kept: &Path, change: &dyn Fn(&mut Value)) {
 fn verify_refuses_what_restore_refuses() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let position = |json: &Value, name: &str| {
-        json["spaces"].as_array().expect("a list").iter().position(|space| space["name"] == name).expect("a keyspace")
-    };
     type Forgery<'a> = (&'a str, &'a dyn Fn(&mut Value));
     let forgeries: [Forgery; 7] = [
         ("of a store of the kind", &|json| json["store"]["kind"] = json!("other")),
         ("newer program", &|json| json["store"]["format"] = json!(99)),
         ("a keyspace", &|json| {
-            let at = position(json, "records");
+            let at = keyspace_position(json, "records");
             json["spaces"][at]["name"] = json!("strange");
         }),
         ("keyspaces in another order", &|json| json["spaces"].as_array_mut().expect("a list").reverse()),
         ("lacks the entry of its format", &|json| {
-            let at = position(json, "meta");
+            let at = keyspace_position(json, "meta");
             json["spaces"].as_array_mut().expect("a list").remove(at);
         }),
         ("a part of it was removed", &|json| {
-            let at = position(json, "records");
+            let at = keyspace_position(json, "records");
             json["spaces"].as_array_mut().expect("a list").remove(at);
         }),
         ("twice|in another order", &|json| {
-            let space = json["spaces"][position(json, "records")].clone();
+            let space = json["spaces"][keyspace_position(json, "records")].clone();
             json["spaces"].as_array_mut().expect("a list").push(space);
         }),
     ];
     for (number, (because, change)) in forgeries.into_iter().enumerate() {
-        let (kept, to) = (folder.path().join(format!("kept-{number}")), folder.path().join(format!("to-{number}")));
+        let kept = folder.path().join(format!("kept-{number}"));
+        let to = folder.path().join(format!("to-{number}"));
         done(&["create", "--data", path(&data), "--to", path(&kept)]);
         done(&["verify", path(&kept)]);
         forge(&kept, change);
@@ -312,15 +327,18 @@ fn verify_refuses_what_restore_refuses() {
     }
 }
 
+fn keyspace_position(json: &Value, name: &str) -> usize {
+    json["spaces"].as_array().expect("a list").iter().position(|space| space["name"] == name).expect("a keyspace")
+}
+
 #[test]
 fn files_that_have_no_end_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
     let kept = folder.path().join("kept");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
-    let first = |below: &Path| fs::read_dir(below).expect("a folder").next().expect("one").expect("an entry").path();
-    let manifest = first(&kept.join("snapshots"));
-    let chunk = first(&first(&kept.join("chunks")));
+    let manifest = first_entry(&kept.join("snapshots"));
+    let chunk = first_entry(&first_entry(&kept.join("chunks")));
     for file in [&chunk, &manifest, &kept.join("doppel.repository")] {
         let before = fs::read(file).expect("a file");
         fs::remove_file(file).expect("it is ours");
@@ -338,11 +356,16 @@ fn files_that_have_no_end_are_refused() {
     refused(&["verify", path(&kept)], "bytes, which no such file has");
 }
 
+fn first_entry(below: &Path) -> PathBuf {
+    fs::read_dir(below).expect("a folder").next().expect("one").expect("an entry").path()
+}
+
 #[test]
 fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    let kept = folder.path().join("kept");
+    let to = folder.path().join("restored");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     for point in
         ["restore::filling=sleep(60000)", "restore::moving=sleep(60000)", "restore::moving=3*off->sleep(60000)"]
@@ -353,10 +376,9 @@ fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .expect("doppel runs");
-        let moved = |least: usize| fs::read_dir(&to).is_ok_and(|entries| entries.count() >= least);
         let least = if point.contains("off") { 4 } else { 1 };
         let given_up = Instant::now() + Duration::from_secs(60);
-        while !moved(least) {
+        while !has_moved(least, &to) {
             assert!(Instant::now() < given_up, "it did not come to {point}");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -372,11 +394,16 @@ fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
 }
 
+fn has_moved(least: usize, to: &Path) -> bool {
+    fs::read_dir(to).is_ok_and(|entries| entries.count() >= least)
+}
+
 #[test]
 fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
-    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    let kept = folder.path().join("kept");
+    let to = folder.path().join("restored");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     let mut child = super::stoppable()
         .args(["snapshot", "restore", path(&kept), "--data", path(&to)])
@@ -398,8 +425,9 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
 #[test]
 fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let keyed = Keyed::start(&[]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let keyed = KeyedServer::start(&[]);
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["read"] });
     let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
     assert_eq!(made.status, 201, "{}", made.text);

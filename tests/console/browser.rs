@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::support::TestServer;
-pub(crate) use crate::support::keyed::{Keyed, LAMPS};
+pub(crate) use crate::support::keyed::{KeyedServer, LAMPS};
 
 /// An answer of the service.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) html: String,
 }
 
-impl Page {
+impl PageResponse {
     /// Returns the header with this lower-case name.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
@@ -36,14 +36,17 @@ impl Page {
     pub(crate) fn form(&self, action: &str) -> Vec<(String, String)> {
         let forms = self.html.split("<form ").skip(1);
         let form = forms.map(|form| form.split("</form>").next().expect("its content"));
-        let ends = |form: &&str| form.split('>').next().is_some_and(|tag| tag.contains(&format!("{action}\"")));
-        let form = form.clone().find(ends).unwrap_or_else(|| panic!("no form to {action} in {}", self.html));
+        let form = form
+            .clone()
+            .find(|form: &&str| form.split('>').next().is_some_and(|tag| tag.contains(&format!("{action}\""))))
+            .unwrap_or_else(|| panic!("no form to {action} in {}", self.html));
         let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
-        let field = |field: &str| {
-            let (name, rest) = field.split_once("\" value=\"").expect("a value");
-            (name.to_owned(), unescaped(rest.split('"').next().expect("its end")))
-        };
-        fields.map(field).collect()
+        fields
+            .map(|field: &str| {
+                let (name, rest) = field.split_once("\" value=\"").expect("a value");
+                (name.to_owned(), unescaped(rest.split('"').next().expect("its end")))
+            })
+            .collect()
     }
 
     /// True if the page has a form whose address ends with `action`.
@@ -57,14 +60,14 @@ fn unescaped(text: &str) -> String {
     table.iter().fold(text.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
 }
 
-pub(crate) struct Browser<'s> {
+pub(crate) struct TestBrowser<'s> {
     server: &'s TestServer,
     pub(crate) jar: BTreeMap<String, String>,
     /// Headers that are sent with every request.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-impl<'s> Browser<'s> {
+impl<'s> TestBrowser<'s> {
     pub(crate) fn new(server: &'s TestServer) -> Self {
         Self { server, jar: BTreeMap::new(), headers: Vec::new() }
     }
@@ -76,27 +79,33 @@ impl<'s> Browser<'s> {
         self
     }
 
-    pub(crate) fn get(&mut self, path: &str) -> Page {
+    pub(crate) fn get(&mut self, path: &str) -> PageResponse {
         self.send("GET", path, None, &[])
     }
 
     /// Returns the page at `path`, which must exist.
     #[track_caller]
-    pub(crate) fn open(&mut self, path: &str) -> Page {
+    pub(crate) fn open(&mut self, path: &str) -> PageResponse {
         let page = self.get(path);
         assert_eq!(page.status, 200, "{path}: {}", page.html);
         page
     }
 
     /// Sends a form with its hidden `fields` and the fields of `more`.
-    pub(crate) fn post(&mut self, path: &str, fields: &[(String, String)], more: &[(&str, &str)]) -> Page {
+    pub(crate) fn post(&mut self, path: &str, fields: &[(String, String)], more: &[(&str, &str)]) -> PageResponse {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let pairs =
             fields.iter().cloned().chain(more).map(|(name, value)| format!("{}={}", encoded(&name), encoded(&value)));
         self.send("POST", path, Some(&pairs.collect::<Vec<_>>().join("&")), &[])
     }
 
-    pub(crate) fn send(&mut self, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Page {
+    pub(crate) fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+        headers: &[(&str, &str)],
+    ) -> PageResponse {
         let address = self.server.url().trim_start_matches("http://");
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         let mut given: Vec<(&str, &str)> =
@@ -122,7 +131,7 @@ impl<'s> Browser<'s> {
         page
     }
 
-    fn keep(&mut self, page: &Page) {
+    fn keep(&mut self, page: &PageResponse) {
         for cookie in page.cookies() {
             let (name, value) = cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
             if cookie.contains("Max-Age=0") {
@@ -142,30 +151,36 @@ impl<'s> Browser<'s> {
     }
 }
 
-fn read(answer: &str) -> Page {
+fn read(answer: &str) -> PageResponse {
     let (head, html) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
-    let header = |line: &str| {
-        let (name, value) = line.split_once(": ").unwrap_or((line, ""));
-        (name.to_ascii_lowercase(), value.to_owned())
-    };
-    Page { status, headers: lines.map(header).collect(), html: html.to_owned() }
+    PageResponse {
+        status,
+        headers: lines
+            .map(|line: &str| {
+                let (name, value) = line.split_once(": ").unwrap_or((line, ""));
+                (name.to_ascii_lowercase(), value.to_owned())
+            })
+            .collect(),
+        html: html.to_owned(),
+    }
 }
 
 /// Encodes a text for a query or a form.
 pub(crate) fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
+    text.bytes()
+        .map(|byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
 }
 
-impl Keyed {
+impl KeyedServer {
     /// Returns a browser that is signed in with the key `name`.
-    pub(crate) fn signed_in(&self, name: &str) -> Browser<'_> {
-        let mut browser = Browser::new(&self.server);
+    pub(crate) fn signed_in(&self, name: &str) -> TestBrowser<'_> {
+        let mut browser = TestBrowser::new(&self.server);
         browser.sign_in(self.key(name));
         browser
     }

@@ -7,8 +7,8 @@ use calamine::{Data, Reader, Xlsx};
 use rust_xlsxwriter::Workbook;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page};
-use crate::support::{Desk, TestServer};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
+use crate::support::{TestDesk, TestServer};
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 pub(crate) const FILES: &str = "/console/letters/files";
@@ -16,7 +16,7 @@ pub(crate) const FILES: &str = "/console/letters/files";
 /// Sends bytes without changes. Returns the status, the head and the body of the answer.
 fn raw(
     server: &TestServer,
-    browser: &Browser<'_>,
+    browser: &TestBrowser<'_>,
     method: &str,
     path: &str,
     more: &str,
@@ -54,7 +54,7 @@ fn multipart(name: &str, bytes: &[u8]) -> Vec<u8> {
 /// Sends a file to `action`.
 pub(crate) fn send(
     server: &TestServer,
-    browser: &Browser<'_>,
+    browser: &TestBrowser<'_>,
     action: &str,
     name: &str,
     bytes: &[u8],
@@ -65,13 +65,13 @@ pub(crate) fn send(
 }
 
 /// Returns the address to which the form of the page sends a file.
-pub(crate) fn action(page: &Page) -> String {
+pub(crate) fn action(page: &PageResponse) -> String {
     page.values("action").into_iter().find(|action| action.contains("?token=")).expect("a form for files")
 }
 
 /// Uploads a file. Returns the address of the page where its columns are chosen.
 #[track_caller]
-pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, bytes: &[u8]) -> String {
+pub(crate) fn give(server: &TestServer, browser: &mut TestBrowser<'_>, name: &str, bytes: &[u8]) -> String {
     let page = browser.open(FILES);
     let (status, head, body) = send(server, browser, &action(&page), name, bytes);
     assert_eq!(status, 303, "{head}\n{}", String::from_utf8_lossy(&body));
@@ -79,19 +79,20 @@ pub(crate) fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, b
 }
 
 /// Returns the fields of the form with the guessed columns.
-fn chosen(page: &Page) -> Vec<(String, String)> {
+fn chosen(page: &PageResponse) -> Vec<(String, String)> {
     let selects =
         page.html.split("<select id=\"column-").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
-    let value = |select: &str| {
-        let option = select.split("<option ").find(|option| option.contains("\" selected>")).unwrap_or_default();
-        option.split("value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
-    };
-    selects.enumerate().map(|(at, select)| (format!("column.{at}"), value(select))).collect()
+    selects.enumerate().map(|(at, select)| (format!("column.{at}"), chosen_value(select))).collect()
+}
+
+fn chosen_value(select: &str) -> String {
+    let option = select.split("<option ").find(|option| option.contains("\" selected>")).unwrap_or_default();
+    option.split("value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
 /// Starts the work on a file with the guessed columns.
 #[track_caller]
-pub(crate) fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
+pub(crate) fn begin(browser: &mut TestBrowser<'_>, file: &str, what: &str) {
     let page = browser.open(file);
     let action = format!("{file}/start");
     let fields: Vec<_> = page.form(&action).into_iter().chain(chosen(&page)).collect();
@@ -101,7 +102,7 @@ pub(crate) fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
 
 /// Waits until the work on a file ends. Returns its page.
 #[track_caller]
-pub(crate) fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
+pub(crate) fn ended(browser: &mut TestBrowser<'_>, file: &str) -> PageResponse {
     let begun = Instant::now();
     loop {
         let page = browser.open(file);
@@ -113,7 +114,7 @@ pub(crate) fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
     }
 }
 
-fn result(server: &TestServer, browser: &Browser<'_>, file: &str) -> (String, Vec<u8>) {
+fn result(server: &TestServer, browser: &TestBrowser<'_>, file: &str) -> (String, Vec<u8>) {
     let (status, head, body) = raw(server, browser, "GET", &format!("{file}/result"), "", b"");
     assert_eq!(status, 200, "{head}");
     (head, body)
@@ -125,7 +126,7 @@ fn lines(bytes: &[u8]) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
-fn records(keyed: &Keyed) -> usize {
+fn records(keyed: &KeyedServer) -> usize {
     let answer =
         keyed.server.send_as(keyed.key("office"), "GET", "/v1/collections/letters/records?limit=1000", &Value::Null);
     answer.json()["records"].as_array().or(answer.json()["items"].as_array()).expect("a list").len()
@@ -140,7 +141,7 @@ fn letters() -> String {
 
 #[test]
 fn every_row_comes_back_in_its_order_with_what_was_found_whatever_the_encoding() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut reader = keyed.signed_in("reader");
     let text = letters();
@@ -183,7 +184,7 @@ fn every_row_comes_back_in_its_order_with_what_was_found_whatever_the_encoding()
 
 #[test]
 fn a_workbook_comes_back_as_a_workbook() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     let sheet = book.add_worksheet().set_name("来信").expect("a name");
@@ -203,18 +204,24 @@ fn a_workbook_comes_back_as_a_workbook() {
     let (_, body) = result(&keyed.server, &clerk, &file);
     let mut book: Xlsx<_> = Xlsx::new(Cursor::new(body)).expect("a workbook");
     let range = book.worksheet_range("来信").expect("the sheet");
-    let text = |row, column| range.get_value((row, column)).map_or_else(String::new, ToString::to_string);
-    assert_eq!((text(0, 0), text(2, 1), text(4, 0)), ("三月来信登记表".into(), "内容".into(), "x2".into()));
+    assert_eq!(
+        (cell_text(0, 0, &range), cell_text(2, 1, &range), cell_text(4, 0, &range)),
+        ("三月来信登记表".into(), "内容".into(), "x2".into())
+    );
     assert_eq!(range.get_value((4, 3)), Some(&Data::Float(17.5)));
     assert_eq!(
-        (text(2, 4), text(3, 5), text(4, 4), text(5, 5)),
+        (cell_text(2, 4, &range), cell_text(3, 5, &range), cell_text(4, 4, &range), cell_text(5, 5, &range)),
         ("结论".into(), "a".into(), "初件".into(), "本文件第 5 行".into())
     );
 }
 
+fn cell_text(row: u32, column: u32, range: &calamine::Range<Data>) -> String {
+    range.get_value((row, column)).map_or_else(String::new, ToString::to_string)
+}
+
 #[test]
 fn another_sheet_of_a_workbook_can_be_read() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     for (name, rows) in [("一月", &[ROADS][..]), ("二月", &[LAMPS, ROADS][..]), ("说明", &[][..])] {
@@ -231,7 +238,8 @@ fn another_sheet_of_a_workbook_can_be_read() {
     let first = clerk.open(&file);
     assert!(first.html.contains("共 1 行。读取工作表“一月”"), "{}", first.html);
     let action = format!("{file}/sheet");
-    let choose = |clerk: &mut Browser<'_>, name: &str| clerk.post(&action, &first.form(&action), &[("sheet", name)]);
+    let choose =
+        |clerk: &mut TestBrowser<'_>, name: &str| clerk.post(&action, &first.form(&action), &[("sheet", name)]);
     for (name, told) in [("三月", "没有这张工作表"), ("说明", "没有数据")] {
         let refused = choose(&mut clerk, name);
         assert!(refused.status == 422 && refused.html.contains(told), "{}: {}", refused.status, refused.html);
@@ -254,7 +262,7 @@ fn another_sheet_of_a_workbook_can_be_read() {
 
 #[test]
 fn registering_a_file_twice_makes_no_second_record() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     // One file has no ids. The other has an id of another letter, and an id that occurs twice.
@@ -284,9 +292,10 @@ fn registering_a_file_twice_makes_no_second_record() {
 
 #[test]
 fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
-    let (mut reader, mut clerk) = (keyed.signed_in("reader"), keyed.signed_in("desk"));
+    let mut reader = keyed.signed_in("reader");
+    let mut clerk = keyed.signed_in("desk");
     let text = letters();
     for path in [
         FILES.to_owned(),
@@ -328,8 +337,8 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
 
 #[test]
 fn what_cannot_be_taken_is_said_with_what_to_do() {
-    let desk = Desk::with("letters", &json!({}));
-    let mut clerk = Browser::new(&desk.server);
+    let desk = TestDesk::with("letters", &json!({}));
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/letters/files");
     let action = action(&page);
     for (bytes, told) in [
@@ -353,7 +362,7 @@ fn what_cannot_be_taken_is_said_with_what_to_do() {
 
 #[test]
 fn names_are_text_and_a_stopped_file_says_so() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let mut text = "编号,内容,<script>alert(1)</script>\n".to_owned();

@@ -1,6 +1,6 @@
 //! Forms from other pages, and forms without the necessary permission, have no effect.
 
-use crate::browser::{Browser, Keyed, LAMPS, Page};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 use crate::support::{OwnServer, TestServer, shared_server};
 use serde_json::{Value, json};
 
@@ -22,9 +22,9 @@ fn assert_undecided(server: &TestServer, name: &str) {
 fn a_form_without_the_token_of_its_browser_does_nothing() {
     let server = shared_server();
     pair(&server, "tokens");
-    let mut browser = Browser::new(&server);
+    let mut browser = TestBrowser::new(&server);
     let mut form = browser.open("/console/tokens/case/a").form("/console/tokens/decide");
-    let other = Browser::new(&server).open("/console/tokens/case/a").form("/console/tokens/decide");
+    let other = TestBrowser::new(&server).open("/console/tokens/case/a").form("/console/tokens/decide");
     form.retain(|(name, _)| name != "token");
     let wrong = other.iter().find(|(name, _)| name == "token").map(|(_, token)| token.clone()).expect("a token");
     for token in [None, Some(""), Some("0"), Some(wrong.as_str())] {
@@ -35,7 +35,7 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
         assert!(refused.html.contains("页面已过期"), "{}", refused.html);
     }
     // A browser without the cookie that belongs to the token.
-    let refused = Browser::new(&server).post("/console/tokens/decide", &other, &[("judgement", "same")]);
+    let refused = TestBrowser::new(&server).post("/console/tokens/decide", &other, &[("judgement", "same")]);
     assert_eq!(refused.status, 403);
     for path in ["/console/tokens/check", "/console/tokens/register", "/console/sign-out", "/console/sign-in"] {
         assert_eq!(browser.post(path, &[], &[("row", "{\"content\":\"a\"}")]).status, 403, "{path}");
@@ -45,7 +45,7 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
 }
 
 /// Sends the form as if a page of another site made the browser send it.
-fn send_from(browser: &mut Browser<'_>, form: &[(String, String)], headers: &[(&str, &str)]) -> Page {
+fn send_from(browser: &mut TestBrowser<'_>, form: &[(String, String)], headers: &[(&str, &str)]) -> PageResponse {
     let fields: Vec<String> =
         form.iter().map(|(name, value)| format!("{name}={}", crate::browser::encoded(value))).collect();
     browser.send("POST", "/console/foreign/decide", Some(&format!("{}&judgement=same", fields.join("&"))), headers)
@@ -63,7 +63,7 @@ const FOREIGN: [(&str, &str); 5] = [
 fn a_form_from_another_place_does_nothing_without_keys() {
     let server = shared_server();
     pair(&server, "foreign");
-    let mut browser = Browser::new(&server);
+    let mut browser = TestBrowser::new(&server);
     let form = browser.open("/console/foreign/case/a").form("/console/foreign/decide");
     for header in FOREIGN {
         let refused = send_from(&mut browser, &form, &[header]);
@@ -81,7 +81,7 @@ fn a_form_from_another_place_does_nothing_without_keys() {
 
 #[test]
 fn a_form_from_another_place_does_nothing_with_keys_also_from_one_that_may_call_the_api() {
-    let keyed = Keyed::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://portal.example\"]")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://portal.example\"]")]);
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/a", &json!({ "content": LAMPS }));
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/b", &json!({ "content": LAMPS }));
     let mut browser = keyed.signed_in("desk");
@@ -95,7 +95,7 @@ fn a_form_from_another_place_does_nothing_with_keys_also_from_one_that_may_call_
 
 #[test]
 fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut reader = keyed.signed_in("reader");
@@ -132,7 +132,7 @@ fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
 #[test]
 fn what_is_no_form_or_too_much_of_one_is_refused() {
     let server = shared_server();
-    let mut browser = Browser::new(&server);
+    let mut browser = TestBrowser::new(&server);
     browser.open("/console");
     let json = browser.send("POST", "/console/sign-in", Some("{}"), &[("content-type", "application/json")]);
     assert_eq!((json.status, json.header("content-type")), (415, "text/html; charset=utf-8"));

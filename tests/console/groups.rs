@@ -3,9 +3,9 @@
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
 use crate::pages::searchable;
-use crate::support::{Desk, TestServer};
+use crate::support::{TestDesk, TestServer};
 
 /// Returns a text of Han characters that other subjects do not have.
 fn text(subject: u32, length: u32) -> String {
@@ -19,8 +19,8 @@ fn days_ago(days: i64) -> String {
 }
 
 /// Registers a recent matter of three people, a recent matter of one person, and an old matter.
-fn matters(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
+fn matters(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
     for (id, subject, user, days) in [
         ("hot1", 1, "甲", 40),
         ("hot2", 1, "乙", 3),
@@ -50,7 +50,7 @@ fn two_crowds(put: impl Fn(&str, &str)) {
 }
 
 /// Returns the ids of the linked groups, in the order of the page.
-fn groups(page: &Page, collection: &str) -> Vec<String> {
+fn groups(page: &PageResponse, collection: &str) -> Vec<String> {
     let begin = format!("/console/{collection}/groups/");
     let ids = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(&begin)?.to_owned()));
     ids.collect()
@@ -59,7 +59,7 @@ fn groups(page: &Page, collection: &str) -> Vec<String> {
 #[test]
 fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
     let desk = matters("hot");
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/hot/groups?days=30");
     assert_eq!(groups(&page, "hot"), ["hot1", "own1"], "{}", page.html);
     assert!(page.html.contains("role=\"img\"") && page.html.contains("<title>每天件数：0 0"), "{}", page.html);
@@ -78,22 +78,22 @@ fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
 #[test]
 fn repeat_petitioners_are_named_with_their_matters() {
     let desk = matters("again");
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/again/groups?tab=repeat&days=30");
     assert_eq!(groups(&page, "again"), ["own1"]);
     assert!(page.html.contains(">戊</a>") && !page.html.contains(">甲</a>"), "{}", page.html);
     assert!(page.values("href").contains(&format!("/console/again/search?identity={}", encoded("戊"))));
-    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/again/groups?tab=repeat");
+    let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/again/groups?tab=repeat");
     assert!(english.html.contains("Repeat petitioners") && english.html.contains("戊"), "{}", english.html);
 }
 
 #[test]
 fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
-    let desk = Desk::with("held", &json!({}));
+    let desk = TestDesk::with("held", &json!({}));
     two_crowds(|id, content| {
         desk.register(id, &json!({"content": content, "user": &id[..1], "time": "2024-03-01 09:30"}));
     });
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/held/groups/a3");
     assert!(page.html.contains("6 件，1 人") && page.html.contains("与另一组的唯一联系"), "{}", page.html);
     for id in ["a0", "a1", "a2", "a3", "a4", "a5"] {
@@ -118,11 +118,11 @@ fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
 
 #[test]
 fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
-    let desk = Desk::with("many", &json!({}));
+    let desk = TestDesk::with("many", &json!({}));
     for number in 0..120 {
         desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": format!("甲{number}")}));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/many/groups/r007");
     assert!(
         page.html.contains("第 1 至 100 件，共 120 件") && page.html.contains("画出 120 件中的 80 件"),
@@ -149,18 +149,23 @@ fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
 fn decided(server: &TestServer, key: &str) -> Vec<(String, String)> {
     let answer = server.send_as(key, "GET", "/v1/collections/letters/decisions?limit=1000", &Value::Null).json();
     let items = answer["items"].as_array().expect("items").iter();
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    items.map(|item| (format!("{} {}", text(&item["a"]), text(&item["b"])), text(&item["judgement"]))).collect()
+    items
+        .map(|item| (format!("{} {}", text_value(&item["a"]), text_value(&item["b"])), text_value(&item["judgement"])))
+        .collect()
 }
 
-fn size_of_group(keyed: &Keyed, id: &str) -> Value {
+fn text_value(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn size_of_group(keyed: &KeyedServer, id: &str) -> Value {
     let path = format!("/v1/collections/letters/groups/{id}");
     keyed.server.send_as(keyed.key("reader"), "GET", &path, &Value::Null).json()["size"].clone()
 }
 
 #[test]
 fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     two_crowds(|id, content| keyed.put(id, content));
     let same = json!({"judgement": "same", "by": "前任"});
     keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a5/b5", &same);
@@ -201,7 +206,7 @@ fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
 
 #[test]
 fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody_else_decided() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c", "d"] {
         keyed.put(id, LAMPS);
     }
@@ -235,7 +240,7 @@ fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody
 
 #[test]
 fn taking_back_leaves_what_somebody_else_decided_since() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c"] {
         keyed.put(id, LAMPS);
     }
@@ -256,7 +261,7 @@ fn taking_back_leaves_what_somebody_else_decided_since() {
 
 #[test]
 fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c"] {
         keyed.put(id, LAMPS);
     }
@@ -276,7 +281,7 @@ fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
 
 #[test]
 fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut reader = keyed.signed_in("reader");
@@ -308,11 +313,10 @@ fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
 
 #[test]
 fn files_open_in_a_spreadsheet_and_hold_no_formula() {
-    let desk = Desk::with("files", &json!({}));
-    let row = |title: &str, user: &str| json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)});
-    desk.register("=1%2B1", &row("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
-    desk.register("b", &row("+路灯,坏了", "@甲"));
-    let mut clerk = Browser::new(&desk.server);
+    let desk = TestDesk::with("files", &json!({}));
+    desk.register("=1%2B1", &letter_of_today("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
+    desk.register("b", &letter_of_today("+路灯,坏了", "@甲"));
+    let mut clerk = TestBrowser::new(&desk.server);
     let file = clerk.open("/console/files/groups/b/members.csv");
     assert_eq!(file.header("content-type"), "text/csv; charset=utf-8");
     assert_eq!(file.header("content-disposition"), "attachment; filename=\"files-group.csv\"");
@@ -333,18 +337,22 @@ fn files_open_in_a_spreadsheet_and_hold_no_formula() {
     let list = clerk.open("/console/files/groups.csv?tab=repeat&days=7");
     assert_eq!(list.header("content-disposition"), "attachment; filename=\"files-repeat-7.csv\"");
     assert!(list.html.contains("\r\n'@甲,2,2,1,'=1+1,"), "{}", list.html);
-    let mut english = Browser::new(&desk.server).with("accept-language", "en");
+    let mut english = TestBrowser::new(&desk.server).with("accept-language", "en");
     let hot = english.open("/console/files/groups.csv");
     assert!(hot.html.starts_with("\u{feff}Group,Title,") && hot.html.contains("\r\n'=1+1,"), "{}", hot.html);
 }
 
+fn letter_of_today(title: &str, user: &str) -> Value {
+    json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)})
+}
+
 #[test]
 fn statistics_count_what_came_in_by_day_and_verdict() {
-    let desk = Desk::with("counted", &json!({}));
+    let desk = TestDesk::with("counted", &json!({}));
     for (id, content) in [("a", LAMPS), ("b", LAMPS), ("c", LAMPS), ("d", "好")] {
         desk.register(id, &json!({ "content": content }));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/counted/statistics?days=7");
     assert!(
         page.html.contains("<title>每日来件: 初件 1, 重件（内容相近） 0, 重件（全文相同） 2, 文字过短 1</title>"),
@@ -354,34 +362,35 @@ fn statistics_count_what_came_in_by_day_and_verdict() {
     let numbers = ["1", "0", "2", "1", "4", "50%"].map(|number| format!("<td class=\"number\">{number}</td>")).concat();
     assert_eq!(page.html.matches(&numbers).count(), 2, "the day and the sum: {}", page.html);
     assert_eq!(page.html.matches("class=\"day\"").count(), 7);
-    let empty = Desk::with("empty", &json!({}));
-    let page = Browser::new(&empty.server).open("/console/empty/statistics");
+    let empty = TestDesk::with("empty", &json!({}));
+    let page = TestBrowser::new(&empty.server).open("/console/empty/statistics");
     assert!(page.html.contains("这段时间里没有来件"), "{}", page.html);
 }
 
 #[test]
 fn a_search_says_which_parts_of_the_question_it_left_out() {
-    let desk = Desk::with("ignored", &json!({}));
+    let desk = TestDesk::with("ignored", &json!({}));
     desk.register("a", &json!({ "content": LAMPS }));
     searchable(&desk, 1);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯 <> ？？")));
     assert!(page.html.contains("未参加检索") && page.html.contains("：&#60;&#62;、??</p>"), "{}", page.html);
     let plain = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯"))).html;
     assert!(!plain.contains("未参加检索"), "{plain}");
-    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
+    let english =
+        TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
     assert!(english.html.contains("Left out"), "{}", english.html);
 }
 
 #[test]
 fn the_original_of_a_group_is_the_earliest_by_its_own_time() {
-    let desk = Desk::with("dated", &json!({}));
+    let desk = TestDesk::with("dated", &json!({}));
     for (id, time) in [("new", "2025-03-05"), ("old", "2025-03-01"), ("middle", "2025-03-03")] {
         desk.register(id, &json!({"content": LAMPS, "time": time}));
     }
     let groups = desk.ask("GET", "/groups", &Value::Null);
     assert_eq!((&groups["items"][0]["id"], &groups["items"][0]["original"]), (&json!("new"), &json!("old")));
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let file = clerk.open("/console/dated/groups/new/members.csv").html;
     let lines: Vec<Vec<&str>> = file.lines().skip(1).map(|line| line.split(',').collect()).collect();
     let said: Vec<[&str; 4]> = lines.iter().map(|line| [line[0], line[1], line[2], line[10]]).collect();

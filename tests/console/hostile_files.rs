@@ -4,15 +4,15 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use doppel_sources::tables::Limits;
-use doppel_sources::tables::guard::child::Budget;
+use doppel_sources::tables::WorkbookLimits;
+use doppel_sources::tables::guard::child::ChildBudget;
 use doppel_sources::tables::guard::{HELD_PER_TEXT, samples};
 use rust_xlsxwriter::Workbook;
 use serde_json::json;
 
-use crate::browser::{Browser, Keyed, LAMPS};
+use crate::browser::{KeyedServer, LAMPS, TestBrowser};
 use crate::files::{action, begin, ended, give, send};
-use crate::support::Desk;
+use crate::support::TestDesk;
 
 /// Returns the value of a line in a file of the kernel about a process.
 fn line(pid: u32, file: &str, name: &str) -> Option<String> {
@@ -29,11 +29,11 @@ fn children(parent: u32) -> Vec<u32> {
 
 #[test]
 fn hostile_workbooks_are_refused_and_the_service_lives() {
-    let desk = Desk::with("hostile-files", &json!({}));
+    let desk = TestDesk::with("hostile-files", &json!({}));
     let page = "/console/hostile-files/files";
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let action = action(&clerk.open(page));
-    let texts = usize::try_from(Limits::DESK.held / HELD_PER_TEXT).expect("a number") + 1;
+    let texts = usize::try_from(WorkbookLimits::DESK.held / HELD_PER_TEXT).expect("a number") + 1;
     let many = ("too many empty texts", "xlsx", samples::empty_texts(texts));
     let hostile = samples::hostile().into_iter().map(|file| (file.name, file.extension, file.bytes));
     for (name, extension, bytes) in hostile.chain([many]) {
@@ -49,7 +49,7 @@ fn hostile_workbooks_are_refused_and_the_service_lives() {
 
 #[test]
 fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut book = Workbook::new();
     let sheet = book.add_worksheet();
@@ -81,7 +81,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     };
     let limit =
         |name: &str| line(child, "limits", name).expect("it lives").split_whitespace().next().map(str::to_owned);
-    let budget = Budget::of(Limits::DESK);
+    let budget = ChildBudget::of(WorkbookLimits::DESK);
     assert_eq!(limit("Max open files"), Some("16".to_owned()));
     assert_eq!(limit("Max address space"), Some(budget.memory.to_string()));
     assert_eq!(limit("Max cpu time"), Some(budget.seconds.to_string()));

@@ -3,24 +3,27 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
-use crate::support::{Desk, TestServer, expect_problem, shared_server};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
+use crate::support::{TestDesk, TestServer, expect_problem, shared_server};
 use serde_json::{Value, json};
 
 /// Registers a letter, a letter that repeats it, a letter of the same petitioner, and a letter that is too short.
-fn letters(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
-    let letter = |content: &str, user: &str| json!({"title": "路灯不亮", "content": content, "user": user, "time": "2024-03-01 09:30"});
-    desk.register("a", &letter(LAMPS, "甲"));
-    desk.register("b", &letter(&format!("{LAMPS}请尽快处理。"), "乙"));
-    desk.register("c", &letter("幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。", "甲"));
+fn letters(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
+    desk.register("a", &lamp_letter(LAMPS, "甲"));
+    desk.register("b", &lamp_letter(&format!("{LAMPS}请尽快处理。"), "乙"));
+    desk.register("c", &lamp_letter("幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。", "甲"));
     desk.register("d", &json!({"content": "好"}));
     searchable(&desk, 4);
     desk
 }
 
+fn lamp_letter(content: &str, user: &str) -> Value {
+    json!({"title": "路灯不亮", "content": content, "user": user, "time": "2024-03-01 09:30"})
+}
+
 /// Waits until a search finds `count` letters.
-pub(crate) fn searchable(desk: &Desk, count: u64) {
+pub(crate) fn searchable(desk: &TestDesk, count: u64) {
     let begin = Instant::now();
     loop {
         let answer = desk.send("GET", "/search", &Value::Null);
@@ -80,7 +83,7 @@ fn all_pages(collection: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_kept_to_itself(page: &Page, path: &str) {
+fn assert_kept_to_itself(page: &PageResponse, path: &str) {
     let policy = page.header("content-security-policy");
     for rule in [
         "default-src 'none'",
@@ -110,7 +113,7 @@ fn attributes(tag: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_nothing_inline(page: &Page, path: &str) {
+fn assert_nothing_inline(page: &PageResponse, path: &str) {
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8", "{path}");
     for script in page.html.split("<script").skip(1) {
         assert!(
@@ -131,8 +134,9 @@ fn assert_nothing_inline(page: &Page, path: &str) {
 }
 
 #[track_caller]
-fn assert_labelled(page: &Page, path: &str) {
-    let (ids, labels) = (page.values("id"), page.values("for"));
+fn assert_labelled(page: &PageResponse, path: &str) {
+    let ids = page.values("id");
+    let labels = page.values("for");
     assert!(labels.iter().all(|label| ids.contains(label)), "{path}: {labels:?} of {ids:?}");
     let mut once = ids.clone();
     once.sort();
@@ -146,7 +150,7 @@ fn assert_labelled(page: &Page, path: &str) {
 fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
     let desk = letters("frame");
     for (accepted, tag) in [("zh-CN,zh;q=0.9", "zh-CN"), ("en-GB", "en")] {
-        let mut browser = Browser::new(&desk.server).with("accept-language", accepted);
+        let mut browser = TestBrowser::new(&desk.server).with("accept-language", accepted);
         for path in all_pages("frame") {
             let page = browser.get(&path);
             assert!(page.html.contains(&format!("<html lang=\"{tag}\">")), "{path}: {}", page.html);
@@ -154,7 +158,7 @@ fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
             assert_kept_to_itself(&page, &path);
             assert_labelled(&page, &path);
             // The link to the content is the only link that is no path.
-            let page = Page { html: page.html.replace("href=\"#main\"", ""), ..page };
+            let page = PageResponse { html: page.html.replace("href=\"#main\"", ""), ..page };
             assert_nothing_inline(&page, &path);
         }
     }
@@ -163,23 +167,25 @@ fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
 #[test]
 fn the_language_is_chosen_by_the_reader_then_by_the_browser_and_is_chinese_otherwise() {
     let server = shared_server();
-    let shown = |browser: &mut Browser<'_>| browser.open("/console").html;
-    assert!(shown(&mut Browser::new(&server)).contains("lang=\"zh-CN\">"));
-    let mut browser = Browser::new(&server).with("accept-language", "en");
-    assert!(shown(&mut browser).contains("<html lang=\"en\">"));
+    assert!(start_page(&mut TestBrowser::new(&server)).contains("lang=\"zh-CN\">"));
+    let mut browser = TestBrowser::new(&server).with("accept-language", "en");
+    assert!(start_page(&mut browser).contains("<html lang=\"en\">"));
     let chosen = browser.get("/console?lang=zh-CN&x=1");
     assert_eq!((chosen.status, chosen.header("location")), (303, "/console?x=1"));
-    assert!(shown(&mut browser).contains("<html lang=\"zh-CN\">"), "chosen");
+    assert!(start_page(&mut browser).contains("<html lang=\"zh-CN\">"), "chosen");
     assert!(chosen.cookies().iter().all(|cookie| cookie.contains("SameSite=Strict")), "{chosen:?}");
+}
+
+fn start_page(browser: &mut TestBrowser<'_>) -> String {
+    browser.open("/console").html
 }
 
 #[test]
 fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_there_is_no_more() {
-    let desk = Desk::with("bare-desk", &json!({"preset": "signatures"}));
-    let letter = |user: &str| json!({"title": "路灯不亮", "content": LAMPS, "user": user, "time": "2024-03-01 09:30"});
-    desk.register("bare-1", &letter("甲"));
-    desk.register("bare-2", &letter("乙"));
-    let mut browser = Browser::new(&desk.server);
+    let desk = TestDesk::with("bare-desk", &json!({"preset": "signatures"}));
+    desk.register("bare-1", &letter_by("甲"));
+    desk.register("bare-2", &letter_by("乙"));
+    let mut browser = TestBrowser::new(&desk.server);
     let why = "不保存信访件正文";
     for path in
         ["inbox?show=all", "case/bare-2", "case/bare-2?tab=petitioner", "case/bare-2?tab=related", "groups/bare-1"]
@@ -198,23 +204,26 @@ fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_t
     assert!(page.status == 200 && page.html.contains("bare-1"), "{}", page.html);
 }
 
+fn letter_by(user: &str) -> Value {
+    json!({"title": "路灯不亮", "content": LAMPS, "user": user, "time": "2024-03-01 09:30"})
+}
+
 #[test]
 fn text_of_records_is_text_wherever_it_stands() {
     let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "escaping",
         &json!({"fields": [
         {"name": "title", "role": "text"}, {"name": "content", "role": "text"}, {"name": "user", "role": "identity"},
         {"name": "<b onclick=alert(1)>", "role": "whole"}]}),
     );
-    let row = |more: &str| json!({"title": evil, "content": format!("{LAMPS}{evil}{more}"), "user": evil, "<b onclick=alert(1)>": evil, "<i>": evil});
     let id = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%3E";
-    desk.register(id, &row(""));
-    desk.register("other", &row("请处理"));
+    desk.register(id, &evil_row("", evil));
+    desk.register("other", &evil_row("请处理", evil));
     searchable(&desk, 2);
     let note = json!({"judgement": "same", "by": evil, "note": evil});
     assert_eq!(desk.send("PUT", &format!("/decisions/{id}/other"), &note).status, 200);
-    let mut browser = Browser::new(&desk.server);
+    let mut browser = TestBrowser::new(&desk.server);
     let query = encoded(evil);
     let paths = [
         "inbox?show=all".to_owned(),
@@ -228,7 +237,8 @@ fn text_of_records_is_text_wherever_it_stands() {
         format!("search?identity={query}"),
         format!("search?from={query}&order={query}&verdict={query}"),
     ];
-    let mut pages: Vec<Page> = paths.iter().map(|path| browser.get(&format!("/console/escaping/{path}"))).collect();
+    let mut pages: Vec<PageResponse> =
+        paths.iter().map(|path| browser.get(&format!("/console/escaping/{path}"))).collect();
     let token = pages[0].form("/console/escaping/decide");
     let token: Vec<_> = token.into_iter().filter(|(name, _)| name == "token").collect();
     pages.push(browser.post(
@@ -238,7 +248,10 @@ fn text_of_records_is_text_wherever_it_stands() {
     ));
     for page in pages {
         assert!(page.html.contains("&#60;script&#62;alert(1)"), "{}", page.html);
-        assert_nothing_inline(&Page { html: page.html.replace("href=\"#main\"", ""), ..page.clone() }, "a page");
+        assert_nothing_inline(
+            &PageResponse { html: page.html.replace("href=\"#main\"", ""), ..page.clone() },
+            "a page",
+        );
         assert!(
             !page.html.contains("<img") && !page.html.contains("<b onclick") && !page.html.contains("<script>"),
             "{}",
@@ -247,21 +260,28 @@ fn text_of_records_is_text_wherever_it_stands() {
     }
 }
 
+fn evil_row(more: &str, evil: &str) -> Value {
+    json!({"title": evil, "content": format!("{LAMPS}{evil}{more}"), "user": evil, "<b onclick=alert(1)>": evil, "<i>": evil})
+}
+
 #[test]
 fn in_pages_of_html_what_both_show_is_marked() {
-    let desk = Desk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
+    let desk = TestDesk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
     desk.register("a", &json!({"page": format!("<p>{LAMPS}</p>")}));
     desk.register("b", &json!({"page": format!("<h1>转&lt;i&gt;</h1><div>{LAMPS}<!-- 草稿 --></div>")}));
-    let page = Browser::new(&desk.server).get("/console/html-case/case/b?with=a").html;
-    let mark = |id: &str| format!("<mark class=\"shared\" id=\"shared-{id}\">{LAMPS}</mark>");
-    assert!(page.contains(&mark("ours")) && page.contains(&mark("theirs")), "{page}");
+    let page = TestBrowser::new(&desk.server).get("/console/html-case/case/b?with=a").html;
+    assert!(page.contains(&shared_mark("ours")) && page.contains(&shared_mark("theirs")), "{page}");
     assert!(page.contains("转&#60;i&#62;") && !page.contains("&#60;div") && !page.contains("草稿"), "{page}");
+}
+
+fn shared_mark(id: &str) -> String {
+    format!("<mark class=\"shared\" id=\"shared-{id}\">{LAMPS}</mark>")
 }
 
 /// Twelve rows of 900 kB are more than an answer of the API may contain.
 #[test]
 fn long_rows_do_not_keep_a_page_from_being_shown() {
-    let desk = Desk::with("long-rows", &json!({}));
+    let desk = TestDesk::with("long-rows", &json!({}));
     let scan = "x".repeat(900_000);
     for number in 0..12 {
         let content = format!("{LAMPS}这是第{number}次反映。");
@@ -271,7 +291,7 @@ fn long_rows_do_not_keep_a_page_from_being_shown() {
         );
     }
     searchable(&desk, 12);
-    let mut browser = Browser::new(&desk.server);
+    let mut browser = TestBrowser::new(&desk.server);
     for path in
         ["search?q=%E8%B7%AF%E7%81%AF", "case/9", "case/9?tab=petitioner", "case/9?tab=related", "inbox?show=all"]
     {
@@ -286,7 +306,7 @@ fn long_rows_do_not_keep_a_page_from_being_shown() {
 #[test]
 fn files_are_kept_for_ever_under_the_name_of_their_content() {
     let server = shared_server();
-    let mut browser = Browser::new(&server);
+    let mut browser = TestBrowser::new(&server);
     let page = browser.open("/console");
     let paths = [page.values("src"), page.values("href")].concat();
     let files: Vec<&String> = paths.iter().filter(|path| path.starts_with("/console/assets/")).collect();
@@ -303,10 +323,10 @@ fn files_are_kept_for_ever_under_the_name_of_their_content() {
 #[test]
 fn a_browser_is_led_to_the_desk_and_programs_are_not() {
     let server = shared_server();
-    let led = Browser::new(&server).with("accept", "text/html,*/*;q=0.8").get("/");
+    let led = TestBrowser::new(&server).with("accept", "text/html,*/*;q=0.8").get("/");
     assert_eq!((led.status, led.header("location")), (303, "/console"));
     assert_eq!(server.send("GET", "/", &Value::Null).json()["name"], "doppel");
-    let first = Browser::new(&server).get("/console/letters");
+    let first = TestBrowser::new(&server).get("/console/letters");
     assert_eq!((first.status, first.header("location")), (303, "/console/letters/inbox"));
 }
 
@@ -317,14 +337,14 @@ fn where_the_desk_is_turned_off_there_is_nothing_of_it() {
     for path in ["/console", "/console/sign-in", "/console/letters/inbox"] {
         expect_problem(&server.send("GET", path, &Value::Null), 404, "unknown_route");
     }
-    let led = Browser::new(&server).with("accept", "text/html").get("/");
+    let led = TestBrowser::new(&server).with("accept", "text/html").get("/");
     assert_eq!((led.status, led.header("location")), (303, "/docs/"));
 }
 
 #[test]
 fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
     let desk = letters("errors");
-    let mut browser = Browser::new(&desk.server).with("accept-language", "en");
+    let mut browser = TestBrowser::new(&desk.server).with("accept-language", "en");
     let gone = browser.get("/console/errors/case/nobody");
     assert_eq!(gone.status, 404);
     assert!(
@@ -334,7 +354,7 @@ fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
     );
     let wrong = browser.send("PUT", "/console", None, &[]);
     assert_eq!((wrong.status, wrong.header("content-type")), (405, "text/html; charset=utf-8"));
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut writer = keyed.signed_in("intake");
     let refused = writer.get("/console");
     assert_eq!(refused.status, 403);
@@ -343,11 +363,11 @@ fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
 
 #[test]
 fn a_case_shows_how_the_earlier_one_was_handled() {
-    let desk = Desk::with("handled", &json!({}));
+    let desk = TestDesk::with("handled", &json!({}));
     let order = json!({"content": LAMPS, "诉求类别": "市政", "办理状态": "已办结", "承办单位": "城管局", "答复内容": "三盏灯已<b>修好"});
     desk.register("earlier", &order);
     desk.register("later", &json!({"content": LAMPS}));
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     for path in ["case/later", "case/earlier", "inbox"] {
         let page = clerk.open(&format!("/console/handled/{path}")).html;
         for shown in ["分类：市政", "办理状态：已办结", "承办单位：城管局", "答复：</b>三盏灯已&#60;b&#62;修好"]
@@ -355,6 +375,6 @@ fn a_case_shows_how_the_earlier_one_was_handled() {
             assert!(page.contains(shown), "{path}: {shown} is missing in {page}");
         }
     }
-    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
+    let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
     assert!(english.contains("status: 已办结") && english.contains("unit: 城管局"), "{english}");
 }

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 
 const BROWSER: &str = "doppel_desk";
 
-fn session(browser: &Browser<'_>) -> String {
+fn session(browser: &TestBrowser<'_>) -> String {
     browser.jar.get(BROWSER).expect("a cookie").clone()
 }
 
 #[test]
 fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
-    let mut browser = Browser::new(&keyed.server);
+    let mut browser = TestBrowser::new(&keyed.server);
     for path in [
         "/console",
         "/console/letters/inbox",
@@ -38,14 +38,14 @@ fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
 
 #[test]
 fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_revoked() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let office = keyed.key("office").to_owned();
     let other = keyed.server.send_as(&office, "PUT", "/v1/collections/hotline", &serde_json::json!({}));
     assert_eq!(other.status, 201, "{}", other.text);
     let body = serde_json::json!({ "name": "clerk", "scopes": ["read"], "collections": ["letters"] });
     let made = keyed.server.send_as(&office, "POST", "/v1/admin/keys", &body).json();
-    let mut browser = Browser::new(&keyed.server);
+    let mut browser = TestBrowser::new(&keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in");
     let led = browser.post("/console/sign-in", &form, &[("key", made["key"].as_str().expect("the key"))]);
     assert_eq!(led.status, 303, "{led:?}");
@@ -66,9 +66,9 @@ fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_re
 
 #[test]
 fn the_form_leads_to_no_other_site() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     for next in ["https%3A%2F%2Fevil.example", "%2F%2Fevil.example", "%2Fv1%2Fcollections"] {
-        let mut browser = Browser::new(&keyed.server);
+        let mut browser = TestBrowser::new(&keyed.server);
         let mut form = browser.open(&format!("/console/sign-in?next={next}")).form("/console/sign-in");
         assert!(form.contains(&("next".into(), "/console".into())), "{form:?}");
         form.retain(|(name, _)| name != "next");
@@ -79,29 +79,30 @@ fn the_form_leads_to_no_other_site() {
 
 #[test]
 fn the_cookie_is_for_our_pages_alone_and_secure_behind_tls() {
-    let keyed = Keyed::start(&[]);
-    let sign_in = |browser: &mut Browser<'_>| -> Page {
-        let form = browser.open("/console/sign-in").form("/console/sign-in");
-        browser.post("/console/sign-in", &form, &[("key", keyed.key("desk"))])
-    };
-    let plain = sign_in(&mut Browser::new(&keyed.server));
+    let keyed = KeyedServer::start(&[]);
+    let plain = sign_in_at_desk(&mut TestBrowser::new(&keyed.server), &keyed);
     let [cookie] = plain.cookies()[..] else { panic!("{plain:?}") };
     assert!(cookie.ends_with("; Path=/console; HttpOnly; SameSite=Strict"), "{cookie}");
     assert!(cookie.strip_prefix("doppel_desk=").is_some_and(|rest| rest.split(';').next().map(str::len) == Some(64)));
-    let secure = sign_in(&mut Browser::new(&keyed.server).with("x-forwarded-proto", "https"));
+    let secure = sign_in_at_desk(&mut TestBrowser::new(&keyed.server).with("x-forwarded-proto", "https"), &keyed);
     assert!(secure.cookies()[0].ends_with("; Secure"), "{secure:?}");
+}
+
+fn sign_in_at_desk(browser: &mut TestBrowser<'_>, keyed: &KeyedServer) -> PageResponse {
+    let form = browser.open("/console/sign-in").form("/console/sign-in");
+    browser.post("/console/sign-in", &form, &[("key", keyed.key("desk"))])
 }
 
 #[test]
 fn a_cookie_that_somebody_had_before_is_never_the_session() {
-    let keyed = Keyed::start(&[]);
-    let mut victim = Browser::new(&keyed.server);
+    let keyed = KeyedServer::start(&[]);
+    let mut victim = TestBrowser::new(&keyed.server);
     // An attacker planted this cookie and has opened a page with it.
     let planted = "ab".repeat(32);
     victim.jar.insert(BROWSER.into(), planted.clone());
     victim.sign_in(keyed.key("desk"));
     assert_ne!(session(&victim), planted);
-    let mut attacker = Browser::new(&keyed.server);
+    let mut attacker = TestBrowser::new(&keyed.server);
     attacker.jar.insert(BROWSER.into(), planted);
     assert_eq!(attacker.get("/console").status, 303);
     // A new sign-in ends the earlier session.
@@ -109,7 +110,7 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
     let out = victim.open("/console").form("/console/sign-out");
     assert_eq!(victim.post("/console/sign-out", &out, &[]).status, 303);
     victim.sign_in(keyed.key("desk"));
-    let mut old = Browser::new(&keyed.server);
+    let mut old = TestBrowser::new(&keyed.server);
     old.jar.insert(BROWSER.into(), before.clone());
     assert_eq!(old.get("/console").status, 303);
     assert_ne!(session(&victim), before);
@@ -117,7 +118,7 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
 
 #[test]
 fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let mut browser = keyed.signed_in("reader");
     let stolen = session(&browser);
     let form = browser.open("/console").form("/console/sign-out");
@@ -125,15 +126,15 @@ fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
     assert_eq!((out.status, out.header("location")), (303, "/console/sign-in"));
     assert!(browser.open("/console/sign-in").html.contains("已退出登录"));
     assert!(!browser.open("/console/sign-in").html.contains("已退出登录"), "told once");
-    let mut thief = Browser::new(&keyed.server);
+    let mut thief = TestBrowser::new(&keyed.server);
     thief.jar.insert(BROWSER.into(), stolen);
     assert_eq!(thief.get("/console").status, 303);
 }
 
 #[test]
 fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
-    let keyed = Keyed::start(&[]);
-    let mut browser = Browser::new(&keyed.server);
+    let keyed = KeyedServer::start(&[]);
+    let mut browser = TestBrowser::new(&keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in");
     let reader = keyed.key("reader").to_owned();
     let wrong = [format!("{reader}0"), reader.replace("reader", "nobody"), "secret".into(), String::new()];
@@ -151,15 +152,15 @@ fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
 
 #[test]
 fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
-    let keyed = Keyed::start(&[]);
-    let answer = Browser::new(&keyed.server).with("hx-request", "true").get("/console/letters/inbox");
+    let keyed = KeyedServer::start(&[]);
+    let answer = TestBrowser::new(&keyed.server).with("hx-request", "true").get("/console/letters/inbox");
     let back = "/console/sign-in?next=%2Fconsole%2Fletters%2Finbox";
     assert_eq!((answer.status, answer.header("hx-redirect")), (200, back));
 }
 
 #[test]
 fn the_log_names_the_key_of_who_is_signed_in() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.signed_in("reader").open("/console");
     // The service writes the line after the answer is sent, and another thread reads it.
     let begin = Instant::now();
@@ -175,7 +176,7 @@ fn the_log_names_the_key_of_who_is_signed_in() {
 
 #[test]
 fn a_link_on_another_site_ends_no_session() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let session = clerk.jar.clone();

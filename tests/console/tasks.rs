@@ -2,38 +2,42 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, Page};
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 use serde_json::{Value, json};
 
 const WORK: &str = "/console/letters/work";
 const QUALITY: &str = "/console/letters/quality";
 
-fn fill(keyed: &Keyed) {
+fn fill(keyed: &KeyedServer) {
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     keyed.put("c", &format!("{LAMPS}另外，学校门口的人行道上停满了车，孩子只能走在马路中间，也请有关部门管一管。"));
     keyed.put("d", "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。");
 }
 
-fn ask(keyed: &Keyed, method: &str, path: &str, body: &Value) -> Value {
+fn ask(keyed: &KeyedServer, method: &str, path: &str, body: &Value) -> Value {
     let answer = keyed.server.send_as(keyed.key("office"), method, path, body);
     assert!(answer.status < 300, "{path}: {}", answer.text);
     answer.json()
 }
 
-fn decide(keyed: &Keyed, a: &str, b: &str, judgement: &str, note: &str) {
+fn decide(keyed: &KeyedServer, a: &str, b: &str, judgement: &str, note: &str) {
     let said = json!({"judgement": judgement, "note": note, "by": "<b>"});
     ask(keyed, "PUT", &format!("/v1/collections/letters/decisions/{a}/{b}"), &said);
 }
 
 /// Waits until no task runs.
 #[track_caller]
-fn idle(keyed: &Keyed) {
+fn idle(keyed: &KeyedServer) {
     let begun = Instant::now();
     loop {
         let tasks = ask(keyed, "GET", "/v1/tasks", &Value::Null);
-        let ended = |task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled"));
-        if tasks["items"].as_array().expect("a list").iter().all(ended) {
+        if tasks["items"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")))
+        {
             return;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{tasks}");
@@ -41,16 +45,20 @@ fn idle(keyed: &Keyed) {
     }
 }
 
-fn standing(keyed: &Keyed) -> Vec<(u64, String)> {
+fn standing(keyed: &KeyedServer) -> Vec<(u64, String)> {
     let list = ask(keyed, "GET", "/v1/collections/letters/generations", &Value::Null);
-    let one = |one: &Value| {
-        (one["generation"].as_u64().expect("a number"), one["status"].as_str().expect("a text").to_owned())
-    };
-    list["items"].as_array().expect("a list").iter().map(one).collect()
+    list["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one: &Value| {
+            (one["generation"].as_u64().expect("a number"), one["status"].as_str().expect("a text").to_owned())
+        })
+        .collect()
 }
 
 /// Sends a form of the page. Returns the page that follows.
-fn press(browser: &mut Browser<'_>, page: &Page, action: &str) -> Page {
+fn press(browser: &mut TestBrowser<'_>, page: &PageResponse, action: &str) -> PageResponse {
     let sent = browser.post(action, &page.form(action), &[]);
     assert_eq!((sent.status, sent.header("location")), (303, WORK), "{}", sent.html);
     browser.open(WORK)
@@ -58,7 +66,7 @@ fn press(browser: &mut Browser<'_>, page: &Page, action: &str) -> Page {
 
 #[test]
 fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     let mut office = keyed.signed_in("office");
     let first = office.open(WORK);
@@ -103,21 +111,24 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
 
 #[test]
 fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     ask(&keyed, "POST", "/v1/admin/reindex", &json!({"collection": "letters", "activate": false}));
     idle(&keyed);
     let slow = json!({"collection": "letters", "activate": false, "records_per_second": 1});
     let task = ask(&keyed, "POST", "/v1/admin/reindex", &slow);
     let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
-    let (activate, discard) = (format!("{WORK}/generations/2/activate"), format!("{WORK}/generations/2/discard"));
-    let (rebuild, try_out) = (format!("{WORK}/rebuild"), format!("{QUALITY}/try"));
+    let activate = format!("{WORK}/generations/2/activate");
+    let discard = format!("{WORK}/generations/2/discard");
+    let rebuild = format!("{WORK}/rebuild");
+    let try_out = format!("{QUALITY}/try");
     let tried = format!("{QUALITY}?duplicate=0.9");
     for name in ["reader", "desk"] {
         let mut browser = keyed.signed_in(name);
         let page = browser.open(WORK);
         assert!(page.html.contains("已建成，尚未启用"), "{}", page.html);
-        let (part, quality) = (browser.open(&format!("{WORK}/now")), browser.open(&tried));
+        let part = browser.open(&format!("{WORK}/now"));
+        let quality = browser.open(&tried);
         let token = page.form("/console/sign-out");
         for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
             assert!([&page, &part, &quality].iter().all(|page| !page.has_form(action)), "{name}: {action}");
@@ -144,7 +155,7 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
 
 #[test]
 fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_said() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     let mut office = keyed.signed_in("office");
     assert!(office.open(QUALITY).html.contains("还没有人工认定"));

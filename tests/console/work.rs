@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::browser::{Browser, Keyed, LAMPS, encoded};
-use crate::support::{Desk, ids};
+use crate::browser::{KeyedServer, LAMPS, TestBrowser, encoded};
+use crate::support::{TestDesk, ids};
 use serde_json::{Value, json};
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 
 #[test]
 fn decisions_by_form_and_by_the_api_are_the_same() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -47,7 +47,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
 /// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
 #[test]
 fn what_was_decided_is_shown_wherever_a_record_is_listed() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -55,20 +55,14 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     let pages = ["/console/letters/inbox?show=all", &search, "/console/letters/case/b", "/console/letters/groups/a"];
     let beside = ["/console/letters/case/a", "/console/letters/case/a?tab=related"];
     let begun = Instant::now();
-    let has_both = |html: &str| html.contains("case/a\"") && html.contains("case/b\"");
-    while !has_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
+    while !lists_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
         assert!(begun.elapsed() < Duration::from_secs(20), "the index of words has not come");
         std::thread::sleep(Duration::from_millis(20));
     }
     for page in pages.iter().chain(&beside) {
         assert!(!clerk.open(page).html.contains("人工认定："), "{page}: nobody has decided");
     }
-    let decide = |judgement: &str| {
-        let body = json!({"judgement": judgement, "by": "值班员"});
-        let path = "/v1/collections/letters/decisions/a/b";
-        assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
-    };
-    decide("same");
+    decide_a_b("same", &keyed);
     for page in pages {
         let html = clerk.open(page).html;
         let badge = html.find("人工认定：同一事项</span>").unwrap_or_else(|| panic!("{page}: {html}"));
@@ -77,7 +71,7 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     for page in beside {
         assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
     }
-    decide("not_same");
+    decide_a_b("not_same", &keyed);
     // The two letters are no group any more.
     for page in pages[..3].iter().chain(&beside) {
         let html = clerk.open(page).html;
@@ -86,9 +80,19 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     }
 }
 
+fn lists_both(html: &str) -> bool {
+    html.contains("case/a\"") && html.contains("case/b\"")
+}
+
+fn decide_a_b(judgement: &str, keyed: &KeyedServer) {
+    let body = json!({"judgement": judgement, "by": "值班员"});
+    let path = "/v1/collections/letters/decisions/a/b";
+    assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
+}
+
 #[test]
 fn undoing_a_changed_mind_brings_back_what_was_said_before() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
@@ -106,7 +110,7 @@ fn undoing_a_changed_mind_brings_back_what_was_said_before() {
 
 #[test]
 fn a_letter_is_never_registered_in_place_of_another() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let path = "/console/letters/check";
@@ -124,10 +128,11 @@ fn a_letter_is_never_registered_in_place_of_another() {
 
 #[test]
 fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);
-    let (mut first, mut second) = (keyed.signed_in("desk"), keyed.signed_in("desk"));
+    let mut first = keyed.signed_in("desk");
+    let mut second = keyed.signed_in("desk");
     let path = "/console/letters/inbox";
     let (one, two) =
         (first.open(path).form("/console/letters/decide"), second.open(path).form("/console/letters/decide"));
@@ -145,13 +150,13 @@ fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
 
 #[test]
 fn the_inbox_is_worked_off_from_the_newest_on() {
-    let desk = Desk::with("inbox", &json!({}));
+    let desk = TestDesk::with("inbox", &json!({}));
     for (id, content) in
         [("a", LAMPS), ("b", LAMPS), ("c", ROADS), ("d", ROADS), ("e", "水管漏水多日无人维修请物业尽快处理")]
     {
         desk.register(id, &json!({ "content": content }));
     }
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/inbox/inbox");
     let form = page.form("/console/inbox/decide");
     assert!(form.contains(&("a".into(), "d".into())) && form.contains(&("b".into(), "c".into())), "{form:?}");
@@ -177,11 +182,12 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
 
 #[test]
 fn a_letter_is_checked_without_being_stored_and_registered_once() {
-    let desk = Desk::with("check", &json!({}));
+    let desk = TestDesk::with("check", &json!({}));
     desk.register("a", &json!({"title": "路灯", "content": LAMPS, "user": "甲", "time": "2024-03-01 09:30"}));
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let form = clerk.open("/console/check/check").form("/console/check/check");
-    let check = |clerk: &mut Browser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
+    let check =
+        |clerk: &mut TestBrowser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
     let repeat =
         check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
     assert_eq!(repeat.status, 200, "{}", repeat.html);
@@ -215,14 +221,14 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
 
 #[test]
 fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones() {
-    let desk = Desk::with("case", &json!({}));
+    let desk = TestDesk::with("case", &json!({}));
     let letter =
         |content: &str, user: &str| json!({"title": "反映问题", "content": content, "user": user, "no": "工单7"});
     desk.register("a%2F1", &letter(LAMPS, "甲"));
     desk.register("b", &letter(&format!("{LAMPS}多谢。"), "乙"));
     desk.register("c", &letter(ROADS, "甲"));
     wait(&desk, 3);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let case = clerk.open("/console/case/case/a%2F1");
     assert!(
         case.html.contains("case/b\"") && case.html.contains("工单7") && case.html.contains("不同人"),
@@ -243,7 +249,7 @@ fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones()
     assert!(apart.html.contains("case/b\"") && apart.html.contains("撤销认定"), "{}", apart.html);
 }
 
-fn wait(desk: &Desk, count: u64) {
+fn wait(desk: &TestDesk, count: u64) {
     let begin = Instant::now();
     while desk.send("GET", "/search", &Value::Null).json()["total"]["count"] != count {
         assert!(begin.elapsed() < Duration::from_secs(20));
@@ -253,7 +259,7 @@ fn wait(desk: &Desk, count: u64) {
 
 #[test]
 fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
-    let desk = Desk::with("find", &json!({}));
+    let desk = TestDesk::with("find", &json!({}));
     for number in 0..25 {
         desk.register(
             &format!("r{number:02}"),
@@ -261,16 +267,13 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
         );
     }
     wait(&desk, 25);
-    let mut clerk = Browser::new(&desk.server);
+    let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open(&format!("/console/find/search?q={}", encoded("路灯")));
     assert!(page.html.contains("<mark class=\"found\">路灯</mark>") && page.html.contains("共 25 件"), "{}", page.html);
     assert!(page.html.contains("2024-03-01 09:30"), "in the collection's zone");
-    let shown = |page: &crate::browser::Page| {
-        page.values("href").into_iter().filter(|href| href.contains("/case/")).collect::<Vec<_>>()
-    };
     let next = page.values("href").into_iter().find(|href| href.contains("cursor=")).expect("there is more");
     let rest = clerk.open(&next);
-    let mut all = [shown(&page), shown(&rest)].concat();
+    let mut all = [case_links(&page), case_links(&rest)].concat();
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 25);
@@ -279,13 +282,17 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
     assert!(wrong.html.contains("信访时间从)") && wrong.html.contains("value=\"soon\""), "{}", wrong.html);
 }
 
+fn case_links(page: &crate::browser::PageResponse) -> Vec<String> {
+    page.values("href").into_iter().filter(|href| href.contains("/case/")).collect::<Vec<_>>()
+}
+
 #[test]
 fn a_passage_far_down_a_long_letter_is_one_click_away() {
-    let desk = Desk::with("far-down", &json!({}));
+    let desk = TestDesk::with("far-down", &json!({}));
     let before = "前面说的是另外一件事情，与此无关，只是为了说明来龙去脉。".repeat(20);
     desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
     desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));
-    let page = Browser::new(&desk.server).open("/console/far-down/case/b?with=a");
+    let page = TestBrowser::new(&desk.server).open("/console/far-down/case/b?with=a");
     assert!(
         page.html.contains("href=\"#shared-ours\"") && !page.html.contains("href=\"#shared-theirs\""),
         "{}",

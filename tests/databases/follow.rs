@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::office::{KINDS, Kind, Office, PASSWORD, assert_same, sample, state};
+use crate::office::{DatabaseOffice, KINDS, OfficeDatabase, PASSWORD, assert_same, sample, state};
 use crate::support::{TestServer, expect_problem, run, setting};
 
 /// Longest wait for a change on a busy machine. It is longer for thousands of rows.
@@ -14,7 +14,8 @@ fn patience() -> Duration {
 
 #[track_caller]
 pub(crate) fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut() -> bool) {
-    let (start, patience) = (Instant::now(), patience());
+    let start = Instant::now();
+    let patience = patience();
     while !is_so() {
         let sources = server.send("GET", "/v1/admin/sources", &Value::Null).text;
         assert!(start.elapsed() < patience, "not in time: {what}\n{sources}\n{}", server.log());
@@ -23,10 +24,12 @@ pub(crate) fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut(
 }
 
 /// Writes a configuration with the source `letters` and the lines `more` in its section.
-pub(crate) fn configure(office: &Office, more: &str) -> String {
+pub(crate) fn configure(office: &DatabaseOffice, more: &str) -> String {
     let password = match office.kind {
-        Kind::Sqlite => String::new(),
-        Kind::Mariadb | Kind::Postgres => format!("password_file = {:?}\n", office.file("password")),
+        OfficeDatabase::Sqlite => String::new(),
+        OfficeDatabase::Mariadb | OfficeDatabase::Postgres => {
+            format!("password_file = {:?}\n", office.file("password"))
+        }
     };
     let text = format!(
         "[[source]]\nname = \"letters\"\nurl = {:?}\n{password}table = \"letters\"\nid = \"bh\"\ncollection = \"letters\"\n\
@@ -37,7 +40,7 @@ pub(crate) fn configure(office: &Office, more: &str) -> String {
     office.file("doppel.toml")
 }
 
-pub(crate) fn start(office: &Office, more: &str) -> TestServer {
+pub(crate) fn start(office: &DatabaseOffice, more: &str) -> TestServer {
     let config = configure(office, more);
     TestServer::start_with(office.path("data"), &["--config", &config], &[])
 }
@@ -56,7 +59,7 @@ pub(crate) fn count(server: &TestServer) -> u64 {
     server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
 }
 
-pub(crate) fn insert(office: &Office, id: u32, content: &str, ago: i64) {
+pub(crate) fn insert(office: &DatabaseOffice, id: u32, content: &str, ago: i64) {
     let changed = office.ago(ago);
     office.run(&format!(
         "INSERT INTO letters (bh, title, content, changed) VALUES ({id}, '来信', '{content}', {changed})"
@@ -64,8 +67,8 @@ pub(crate) fn insert(office: &Office, id: u32, content: &str, ago: i64) {
 }
 
 /// Checks rows that exist before, that are inserted, inserted late, changed and deleted, and checks all reports afterwards.
-fn whatever_becomes_of_rows_is_found(kind: Kind) {
-    let office = Office::open(kind);
+fn whatever_becomes_of_rows_is_found(kind: OfficeDatabase) {
+    let office = DatabaseOffice::open(kind);
     office.make_letters();
     let letters = sample(30);
     office.fill(&letters, 3600);
@@ -90,8 +93,9 @@ fn whatever_becomes_of_rows_is_found(kind: Kind) {
     office.run(&format!(
         "UPDATE letters SET content = '八号楼的垃圾桶一周没有清运，气味难闻。', changed = {now} WHERE bh = 2000"
     ));
-    let changed = || record(&server, "2000")["row"]["content"] == "八号楼的垃圾桶一周没有清运，气味难闻。";
-    wait_until(&server, "a changed row", changed);
+    wait_until(&server, "a changed row", || {
+        record(&server, "2000")["row"]["content"] == "八号楼的垃圾桶一周没有清运，气味难闻。"
+    });
     // Deleted rows are reported and not removed.
     office.run("DELETE FROM letters WHERE bh = 2001");
     wait_until(&server, "a deleted row", || source(&server)["sweep"]["missing"] == 1);
@@ -127,12 +131,11 @@ fn tie(id: u32) -> String {
 
 /// Checks that the table of verdicts agrees with the records.
 #[track_caller]
-pub(crate) fn check_verdicts(office: &Office, server: &TestServer, records: usize) {
-    let records_of = || state(server, "letters");
+pub(crate) fn check_verdicts(office: &DatabaseOffice, server: &TestServer, records: usize) {
     wait_until(server, "verdicts", || {
         office.ask("SELECT id, verdict, duplicate_of FROM doppel_verdicts").len() == records
     });
-    let all = records_of();
+    let all = records_now(server);
     assert_eq!(all.len(), records);
     for row in office.ask("SELECT id, verdict, duplicate_of FROM doppel_verdicts") {
         let (_, verdict, of) = &all[row[0].as_deref().expect("an id")];
@@ -140,19 +143,23 @@ pub(crate) fn check_verdicts(office: &Office, server: &TestServer, records: usiz
     }
 }
 
+fn records_now(server: &TestServer) -> std::collections::BTreeMap<String, (Value, Value, Value)> {
+    state(server, "letters")
+}
+
 #[test]
 fn whatever_becomes_of_rows_of_mariadb_is_found() {
-    whatever_becomes_of_rows_is_found(Kind::Mariadb);
+    whatever_becomes_of_rows_is_found(OfficeDatabase::Mariadb);
 }
 
 #[test]
 fn whatever_becomes_of_rows_of_postgres_is_found() {
-    whatever_becomes_of_rows_is_found(Kind::Postgres);
+    whatever_becomes_of_rows_is_found(OfficeDatabase::Postgres);
 }
 
 #[test]
 fn whatever_becomes_of_rows_of_sqlite_is_found() {
-    whatever_becomes_of_rows_is_found(Kind::Sqlite);
+    whatever_becomes_of_rows_is_found(OfficeDatabase::Sqlite);
 }
 
 /// A service that is killed while it reads has the same records after a restart as a service that was not killed.
@@ -160,7 +167,7 @@ fn whatever_becomes_of_rows_of_sqlite_is_found() {
 fn a_service_killed_while_it_follows_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
     for kind in KINDS {
-        let office = Office::open(kind);
+        let office = DatabaseOffice::open(kind);
         office.make_letters();
         office.fill(&letters, 3600);
         let server = start(&office, "follow = true\nsweep_s = 0\n");
@@ -193,18 +200,10 @@ fn a_service_killed_while_it_follows_ends_as_one_that_was_not() {
 #[test]
 fn a_check_says_what_would_go_wrong_and_what_to_do() {
     for kind in KINDS {
-        let office = Office::open(kind);
+        let office = DatabaseOffice::open(kind);
         office.make_letters();
         office.fill(&sample(20), 60);
-        let check = |office: &Office| {
-            let config = configure(office, "follow = true\n");
-            let output = run(&["source", "check", "letters", "--config", &config], &[]);
-            let text =
-                format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert!(!text.contains(PASSWORD), "{text}");
-            (output.status.code(), text)
-        };
-        let (code, text) = check(&office);
+        let (code, text) = check_office(&office);
         assert_eq!(code, Some(0), "{kind:?}: {text}");
         for said in ["an index serves (changed, bh)", "bh (id)", "petitioner as user (identity)", "the clocks of"] {
             assert!(text.contains(said), "{kind:?}, {said}: {text}");
@@ -212,12 +211,12 @@ fn a_check_says_what_would_go_wrong_and_what_to_do() {
         // There is no index, a time in the future, and a missing watermark.
         office.run(office.say(["DROP INDEX by_change ON letters", "DROP INDEX by_change", "DROP INDEX by_change"]));
         office.run(&format!("UPDATE letters SET changed = {} WHERE bh = 3", office.ago(-28_800)));
-        let (code, text) = check(&office);
+        let (code, text) = check_office(&office);
         assert_eq!(code, Some(1), "{kind:?}: {text}");
         assert!(text.contains("CREATE INDEX doppel_follow ON"), "{kind:?}: {text}");
         assert!(text.contains("8.0 hours ahead") && text.contains("set time_zone"), "{kind:?}: {text}");
     }
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.run(
         "CREATE TABLE letters (bh INTEGER, title TEXT, content TEXT, petitioner TEXT, came TEXT, changed INTEGER)",
     );
@@ -234,10 +233,18 @@ fn a_check_says_what_would_go_wrong_and_what_to_do() {
     assert!(text.contains("1 rows have no bh") && text.contains("1 values of bh are of several rows"), "{text}");
 }
 
+fn check_office(office: &DatabaseOffice) -> (Option<i32>, String) {
+    let config = configure(office, "follow = true\n");
+    let output = run(&["source", "check", "letters", "--config", &config], &[]);
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains(PASSWORD), "{text}");
+    (output.status.code(), text)
+}
+
 /// The service waits for a database that cannot be reached and reports the error, which contains no secret.
 #[test]
 fn a_source_that_cannot_be_read_is_said_and_tried_again() {
-    let office = Office::open(Kind::Postgres);
+    let office = DatabaseOffice::open(OfficeDatabase::Postgres);
     let server = start(&office, "follow = true\n");
     wait_until(&server, "an error", || source(&server)["status"] == "failing");
     let told = source(&server);
@@ -261,12 +268,12 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
 /// Of two instances with the same MongoDB, one reads; the other takes over when the first stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_instances_one_follows_and_another_takes_over() {
-    let mongod = crate::mongod::Shared::start().await;
+    let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();
     let named = database.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let office = Office::open(Kind::Sqlite);
+        let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
         office.make_letters();
         office.fill(&sample(30), 3600);
         let config = configure(&office, "follow = true\nsweep_s = 0\nread_back_s = 0\n");

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::office::{KINDS, Kind, MAPPED, Office, PASSWORD, assert_same, sample, state};
+use crate::office::{DatabaseOffice, KINDS, MAPPED, OfficeDatabase, PASSWORD, assert_same, sample, state};
 use crate::support::{TestServer, run, setting};
 
 /// Runs an import from `office` into `to`.
-fn import(office: &Office, to: &str, collection: &str, more: &[&str]) -> Output {
+fn import(office: &DatabaseOffice, to: &str, collection: &str, more: &[&str]) -> Output {
     let from = office.from();
     let mut arguments = vec!["import", "--to", to, "--collection", collection];
     arguments.extend(from.iter().map(String::as_str));
@@ -25,7 +25,7 @@ fn said(output: &Output) -> String {
 
 /// Creates the table `kinds` with every type of the database, one row of values and one row of NULL. Returns the expected record of the
 /// first row.
-fn kinds(office: &Office) -> Value {
+fn kinds(office: &DatabaseOffice) -> Value {
     let columns = office.say([
         "bh VARCHAR(20) PRIMARY KEY, title VARCHAR(50) CHARACTER SET gbk, content LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, n1 TINYINT, n4 INT, n8 BIGINT, u8 BIGINT \
          UNSIGNED, d DECIMAL(38,10), f FLOAT, g DOUBLE, y YEAR, flag BOOLEAN, kind ENUM('新','旧') CHARACTER SET utf8mb4, day DATE, tod TIME, came DATETIME(6), \
@@ -45,25 +45,27 @@ fn kinds(office: &Office) -> Value {
     office.run(&format!("INSERT INTO kinds VALUES ({values})"));
     office.run("INSERT INTO kinds (bh, title) VALUES ('B-2', '七号路')");
     match office.kind {
-        Kind::Mariadb => {
+        OfficeDatabase::Mariadb => {
             json!({"id": "B-1", "title": "三号路", "content": "路灯不亮", "n1": -7, "n4": 70000, "n8": 9007199254740993i64,
             "u8": 18446744073709551615u64, "d": "1234567890123456789.0123456789", "f": 0.1, "g": 0.1, "y": 2024, "flag": 1, "kind": "旧",
             "day": "2024-03-05", "tod": "08:09:10", "time": "2024-03-05 10:11:12.500000", "instant": "2024-03-05T10:11:12Z",
             "doc": "{\"a\": 1}", "bits": 5})
         }
-        Kind::Postgres => json!({"id": "B-1", "title": "三号路     ", "content": "路灯不亮", "n1": -7, "n4": 70000,
+        OfficeDatabase::Postgres => {
+            json!({"id": "B-1", "title": "三号路     ", "content": "路灯不亮", "n1": -7, "n4": 70000,
             "n8": 9007199254740993i64, "d": "12345678901234567890123.0100", "f": 0.1, "g": 0.1, "flag": true, "day": "2024-03-05",
             "tod": "08:09:10", "time": "2024-03-05 10:11:12.5", "instant": "2024-03-05T02:11:12Z", "doc": "{\"a\": 1}",
-            "key": "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "many": "{1,2}"}),
-        Kind::Sqlite => {
+            "key": "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "many": "{1,2}"})
+        }
+        OfficeDatabase::Sqlite => {
             json!({"id": "B-1", "title": "三号路", "content": "路灯不亮", "n8": 9007199254740993i64, "g": 0.1, "flag": 1,
             "day": "2024-03-05", "time": "2024-03-05 10:11:12.5"})
         }
     }
 }
 
-fn each_type_comes_as_it_is(kind: Kind) {
-    let office = Office::open(kind);
+fn each_type_comes_as_it_is(kind: OfficeDatabase) {
+    let office = DatabaseOffice::open(kind);
     let expected = kinds(&office);
     let server = TestServer::start_in(office.path("data"));
     let mapped = ["--table", "kinds", "--id-field", "bh", "--map", "came=time"];
@@ -96,17 +98,17 @@ fn each_type_comes_as_it_is(kind: Kind) {
 
 #[test]
 fn each_type_of_mariadb_comes_as_it_is() {
-    each_type_comes_as_it_is(Kind::Mariadb);
+    each_type_comes_as_it_is(OfficeDatabase::Mariadb);
 }
 
 #[test]
 fn each_type_of_postgres_comes_as_it_is() {
-    each_type_comes_as_it_is(Kind::Postgres);
+    each_type_comes_as_it_is(OfficeDatabase::Postgres);
 }
 
 #[test]
 fn each_type_of_sqlite_comes_as_it_is() {
-    each_type_comes_as_it_is(Kind::Sqlite);
+    each_type_comes_as_it_is(OfficeDatabase::Sqlite);
 }
 
 /// An import that is killed half-way and run again has the same result as an undisturbed import.
@@ -123,39 +125,51 @@ fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
 #[test]
 fn an_import_by_odbc_that_was_killed_and_run_again_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
-    killed_and_run_again(&letters, Kind::Postgres, |office| office.named(office.odbc_url()));
+    killed_and_run_again(&letters, OfficeDatabase::Postgres, |office| office.named(office.odbc_url()));
 }
 
-fn killed_and_run_again(letters: &[Value], kind: Kind, from: fn(&Office) -> Vec<String>) {
-    let office = Office::open(kind);
+fn killed_and_run_again(letters: &[Value], kind: OfficeDatabase, from: fn(&DatabaseOffice) -> Vec<String>) {
+    let office = DatabaseOffice::open(kind);
     office.make_letters();
     office.fill(letters, 3600);
     let server = TestServer::start_in(office.path("data"));
-    let import = |collection: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-        command.args(["import", "--to", server.url(), "--collection", collection]).args(from(&office));
-        command.args(["--table", "letters"]).args(MAPPED).stdin(Stdio::null());
-        command
-    };
-    let to_the_end = |collection: &str| {
-        let output = import(collection).output().expect("doppel runs");
-        assert_eq!(output.status.code(), Some(0), "{kind:?}: {}", said(&output));
-    };
-    to_the_end("whole");
+    import_to_the_end(import_command("whole", &server, &from, &office), kind);
 
-    let mut child = import("cut").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("doppel starts");
+    let mut child = import_command("cut", &server, &from, &office)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("doppel starts");
     while count(&server, "cut") < letters.len() as u64 / 2 && child.try_wait().expect("a child").is_none() {
         std::thread::sleep(Duration::from_millis(2));
     }
     child.kill().expect("killed");
     child.wait().expect("ended");
     let at = count(&server, "cut");
-    to_the_end("cut");
-    let (whole, cut) = (state(&server, "whole"), state(&server, "cut"));
+    import_to_the_end(import_command("cut", &server, &from, &office), kind);
+    let whole = state(&server, "whole");
+    let cut = state(&server, "cut");
     assert_eq!(whole.len(), letters.len());
     assert_same(&whole, &cut, &format!("{kind:?}"));
     assert!(whole.values().any(|(_, verdict, _)| *verdict == "near_duplicate"), "{kind:?}");
     println!("{kind:?}: killed at {at} of {} rows", letters.len());
+}
+
+fn import_command(
+    collection: &str,
+    server: &TestServer,
+    from: &fn(&DatabaseOffice) -> Vec<String>,
+    office: &DatabaseOffice,
+) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--to", server.url(), "--collection", collection]).args(from(office));
+    command.args(["--table", "letters"]).args(MAPPED).stdin(Stdio::null());
+    command
+}
+
+fn import_to_the_end(mut import: Command, kind: OfficeDatabase) {
+    let output = import.output().expect("doppel runs");
+    assert_eq!(output.status.code(), Some(0), "{kind:?}: {}", said(&output));
 }
 
 fn count(server: &TestServer, collection: &str) -> u64 {
@@ -165,7 +179,7 @@ fn count(server: &TestServer, collection: &str) -> u64 {
 
 #[test]
 fn a_dry_run_says_what_becomes_of_columns_and_sends_nothing() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.run("CREATE TABLE 登记表 (编号 TEXT, 诉求标题 TEXT, 诉求内容 TEXT, 来电人 TEXT, 登记时间 TEXT, 备注 TEXT)");
     office.run("INSERT INTO 登记表 VALUES ('A-1', '路灯', '三号路的路灯已经连续多日不亮', '张某', '2024-03-05', NULL)");
     office.run("INSERT INTO 登记表 VALUES (NULL, '路灯', '三号路', '张某', '2024-03-05', NULL)");
@@ -191,8 +205,8 @@ fn a_password_in_a_url_is_refused_and_told_where_it_belongs() {
 /// The password comes from a file or the environment. The error about a wrong password does not contain the password.
 #[test]
 fn no_password_is_in_what_is_said() {
-    for kind in [Kind::Mariadb, Kind::Postgres] {
-        let office = Office::open(kind);
+    for kind in [OfficeDatabase::Mariadb, OfficeDatabase::Postgres] {
+        let office = DatabaseOffice::open(kind);
         office.run("CREATE TABLE t (id INT PRIMARY KEY, content TEXT)");
         let url = office.url();
         let arguments = ["import", "--to", &office.file("data"), "--collection", "c", "--from", &url, "--table", "t"]
@@ -215,11 +229,10 @@ fn no_password_is_in_what_is_said() {
 #[test]
 fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
     for kind in KINDS {
-        let office = Office::open(kind);
+        let office = DatabaseOffice::open(kind);
         office.make_letters();
         office.fill(&sample(5), 60);
         let server = TestServer::start_in(office.path("data"));
-        let query = |query: &str| import(&office, server.url(), "letters", &["--query", query]);
         let first = "SELECT bh AS id, content FROM letters";
         let opens = office.say([
             "COMMIT; SET SESSION TRANSACTION READ WRITE",
@@ -233,17 +246,25 @@ fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
             format!("{first} -- '\n; {opens}; DELETE FROM letters -- '"),
             format!("{first}) a; {opens}; DELETE FROM letters; SELECT * FROM ({first}"),
         ] {
-            let output = query(&several);
+            let output = import_query(&several, &office, &server);
             assert_eq!(output.status.code(), Some(1), "{kind:?}, {several}: {}", said(&output));
             assert!(said(&output).contains("the database refuses"), "{kind:?}, {several}: {}", said(&output));
         }
         assert_eq!(office.ask("SELECT bh FROM letters").len(), 5, "{kind:?}");
         assert_eq!(count(&server, "letters"), 0);
-        let one = query("SELECT bh AS id, content, ';' AS \n-- ; a comment;\nmark FROM letters /* ; */ ; ");
+        let one = import_query(
+            "SELECT bh AS id, content, ';' AS \n-- ; a comment;\nmark FROM letters /* ; */ ; ",
+            &office,
+            &server,
+        );
         assert_eq!(one.status.code(), Some(0), "{kind:?}: {}", said(&one));
         assert_eq!(count(&server, "letters"), 5);
         assert_eq!(state(&server, "letters")["1"].0["mark"], ";");
     }
+}
+
+fn import_query(query: &str, office: &DatabaseOffice, server: &TestServer) -> Output {
+    import(office, server.url(), "letters", &["--query", query])
 }
 
 #[test]

@@ -7,55 +7,60 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
 use tokio::runtime::Runtime;
 
-use crate::mariadb::Mariadb;
-use crate::postgres::Postgres;
+use crate::mariadb::MariadbServer;
+use crate::postgres::PostgresServer;
 use crate::support::{TestServer, run};
-use doppel_sources::database::{Access, Connection, Location, text_of};
+use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseLocation, text_of};
 
 /// The password, which no output may contain.
 pub(crate) const PASSWORD: &str = "geheim-77-xyzzy";
 
 /// The kind of database of an office.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OfficeDatabase {
     Mariadb,
     Postgres,
     Sqlite,
 }
 
-pub(crate) const KINDS: [Kind; 3] = [Kind::Mariadb, Kind::Postgres, Kind::Sqlite];
+pub(crate) const KINDS: [OfficeDatabase; 3] =
+    [OfficeDatabase::Mariadb, OfficeDatabase::Postgres, OfficeDatabase::Sqlite];
 
-enum Server {
-    Mariadb(Mariadb),
-    Postgres(Postgres),
+enum DatabaseServer {
+    Mariadb(MariadbServer),
+    Postgres(PostgresServer),
     Sqlite,
 }
 
 /// A database and a folder.
-pub(crate) struct Office {
-    pub(crate) kind: Kind,
-    server: Server,
+pub(crate) struct DatabaseOffice {
+    pub(crate) kind: OfficeDatabase,
+    server: DatabaseServer,
     runtime: Runtime,
     folder: tempfile::TempDir,
 }
 
-impl Office {
-    pub(crate) fn open(kind: Kind) -> Self {
+impl DatabaseOffice {
+    pub(crate) fn open(kind: OfficeDatabase) -> Self {
         Self::open_with(kind, None)
     }
 
     /// Opens an office whose server has this certificate and its key, if any.
-    pub(crate) fn open_with(kind: Kind, certificate: Option<&(String, String)>) -> Self {
+    pub(crate) fn open_with(kind: OfficeDatabase, certificate: Option<&(String, String)>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let server = match kind {
-            Kind::Mariadb => Server::Mariadb(runtime.block_on(Mariadb::start_with(certificate))),
-            Kind::Postgres => Server::Postgres(runtime.block_on(Postgres::start_with(PASSWORD, certificate))),
-            Kind::Sqlite => Server::Sqlite,
+            OfficeDatabase::Mariadb => {
+                DatabaseServer::Mariadb(runtime.block_on(MariadbServer::start_with(certificate)))
+            }
+            OfficeDatabase::Postgres => {
+                DatabaseServer::Postgres(runtime.block_on(PostgresServer::start_with(PASSWORD, certificate)))
+            }
+            OfficeDatabase::Sqlite => DatabaseServer::Sqlite,
         };
         std::fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("written");
         let office = Self { kind, server, runtime, folder };
-        if kind == Kind::Mariadb {
+        if kind == OfficeDatabase::Mariadb {
             office.run(&format!("CREATE USER office@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'"));
             office.run("GRANT ALL ON doppel.* TO office@'127.0.0.1'");
         }
@@ -65,12 +70,12 @@ impl Office {
     /// Sends a signal to the server. Returns false if there is no server process.
     pub(crate) fn signal(&self, name: &str) -> bool {
         match &self.server {
-            Server::Mariadb(server) => server.signal(name).is_some(),
-            Server::Postgres(server) => {
+            DatabaseServer::Mariadb(server) => server.signal(name).is_some(),
+            DatabaseServer::Postgres(server) => {
                 server.signal(name);
                 true
             }
-            Server::Sqlite => false,
+            DatabaseServer::Sqlite => false,
         }
     }
 
@@ -85,9 +90,9 @@ impl Office {
     /// Returns the URL of the database, without a password.
     pub(crate) fn url(&self) -> String {
         match &self.server {
-            Server::Mariadb(server) => server.url().replace("root@", "office@"),
-            Server::Postgres(server) => server.url(),
-            Server::Sqlite => format!("sqlite:{}", self.file("office.db")),
+            DatabaseServer::Mariadb(server) => server.url().replace("root@", "office@"),
+            DatabaseServer::Postgres(server) => server.url(),
+            DatabaseServer::Sqlite => format!("sqlite:{}", self.file("office.db")),
         }
     }
 
@@ -95,8 +100,8 @@ impl Office {
     #[cfg(feature = "odbc")]
     pub(crate) fn odbc_url(&self) -> String {
         match &self.server {
-            Server::Postgres(server) => server.odbc_url(),
-            Server::Mariadb(_) | Server::Sqlite => panic!("the tests have a driver of PostgreSQL only"),
+            DatabaseServer::Postgres(server) => server.odbc_url(),
+            DatabaseServer::Mariadb(_) | DatabaseServer::Sqlite => panic!("the tests have a driver of PostgreSQL only"),
         }
     }
 
@@ -105,15 +110,15 @@ impl Office {
         let statement = AssertSqlSafe(statement.to_owned());
         self.runtime.block_on(async {
             match &self.server {
-                Server::Mariadb(server) => {
+                DatabaseServer::Mariadb(server) => {
                     let mut connection = MySqlConnection::connect(server.url()).await.expect("connected");
                     sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
                 }
-                Server::Postgres(server) => {
+                DatabaseServer::Postgres(server) => {
                     let mut connection = PgConnection::connect_with(&server.options()).await.expect("connected");
                     sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
                 }
-                Server::Sqlite => {
+                DatabaseServer::Sqlite => {
                     let url = format!("sqlite:{}?mode=rwc", self.file("office.db"));
                     let mut connection = SqliteConnection::connect(&url).await.expect("opened");
                     (&mut connection).execute("PRAGMA busy_timeout = 30000").await.expect("set");
@@ -126,10 +131,11 @@ impl Office {
 
     /// Returns the rows of a query.
     pub(crate) fn ask(&self, select: &str) -> Vec<Vec<Option<String>>> {
-        let location = Location::parse(&self.url()).expect("a location");
-        let password = (self.kind != Kind::Sqlite).then_some(PASSWORD);
+        let location = DatabaseLocation::parse(&self.url()).expect("a location");
+        let password = (self.kind != OfficeDatabase::Sqlite).then_some(PASSWORD);
         self.runtime.block_on(async {
-            let mut connection = Connection::open(&location, password, Access::ReadOnly).await.expect("connected");
+            let mut connection =
+                DatabaseConnection::open(&location, password, ConnectionAccess::ReadOnly).await.expect("connected");
             // The table may not exist yet.
             let rows = connection.all(select.to_owned()).await.unwrap_or_default();
             rows.iter().map(|row| row.iter().map(text_of).collect()).collect()
@@ -158,23 +164,19 @@ impl Office {
     pub(crate) fn ago(&self, seconds: i64) -> String {
         match self.kind {
             // Times without a zone are in the zone of the collection, which is 8 hours east of Greenwich.
-            Kind::Mariadb => format!("(UTC_TIMESTAMP(6) + INTERVAL 8 HOUR - INTERVAL {seconds} SECOND)"),
-            Kind::Postgres => format!("(now() - INTERVAL '{seconds} seconds')"),
-            Kind::Sqlite => format!("datetime('now', '+8 hours', '{:+} seconds')", -seconds),
+            OfficeDatabase::Mariadb => format!("(UTC_TIMESTAMP(6) + INTERVAL 8 HOUR - INTERVAL {seconds} SECOND)"),
+            OfficeDatabase::Postgres => format!("(now() - INTERVAL '{seconds} seconds')"),
+            OfficeDatabase::Sqlite => format!("datetime('now', '+8 hours', '{:+} seconds')", -seconds),
         }
     }
 
     /// Inserts letters of the sample into the table, with ids from 1. They were changed `ago` seconds ago.
     pub(crate) fn fill(&self, letters: &[Value], ago: i64) {
-        let quoted = |letter: &Value, name: &str| match letter[name].as_str() {
-            Some(text) if !text.is_empty() => format!("'{}'", text.replace('\'', "''")),
-            _ => "NULL".to_owned(),
-        };
         let changed = self.ago(ago);
         for (chunk, letters) in letters.chunks(500).enumerate() {
             let rows = letters.iter().enumerate().map(|(at, letter)| {
                 let [title, content, user, time] =
-                    ["title", "content", "user", "time"].map(|name| quoted(letter, name));
+                    ["title", "content", "user", "time"].map(|name| quoted_or_null(letter, name));
                 format!("({}, {title}, {content}, {user}, {time}, {changed})", chunk * 500 + at + 1)
             });
             let rows = rows.collect::<Vec<_>>().join(", ");
@@ -190,10 +192,17 @@ impl Office {
     /// Returns the arguments that name the database by this URL.
     pub(crate) fn named(&self, url: String) -> Vec<String> {
         let mut arguments = vec!["--from".to_owned(), url];
-        if self.kind != Kind::Sqlite {
+        if self.kind != OfficeDatabase::Sqlite {
             arguments.extend(["--password-file".to_owned(), self.file("password")]);
         }
         arguments
+    }
+}
+
+fn quoted_or_null(letter: &Value, name: &str) -> String {
+    match letter[name].as_str() {
+        Some(text) if !text.is_empty() => format!("'{}'", text.replace('\'', "''")),
+        _ => "NULL".to_owned(),
     }
 }
 
@@ -211,7 +220,7 @@ pub(crate) fn sample(records: u64) -> Vec<Value> {
 }
 
 /// Row, verdict and earlier record of each record, by id.
-pub(crate) type State = BTreeMap<String, (Value, Value, Value)>;
+pub(crate) type VerdictState = BTreeMap<String, (Value, Value, Value)>;
 
 /// In a collection that was filled at another speed, one of this number of verdicts may differ: common words are counted while records
 /// arrive, when there is time (docs/databases.md). With a few hundred records, no verdict may differ.
@@ -219,7 +228,7 @@ const OTHER_VERDICTS: usize = 200;
 
 /// Checks that both states have the same records with the same rows, and, with few exceptions, the same verdicts.
 #[track_caller]
-pub(crate) fn assert_same(whole: &State, cut: &State, what: &str) {
+pub(crate) fn assert_same(whole: &VerdictState, cut: &VerdictState, what: &str) {
     assert!(whole.keys().eq(cut.keys()), "{what}: other records");
     let rows_differ = whole.iter().find(|(id, (row, ..))| cut[*id].0 != *row);
     assert!(rows_differ.is_none(), "{what}: the row of {:?} differs", rows_differ.map(|(id, _)| id));
@@ -229,7 +238,7 @@ pub(crate) fn assert_same(whole: &State, cut: &State, what: &str) {
 }
 
 /// Returns all records of a collection by id: the row, the verdict, and the record that it repeats.
-pub(crate) fn state(server: &TestServer, collection: &str) -> State {
+pub(crate) fn state(server: &TestServer, collection: &str) -> VerdictState {
     let mut all = BTreeMap::new();
     let mut path = format!("/v1/collections/{collection}/records?limit=1000");
     loop {

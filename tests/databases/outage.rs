@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::follow::{configure, count, insert, wait_until};
-use crate::office::{KINDS, Kind, Office, state};
+use crate::office::{DatabaseOffice, KINDS, OfficeDatabase, state};
 use crate::support::TestServer;
 
 /// Number of rows, for which a round reads several pages.
@@ -12,16 +12,17 @@ const ROWS: u32 = 1200;
 /// Returns a text that has nothing in common with the texts of other ids.
 fn letter(id: u32) -> String {
     let mut state = id;
-    let next = |_| {
-        // Multiplier and increment are from Numerical Recipes. The high bits are the most random.
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        char::from_u32(0x4e00 + (state >> 16) % 20_000)
-    };
-    (0..16).filter_map(next).collect()
+    (0..16)
+        .filter_map(|_| {
+            // Multiplier and increment are from Numerical Recipes. The high bits are the most random.
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from_u32(0x4e00 + (state >> 16) % 20_000)
+        })
+        .collect()
 }
 
 /// Fills the table with letters that have nothing in common.
-fn fill(office: &Office) {
+fn fill(office: &DatabaseOffice) {
     let changed = office.ago(3600);
     for from in (1..=ROWS).step_by(400) {
         let rows: Vec<String> =
@@ -50,8 +51,9 @@ fn named(server: &TestServer, name: &str) -> Value {
 }
 
 /// A server exists but does not answer: its process is stopped, and its connections stay open.
-fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
-    let (office, other) = (Office::open(kind), Office::open(Kind::Sqlite));
+fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: OfficeDatabase) {
+    let office = DatabaseOffice::open(kind);
+    let other = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     other.make_letters();
     fill(&office);
@@ -62,52 +64,56 @@ fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
     );
     let config = configure(&office, &beside);
     let server = TestServer::start_with(office.path("data"), &["--config", &config], &[]);
-    let status = || named(&server, "letters")["status"].as_str().unwrap_or_default().to_owned();
     wait_until(&server, "the first rows", || count(&server) >= 50);
     assert!(office.signal("STOP"), "a server of somebody else is not stopped; run this without DOPPEL_TEST_MYSQL_URL");
-    wait_until(&server, "that the silence is told", || status() == "unanswered");
+    wait_until(&server, "that the silence is told", || source_status(&server) == "unanswered");
     assert!(named(&server, "letters")["unanswered_since"].is_string());
     assert!(count(&server) < u64::from(ROWS), "it was stopped in mid-round");
     // Other sources are read in the meantime.
     insert(&other, 7, "七号院的电梯停运半个月，老人上下楼十分不便。", 3);
-    let beside = || server.send("GET", "/v1/collections/beside/records/7", &Value::Null).status == 200;
-    wait_until(&server, "a row of another source", beside);
+    wait_until(&server, "a row of another source", || {
+        server.send("GET", "/v1/collections/beside/records/7", &Value::Null).status == 200
+    });
     assert_eq!(named(&server, "beside")["status"], "following");
     assert!(office.signal("CONT"));
     wait_until(&server, "all rows", || count(&server) == u64::from(ROWS));
-    wait_until(&server, "that all is well", || status() == "following");
+    wait_until(&server, "that all is well", || source_status(&server) == "following");
     assert_eq!(named(&server, "letters")["unanswered_since"], Value::Null);
     check_records(&server, 1..=ROWS);
     // The server stops between two rounds: the next connection gets no answer, and the service waits for a shorter time.
     assert!(office.signal("STOP"));
-    wait_until(&server, "that it fails", || status() == "failing");
+    wait_until(&server, "that it fails", || source_status(&server) == "failing");
     let told = named(&server, "letters");
     assert!(told["last_error"].as_str().is_some_and(|error| error.contains("does not answer within")), "{told}");
     assert!(office.signal("CONT"));
     insert(&office, ROWS + 1, &letter(ROWS + 1), 3);
     wait_until(&server, "a row that came since", || count(&server) == u64::from(ROWS) + 1);
     wait_until(&server, "that all is well", || {
-        status() == "following" && !named(&server, "letters")["last_error"].is_string()
+        source_status(&server) == "following" && !named(&server, "letters")["last_error"].is_string()
     });
     check_records(&server, 1..=ROWS + 1);
     server.stop();
 }
 
+fn source_status(server: &TestServer) -> String {
+    named(server, "letters")["status"].as_str().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn a_mariadb_that_goes_silent_is_told_and_gone_on_with() {
-    a_server_that_goes_silent_is_told_and_gone_on_with(Kind::Mariadb);
+    a_server_that_goes_silent_is_told_and_gone_on_with(OfficeDatabase::Mariadb);
 }
 
 #[test]
 fn a_postgres_that_goes_silent_is_told_and_gone_on_with() {
-    a_server_that_goes_silent_is_told_and_gone_on_with(Kind::Postgres);
+    a_server_that_goes_silent_is_told_and_gone_on_with(OfficeDatabase::Postgres);
 }
 
 /// If columns move during a round, no value gets into the field of another column.
 #[test]
 fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
     for kind in KINDS {
-        let office = Office::open(kind);
+        let office = DatabaseOffice::open(kind);
         office.make_letters();
         fill(&office);
         let config = configure(&office, "follow = true\nsweep_s = 0\n");
@@ -132,12 +138,12 @@ fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
 /// Of two instances with the same MongoDB, the instance that reads dies during a round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
-    let mongod = crate::mongod::Shared::start().await;
+    let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();
     let stored_in = database.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let office = Office::open(Kind::Sqlite);
+        let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
         office.make_letters();
         fill(&office);
         let config = configure(&office, "follow = true\nsweep_s = 0\n");
@@ -146,18 +152,13 @@ async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_los
         let [one, two] = [0, 1]
             .map(|at| TestServer::start_with(office.path(&format!("data-{at}")), &["--config", &config], &environment));
         wait_until(&one, "the first rows", || count(&one) >= 50);
-        let reads = |server: &TestServer| {
-            let metrics = server.send("GET", "/metrics", &Value::Null).text;
-            let line = metrics.lines().find(|line| line.starts_with("doppel_source_rows_total")).map(str::to_owned);
-            line.is_some_and(|line| !line.ends_with(" 0"))
-        };
-        let (reader, other) = if reads(&one) { (one, two) } else { (two, one) };
-        assert!(reads(&reader) && !reads(&other), "one reads");
+        let (reader, other) = if has_read_rows(&one) { (one, two) } else { (two, one) };
+        assert!(has_read_rows(&reader) && !has_read_rows(&other), "one reads");
         reader.kill();
         assert!(count(&other) < u64::from(ROWS), "it was killed in mid-round");
         wait_until(&other, "all rows", || count(&other) == u64::from(ROWS));
         wait_until(&other, "a whole round", || named(&other, "letters")["status"] == "following");
-        assert!(reads(&other));
+        assert!(has_read_rows(&other));
         check_records(&other, 1..=ROWS);
         insert(&office, ROWS + 1, &letter(ROWS + 1), 3);
         wait_until(&other, "what came since", || count(&other) == u64::from(ROWS) + 1);
@@ -166,4 +167,11 @@ async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_los
     });
     done.await.expect("no panic");
     crate::mongod::drop_database(mongod.uri(), &database).await;
+}
+
+/// True if the metrics of `server` count a row that was read from a source.
+fn has_read_rows(server: &TestServer) -> bool {
+    let metrics = server.send("GET", "/metrics", &Value::Null).text;
+    let line = metrics.lines().find(|line| line.starts_with("doppel_source_rows_total"));
+    line.is_some_and(|line| !line.ends_with(" 0"))
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::follow::{check_verdicts, configure, count, insert, record, source, start, wait_until};
-use crate::office::{KINDS, Kind, Office};
+use crate::office::{DatabaseOffice, KINDS, OfficeDatabase};
 use crate::support::{TestServer, run};
 
 /// Inserts one more row and waits until a round that begins later finds it.
-fn wait_for_a_round(server: &TestServer, office: &Office, id: u32) {
+fn wait_for_a_round(server: &TestServer, office: &DatabaseOffice, id: u32) {
     insert(office, id, "十号楼的水管漏水，楼道里积水已经三天。", 3);
     let id = id.to_string();
     wait_until(server, "a later row", || record(server, &id)["id"] == id);
@@ -16,7 +16,7 @@ fn wait_for_a_round(server: &TestServer, office: &Office, id: u32) {
 #[test]
 fn a_row_whose_watermark_is_no_time_stops_no_other_and_is_counted_once() {
     for kind in KINDS {
-        let office = Office::open(kind);
+        let office = DatabaseOffice::open(kind);
         office.make_letters();
         insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
         let before = office.say(["'0000-00-00 00:00:00'", "'-infinity'", "'0 never'"]);
@@ -42,7 +42,7 @@ fn a_row_whose_watermark_is_no_time_stops_no_other_and_is_counted_once() {
 
 #[test]
 fn a_clock_that_was_ahead_hides_no_row() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
     let server = start(&office, "follow = true\nsweep_s = 0\n");
@@ -57,7 +57,7 @@ fn a_clock_that_was_ahead_hides_no_row() {
 
 #[test]
 fn another_table_is_not_gone_on_with_where_the_first_was_left() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
     office.run("CREATE TABLE archive AS SELECT * FROM letters");
@@ -76,7 +76,7 @@ fn another_table_is_not_gone_on_with_where_the_first_was_left() {
 
 #[test]
 fn rows_without_an_order_end_reading_with_the_reason() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.run("CREATE TABLE letters (bh NUMERIC, title TEXT, content TEXT, petitioner TEXT, came TEXT, changed TEXT)");
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
     office.run("INSERT INTO letters (bh, title, content, changed) SELECT NULL, title, content, changed FROM letters");
@@ -101,7 +101,7 @@ fn rows_without_an_order_end_reading_with_the_reason() {
 /// Trouble with the table of verdicts delays no row. Verdicts that could not be written are written later, also after a restart.
 #[test]
 fn verdicts_that_cannot_be_written_are_written_later() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     office.run("CREATE TABLE doppel_verdicts (something_else INTEGER)");
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 3600);
@@ -123,25 +123,26 @@ fn verdicts_that_cannot_be_written_are_written_later() {
 
 #[test]
 fn a_check_reads_names_with_a_dot_and_queries_that_end_in_a_comment() {
-    let office = Office::open(Kind::Sqlite);
+    let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     office.run("DROP INDEX by_change");
     let url = office.url();
-    let check = |what: [&str; 2]| {
-        let fixed = ["source", "check", "--from", &url, "--id-field", "bh", "--watermark", "changed"];
-        let output = run(&[&fixed[..], &what].concat(), &[]);
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-    };
-    let text = check(["--table", "main.letters"]);
+    let text = check_fixed(["--table", "main.letters"], &url);
     assert!(text.contains("ON \"main\".\"letters\" ("), "{text}");
-    let text = check(["--query", "SELECT * FROM letters -- all of them"]);
+    let text = check_fixed(["--query", "SELECT * FROM letters -- all of them"], &url);
     assert!(text.contains("every bh is one row's"), "{text}");
+}
+
+fn check_fixed(what: [&str; 2], url: &str) -> String {
+    let fixed = ["source", "check", "--from", url, "--id-field", "bh", "--watermark", "changed"];
+    let output = run(&[&fixed[..], &what].concat(), &[]);
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Another user may create the table, so that the user who reads needs no right to create tables.
 #[test]
 fn a_table_of_verdicts_that_is_there_needs_no_right_to_create_one() {
-    let office = Office::open(Kind::Mariadb);
+    let office = DatabaseOffice::open(OfficeDatabase::Mariadb);
     office.make_letters();
     office.run(
         "CREATE TABLE doppel_verdicts (id VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doppel::config::{Config, Limits as Requests};
+use doppel::config::{Config, LimitsConfig as Requests};
 use doppel::console::{files, sign_in};
 use doppel::http::coding::expand;
 use doppel::http::routes::changes::LONGEST_WAIT_S;
@@ -13,12 +13,12 @@ use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
-use doppel_sources::tables::guard::child::{Budget, MOST_CHILDREN};
+use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
 use doppel_sources::tables::guard::{
     HELD_PER_TEXT, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT,
     MOST_WHOLE_TEXTS, TEXT_PER_UNPACKED,
 };
-use doppel_sources::tables::{Limits, MOST_COLUMNS, MOST_WHOLE};
+use doppel_sources::tables::{MOST_COLUMNS, MOST_WHOLE, WorkbookLimits};
 use doppel_store::decisions::MAX_RULINGS;
 use doppel_store::keys::MOST_KEYS;
 use doppel_store::rules::generation_life::MAX_GENERATIONS;
@@ -41,19 +41,16 @@ fn every_limit_of_the_configuration_is_in_the_table() {
 fn the_table_of_limits_has_the_limits_of_the_program() {
     let section = section();
     let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
-    let cell = |cells: &[&str], at: usize| cells.get(at).map_or_else(String::new, |cell| cell.trim().to_owned());
     let mut said: BTreeMap<String, String> = BTreeMap::new();
     for row in rows {
         let cells: Vec<&str> = row.split('|').collect();
-        assert!(said.insert(cell(&cells, 1), cell(&cells, 2)).is_none(), "{row} is there twice");
+        assert!(said.insert(cell_at(&cells, 1), cell_at(&cells, 2)).is_none(), "{row} is there twice");
     }
 
-    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-    let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
-    let (requests, desk, import) = (Requests::default(), Budget::of(Limits::DESK), Budget::of(Limits::IMPORT));
-    let characters = |count: usize| format!("{count} characters");
+    let requests = Requests::default();
+    let desk = ChildBudget::of(WorkbookLimits::DESK);
+    let import = ChildBudget::of(WorkbookLimits::IMPORT);
     let collections = Config::default().collections;
-    let texts = |limits: Limits| (limits.held / HELD_PER_TEXT).to_string();
     let expected = [
         ("Body of a request", mebibytes(requests.max_body_bytes as u64)),
         ("Line of a `_bulk` body, and row of a file", mebibytes(requests.max_line_bytes as u64)),
@@ -66,8 +63,11 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Requests a second of one key", no_bound(requests.requests_per_second_per_key)),
         ("Bytes of requests and lines that are worked on at once", mebibytes(requests.max_bytes_in_work as u64)),
         ("Head of a request", format!("{} KiB", MAX_HEAD_BYTES >> 10)),
-        ("Time for the head of a request, and for which a connection is idle", seconds(requests.header_timeout_ms)),
-        ("Time in which a client reads what is sent to it", seconds(requests.write_timeout_ms)),
+        (
+            "Time for the head of a request, and for which a connection is idle",
+            whole_seconds(requests.header_timeout_ms),
+        ),
+        ("Time in which a client reads what is sent to it", whole_seconds(requests.write_timeout_ms)),
         ("Time for the body of a stream", format!("{} s", requests.max_stream_s)),
         (
             "Slowest average pace of a stream or of a file of the desk",
@@ -89,15 +89,15 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Words and synonyms of a collection, each", MAX_LEXICON_ENTRIES.to_string()),
         ("Generations of a collection", MAX_GENERATIONS.to_string()),
         ("Rulings about one pair", MAX_RULINGS.to_string()),
-        ("Note of a ruling", characters(MAX_NOTE_CHARS)),
+        ("Note of a ruling", in_characters(MAX_NOTE_CHARS)),
         ("Candidates of a lookup", MAX_CANDIDATES.to_string()),
         ("Keys of a lookup", MAX_KEYS.to_string()),
-        ("Question of a search", characters(MAX_QUESTION_CHARS)),
+        ("Question of a search", in_characters(MAX_QUESTION_CHARS)),
         ("Words and phrases of a question", MAX_PARTS.to_string()),
         ("Manifest of a snapshot", mebibytes(MOST_MANIFEST)),
         ("Chunk of a snapshot, unpacked", mebibytes(MAX_STATED_BYTES)),
-        ("Time for a body, or for a line of it", seconds(requests.body_timeout_ms)),
-        ("Time for a whole request", seconds(requests.request_timeout_ms)),
+        ("Time for a body, or for a line of it", whole_seconds(requests.body_timeout_ms)),
+        ("Time for a whole request", whole_seconds(requests.request_timeout_ms)),
         ("File given to the desk", mebibytes(files::MOST_BYTES)),
         ("Files that come at once", files::MOST_COMING.to_string()),
         ("Time for a file to come", format!("{} s", files::UPLOAD_TIME.as_secs())),
@@ -105,17 +105,17 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Files kept", files::MOST_KEPT.to_string()),
         ("Time that a file is kept", format!("{} h", files::KEPT_FOR.as_secs() / 3600)),
         ("Columns of a table", MOST_COLUMNS.to_string()),
-        ("Workbook of the desk, unpacked", mebibytes(Limits::DESK.unpacked)),
-        ("Workbook that is imported, unpacked, without its sheets", mebibytes(Limits::IMPORT.held)),
+        ("Workbook of the desk, unpacked", mebibytes(WorkbookLimits::DESK.unpacked)),
+        ("Workbook that is imported, unpacked, without its sheets", mebibytes(WorkbookLimits::IMPORT.held)),
         ("XLS or ODS workbook, and what an ODS workbook unpacks to", mebibytes(MOST_WHOLE)),
         ("Files inside a workbook", MOST_PARTS.to_string()),
         ("Sheets of a workbook", MOST_SHEETS.to_string()),
         ("XML elements in one part of a workbook, other than texts and sheets", MOST_ELEMENTS.to_string()),
-        ("Different texts of an XLSX workbook of the desk", texts(Limits::DESK)),
-        ("Different texts of an XLSX workbook that is imported", texts(Limits::IMPORT)),
+        ("Different texts of an XLSX workbook of the desk", texts_held(WorkbookLimits::DESK)),
+        ("Different texts of an XLSX workbook that is imported", texts_held(WorkbookLimits::IMPORT)),
         ("Different texts of an XLS workbook", MOST_WHOLE_TEXTS.to_string()),
         ("One cell of a workbook", mebibytes(MOST_CELL_BYTES)),
-        ("Text of all cells of a workbook of the desk", mebibytes(Limits::DESK.unpacked * TEXT_PER_UNPACKED)),
+        ("Text of all cells of a workbook of the desk", mebibytes(WorkbookLimits::DESK.unpacked * TEXT_PER_UNPACKED)),
         ("Text of all cells of an XLS or ODS workbook", mebibytes(MOST_WHOLE_TEXT)),
         ("Cells of an XLS or ODS workbook, with the empty ones between them", MOST_WHOLE_CELLS.to_string()),
         ("Memory for a workbook of the desk", mebibytes(desk.memory)),
@@ -127,6 +127,26 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
     let expected: BTreeMap<String, String> = expected.into_iter().map(|(what, most)| (what.to_owned(), most)).collect();
     assert_eq!(said, expected);
     assert_eq!(expand::FREE_BYTES, 16 << 20);
+}
+
+fn cell_at(cells: &[&str], at: usize) -> String {
+    cells.get(at).map_or_else(String::new, |cell| cell.trim().to_owned())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+fn whole_seconds(milliseconds: u64) -> String {
+    format!("{} s", milliseconds / 1000)
+}
+
+fn in_characters(count: usize) -> String {
+    format!("{count} characters")
+}
+
+fn texts_held(limits: WorkbookLimits) -> String {
+    (limits.held / HELD_PER_TEXT).to_string()
 }
 
 /// Returns the text for a limit that is off at 0.

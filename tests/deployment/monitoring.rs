@@ -22,10 +22,10 @@ const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
 const A_ROUND: Duration = Duration::from_secs(60);
 
 /// The content of `/metrics`: for each metric, the values of each of its labels.
-type Series = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+type MetricSeries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The place of an expression, and the expression.
-type Located = (String, String);
+type LocatedExpression = (String, String);
 
 fn alerts() -> Vec<serde_norway::Value> {
     let file: serde_norway::Value =
@@ -38,12 +38,12 @@ fn text<'a>(value: &'a serde_norway::Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("{key} of {value:?}"))
 }
 
-fn alert_expressions() -> Vec<Located> {
+fn alert_expressions() -> Vec<LocatedExpression> {
     alerts().iter().map(|alert| (text(alert, "alert").to_owned(), text(alert, "expr").to_owned())).collect()
 }
 
 /// Returns the expressions of all panels. A plausible value replaces the variable that Grafana fills in.
-fn dashboard_expressions() -> Vec<Located> {
+fn dashboard_expressions() -> Vec<LocatedExpression> {
     let file: Value =
         serde_json::from_str(include_str!("../../ops/grafana/doppel.json")).expect("the dashboard is JSON");
     let mut found = Vec::new();
@@ -57,8 +57,8 @@ fn dashboard_expressions() -> Vec<Located> {
 }
 
 /// Reads the text exposition format.
-fn series(text: &str) -> Series {
-    let mut series = Series::new();
+fn series(text: &str) -> MetricSeries {
+    let mut series = MetricSeries::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (name, rest) = line.split_at(line.find(['{', ' ']).expect("a value"));
         let labels = series.entry(name.to_owned()).or_default();
@@ -73,12 +73,12 @@ fn series(text: &str) -> Series {
 }
 
 /// Collects the faults of one expression.
-struct Check<'a> {
-    series: &'a Series,
+struct ExpressionCheck<'a> {
+    series: &'a MetricSeries,
     wrong: Vec<String>,
 }
 
-impl Check<'_> {
+impl ExpressionCheck<'_> {
     fn selector(&mut self, selector: &VectorSelector) {
         let Some(name) = &selector.name else { return self.wrong.push("a selector without a name".into()) };
         if PROMETHEUS_METRICS.contains(&name.as_str()) {
@@ -121,7 +121,7 @@ fn unknown_values(name: &str, matcher: &Matcher, values: &BTreeSet<String>) -> V
     missing.map(|wanted| format!("{name} has no {}=\"{wanted}\", but {values:?}", matcher.name)).collect()
 }
 
-impl ExprVisitor for Check<'_> {
+impl ExprVisitor for ExpressionCheck<'_> {
     type Error = std::convert::Infallible;
 
     fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Self::Error> {
@@ -136,10 +136,10 @@ impl ExprVisitor for Check<'_> {
 }
 
 /// Returns the faults of the expressions in words.
-fn faults(series: &Series, expressions: &[Located]) -> Vec<String> {
+fn faults(series: &MetricSeries, expressions: &[LocatedExpression]) -> Vec<String> {
     let mut faults = Vec::new();
     for (place, expression) in expressions {
-        let mut check = Check { series, wrong: Vec::new() };
+        let mut check = ExpressionCheck { series, wrong: Vec::new() };
         match parse(expression) {
             Ok(parsed) => drop(walk_expr(&mut check, &parsed)),
             Err(error) => check.wrong.push(error),
@@ -170,7 +170,7 @@ fn followed(folder: &Path) -> String {
 }
 
 /// Returns the metrics of a service that has stored, refused and followed records.
-fn measured() -> Series {
+fn measured() -> MetricSeries {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let kept = folder.path().join("kept");
     let snapshots =
@@ -205,7 +205,8 @@ fn measured() -> Series {
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let series = measured();
-    let (alerts, panels) = (alert_expressions(), dashboard_expressions());
+    let alerts = alert_expressions();
+    let panels = dashboard_expressions();
     assert!(alerts.len() >= 10 && panels.len() >= 10, "{} alerts, {} panels' expressions", alerts.len(), panels.len());
     let found = faults(&series, &[alerts, panels].concat());
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -33,7 +33,8 @@ fn the_unit_and_the_image_run_the_service_and_nothing_else() {
 
 #[test]
 fn the_unit_waits_for_the_service_to_be_ready_and_to_drain() {
-    let (unit, config) = (service(), Config::default());
+    let unit = service();
+    let config = Config::default();
     assert_eq!(unit["Type"], ["notify"]);
     let seconds = unit["TimeoutStopSec"][0].strip_suffix('s').and_then(|text| text.parse::<u64>().ok());
     // First the running requests end, then the writes that last longer than their requests.
@@ -62,8 +63,8 @@ fn the_unit_lets_snapshots_be_written_where_the_package_and_the_manual_have_them
     assert_eq!(unit["ReadWritePaths"], ["-/var/backups/doppel"]);
     assert_eq!(unit["SystemCallFilter"].last(), Some(&"setpriority"), "its thread lowers its priority");
     let mut allowed = unit["SystemCallFilter"].iter().rev().take_while(|calls| !calls.starts_with('~'));
-    let is_limiting = |calls: &&str| calls.split(' ').any(|call| call == "prlimit64");
-    assert!(allowed.any(is_limiting), "the process that reads a workbook limits itself");
+    let is_limiting = allowed.any(|calls| calls.split(' ').any(|call| call == "prlimit64"));
+    assert!(is_limiting, "the process that reads a workbook limits itself");
     assert!(include_str!("../../ops/debian/postinst").contains("-m 0700 /var/backups/doppel"));
     for named in [include_str!("../../ops/debian/doppel.toml"), include_str!("../../docs/operations.md")] {
         assert!(named.contains("dir = \"/var/backups/doppel\""));
@@ -94,7 +95,8 @@ fn listed(command: &mut Command) -> BTreeSet<String> {
 
 #[test]
 fn the_archive_and_the_package_are_whole_and_packed_twice_the_same() {
-    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let one = tempfile::tempdir().expect("a folder");
+    let two = tempfile::tempdir().expect("a folder");
     let sums = pack(one.path());
     assert_eq!(sums, pack(two.path()), "packed in two folders");
     let out = one.path().join("out");

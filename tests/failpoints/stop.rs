@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::faults::{gate, open};
 use doppel::config::Config;
 use doppel::http::server;
-use doppel::http::state::{App, Parts};
+use doppel::http::state::{App, OptionalParts};
 use doppel::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -51,12 +51,13 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
     engine.put_collection(&desk, Settings::default()).await.expect("a collection");
-    let (mut config, shutdown) = (Config::default(), Shutdown::default());
+    let mut config = Config::default();
+    let shutdown = Shutdown::default();
     config.limits.max_in_flight = 1;
     config.server.shutdown_drain_ms = 500;
     let streams = config.limits.max_streams;
     let metrics = doppel::observe::start_metrics().expect("metrics");
-    let app = App::new(engine.clone(), Parts::default(), &config, shutdown.clone(), metrics);
+    let app = App::new(engine.clone(), OptionalParts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn({

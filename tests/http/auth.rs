@@ -3,13 +3,13 @@
 use crate::support::{TestServer, expect_problem, run};
 use serde_json::{Value, json};
 
-struct Guarded {
+struct GuardedServer {
     server: TestServer,
     keys: Vec<(&'static str, String)>,
     _folder: tempfile::TempDir,
 }
 
-impl Guarded {
+impl GuardedServer {
     /// Starts a service with one key for each scope. The keys are made in the way of an operator.
     fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -37,24 +37,23 @@ impl Guarded {
 
 #[test]
 fn two_keys_or_two_hosts_are_refused_rather_than_chosen_from() {
-    let guarded = Guarded::start(&[]);
+    let guarded = GuardedServer::start(&[]);
     let key = format!("Bearer {}", guarded.key("read"));
-    let ask = |headers: String| {
-        guarded
-            .server
-            .exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
-    };
     let one = format!("host: localhost\r\nauthorization: {key}\r\n");
-    assert!(ask(one.clone()).starts_with("HTTP/1.1 200"));
+    assert!(ask_guarded(&one, &guarded.server).starts_with("HTTP/1.1 200"));
     for more in [format!("authorization: {key}\r\n"), "authorization: Bearer other\r\n".into(), "host: y\r\n".into()] {
-        let answer = ask(one.clone() + &more);
+        let answer = ask_guarded(&(one.clone() + &more), &guarded.server);
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("repeated_header"), "{answer}");
     }
 }
 
+fn ask_guarded(headers: &str, server: &TestServer) -> String {
+    server.exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
+}
+
 #[test]
 fn a_key_opens_the_routes_of_its_scope_and_no_others() {
-    let guarded = Guarded::start(&[]);
+    let guarded = GuardedServer::start(&[]);
     let server = &guarded.server;
     let row = json!({"content": "路灯坏了很久没有人来修理"});
     let pair = json!({"a": {"row": row}, "b": {"row": row}});
@@ -96,7 +95,7 @@ fn a_key_opens_the_routes_of_its_scope_and_no_others() {
 
 #[test]
 fn the_log_names_the_key_of_a_refused_caller() {
-    let guarded = Guarded::start(&[]);
+    let guarded = GuardedServer::start(&[]);
     let server = &guarded.server;
     let key = guarded.key("read").to_owned();
     let path = "/v1/collections/desk/records/a";
@@ -109,21 +108,24 @@ fn the_log_names_the_key_of_a_refused_caller() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let log = server.log();
-    let refused = |status: u16| log.lines().filter(move |line| line.contains(&format!("status={status}")));
-    assert!(refused(403).all(|line| line.contains("key=\"desk-read\"")) && refused(403).count() == 1, "{log}");
-    let named: Vec<bool> = refused(401).map(|line| line.contains("key=\"desk-read\"")).collect();
+    assert!(
+        refused_lines(403, &log).all(|line| line.contains("key=\"desk-read\""))
+            && refused_lines(403, &log).count() == 1,
+        "{log}"
+    );
+    let named: Vec<bool> = refused_lines(401, &log).map(|line| line.contains("key=\"desk-read\"")).collect();
     assert_eq!(named, [true, false], "{log}");
     let secret = key.rsplit('_').next().expect("a secret");
     assert!(!log.contains(secret) && !log.contains("desk-gone"), "{log}");
 }
 
+fn refused_lines(status: u16, log: &str) -> impl Iterator<Item = &str> {
+    log.lines().filter(move |line| line.contains(&format!("status={status}")))
+}
+
 #[test]
 fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
-    let guarded = Guarded::start(&[]);
-    let ask = |value: &str| {
-        let answer = guarded.server.request("GET", "/v1/collections", &[("authorization", value)], b"");
-        answer.expect("an answer")
-    };
+    let guarded = GuardedServer::start(&[]);
     let missing = guarded.server.send("GET", "/v1/collections", &Value::Null);
     expect_problem(&missing, 401, "missing_key");
     assert_eq!(missing.header("www-authenticate"), Some("Bearer realm=\"doppel\""));
@@ -137,14 +139,18 @@ fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
         "Bearer".into(),
         good.to_owned(),
     ] {
-        let answer = ask(&wrong);
+        let answer = ask_with_credentials(&wrong, &guarded.server);
         details.push(expect_problem(&answer, 401, "invalid_key")["detail"].clone());
         assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"doppel\", error=\"invalid_token\""));
         assert!(!answer.text.contains(good), "{}", answer.text);
     }
     details.dedup();
     assert_eq!(details.len(), 1, "{details:?}");
-    assert_eq!(ask(&format!("bearer {good}")).status, 200, "the scheme's name has no case");
+    assert_eq!(
+        ask_with_credentials(&format!("bearer {good}"), &guarded.server).status,
+        200,
+        "the scheme's name has no case"
+    );
     // A caller without write permission learns neither whether the row is valid nor whether the record exists.
     for body in ["{", "{\"content\":[]}", "{\"content\":\"x\"}"] {
         let bearer = format!("Bearer {good}");
@@ -155,19 +161,29 @@ fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
     assert!(!guarded.server.log().contains(good.rsplit('_').next().expect("a secret")), "a secret is in the log");
 }
 
+fn ask_with_credentials(value: &str, server: &TestServer) -> crate::support::TestResponse {
+    let answer = server.request("GET", "/v1/collections", &[("authorization", value)], b"");
+    answer.expect("an answer")
+}
+
 #[test]
 fn a_key_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_disturbed() {
-    let guarded = Guarded::start(&[("DOPPEL_LIMITS__REQUESTS_PER_SECOND_PER_KEY", "3")]);
-    let ask = |scope: &str| guarded.server.send_as(guarded.key(scope), "GET", "/v1/collections", &Value::Null);
-    let refused =
-        (0..100).map(|_| ask("read")).find(|answer| answer.status != 200).expect("100 requests at once are too many");
+    let guarded = GuardedServer::start(&[("DOPPEL_LIMITS__REQUESTS_PER_SECOND_PER_KEY", "3")]);
+    let refused = (0..100)
+        .map(|_| ask_as("read", &guarded))
+        .find(|answer| answer.status != 200)
+        .expect("100 requests at once are too many");
     expect_problem(&refused, 429, "rate_limited");
     let seconds: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
     assert!((1..=2).contains(&seconds), "{seconds}");
     let write = guarded.server.send_as(guarded.key("write"), "DELETE", "/v1/collections/none/records/a", &Value::Null);
     expect_problem(&write, 404, "unknown_collection");
     std::thread::sleep(std::time::Duration::from_secs(seconds));
-    assert_eq!(ask("read").status, 200, "after the time it was told");
+    assert_eq!(ask_as("read", &guarded).status, 200, "after the time it was told");
+}
+
+fn ask_as(scope: &str, guarded: &GuardedServer) -> crate::support::TestResponse {
+    guarded.server.send_as(guarded.key(scope), "GET", "/v1/collections", &Value::Null)
 }
 
 #[test]
@@ -212,56 +228,67 @@ fn what_a_web_page_could_send_unasked_is_refused_everywhere() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
-    let ask = |method: &str, path: &str, headers: &str, body: &str| {
-        let length = body.len();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
-        let answer = server.exchange(request.as_bytes());
-        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
-    };
-    let (records, host) = ("/v1/collections/desk/records", "host: localhost\r\n");
+    let records = "/v1/collections/desk/records";
+    let host = "host: localhost\r\n";
     let named = format!("{host}content-type: application/json\r\n");
-    assert_eq!(ask("POST", records, &named, &row), 201);
-    assert_eq!(ask("POST", records, host, &row), 415, "a body that does not say what it is");
+    assert_eq!(ask_raw("POST", records, &named, &row, &server), 201);
+    assert_eq!(ask_raw("POST", records, host, &row, &server), 415, "a body that does not say what it is");
     for path in ["/livez", "/version", "/metrics", "/openapi.yaml", "/v1/tasks", records, "/nowhere"] {
         for refused in
             ["sec-fetch-site: cross-site\r\n", "sec-fetch-site: same-site\r\n", "origin: http://localhost:1\r\n"]
         {
-            assert_eq!(ask("GET", path, &format!("{host}{refused}"), ""), 403, "{path} {refused}");
+            assert_eq!(ask_raw("GET", path, &format!("{host}{refused}"), "", &server), 403, "{path} {refused}");
         }
-        assert_eq!(ask("GET", path, "host: attacker.example\r\n", ""), 421, "{path}");
+        assert_eq!(ask_raw("GET", path, "host: attacker.example\r\n", "", &server), 421, "{path}");
     }
     for path in ["/v1/tasks/1/cancel", "/v1/collections/desk/generations/1/activate"] {
-        assert_eq!(ask("POST", path, &format!("{host}origin: null\r\n"), ""), 403, "{path}");
-        assert_eq!(ask("POST", path, "host: attacker.example\r\n", ""), 421, "{path}");
+        assert_eq!(ask_raw("POST", path, &format!("{host}origin: null\r\n"), "", &server), 403, "{path}");
+        assert_eq!(ask_raw("POST", path, "host: attacker.example\r\n", "", &server), 421, "{path}");
     }
     let own = format!("{named}origin: {}\r\nsec-fetch-site: same-origin\r\n", server.url());
-    assert_eq!(ask("POST", records, &own.replace("localhost", "127.0.0.1"), &row), 403, "another port's page");
+    assert_eq!(
+        ask_raw("POST", records, &own.replace("localhost", "127.0.0.1"), &row, &server),
+        403,
+        "another port's page"
+    );
     let port = server.url().rsplit(':').next().expect("a port");
-    assert_eq!(ask("POST", records, &own.replace("localhost", &format!("127.0.0.1:{port}")), &row), 201);
+    assert_eq!(ask_raw("POST", records, &own.replace("localhost", &format!("127.0.0.1:{port}")), &row, &server), 201);
+}
+
+fn ask_raw(method: &str, path: &str, headers: &str, body: &str, server: &TestServer) -> u16 {
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    let answer = server.exchange(request.as_bytes());
+    answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
 }
 
 #[test]
 fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
-    let guarded = Guarded::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")]);
+    let guarded = GuardedServer::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")]);
     let key = guarded.key("read");
-    let ask = |headers: &str| {
-        let request = format!(
-            "GET /v1/collections HTTP/1.1\r\nhost: doppel.example\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\n\r\n"
-        );
-        guarded.server.exchange(request.as_bytes())
-    };
-    assert!(ask("").starts_with("HTTP/1.1 200"));
-    assert!(ask("origin: https://desk.example\r\nsec-fetch-site: cross-site\r\n").starts_with("HTTP/1.1 200"));
-    let answer = ask("origin: https://other.example\r\n");
+    assert!(ask_with_headers("", key, &guarded.server).starts_with("HTTP/1.1 200"));
+    assert!(
+        ask_with_headers("origin: https://desk.example\r\nsec-fetch-site: cross-site\r\n", key, &guarded.server)
+            .starts_with("HTTP/1.1 200")
+    );
+    let answer = ask_with_headers("origin: https://other.example\r\n", key, &guarded.server);
     assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("server.origins"), "{answer}");
+}
+
+fn ask_with_headers(headers: &str, key: &str, server: &TestServer) -> String {
+    let request = format!(
+        "GET /v1/collections HTTP/1.1\r\nhost: doppel.example\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\n\r\n"
+    );
+    server.exchange(request.as_bytes())
 }
 
 #[test]
 fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
-    let guarded = Guarded::start(&[]);
+    let guarded = GuardedServer::start(&[]);
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let (bearer, parent) = (format!("Bearer {}", guarded.key("read")), format!("00-{trace}-00f067aa0ba902b7-01"));
+    let bearer = format!("Bearer {}", guarded.key("read"));
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let headers = [("authorization", &*bearer), ("traceparent", &*parent), ("content-type", "application/json")];
     let refused = guarded.server.request("PUT", "/v1/collections/desk/records/a", &headers, b"{\"content\":\"x\"}");
     assert_eq!(refused.map(|answer| answer.status), Some(403));
@@ -277,32 +304,33 @@ fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
 
 #[test]
 fn a_browser_that_asks_first_is_told_what_a_page_of_a_named_origin_may_send_and_nothing_by_default() {
-    let preflight = |server: &TestServer, origin: &str| {
-        let request = format!(
-            "OPTIONS /v1/collections/desk/records HTTP/1.1\r\nhost: localhost\r\norigin: {origin}\r\n\
-             access-control-request-method: POST\r\naccess-control-request-headers: content-type,idempotency-key\r\n\
-             connection: close\r\n\r\n"
-        );
-        server.exchange(request.as_bytes()).to_ascii_lowercase()
-    };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let named = [("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")];
     let server = TestServer::start_with(folder.path().join("named"), &[], &named);
-    let told = preflight(&server, "https://desk.example");
+    let told = preflight_from(&server, "https://desk.example");
     assert!(told.contains("access-control-allow-origin: https://desk.example\r\n"), "{told}");
     for header in ["authorization", "content-type", "content-encoding", "idempotency-key", "x-request-id"] {
         let allowed = told.lines().find(|line| line.starts_with("access-control-allow-headers:"));
         assert!(allowed.is_some_and(|allowed| allowed.contains(header)), "{header}: {told}");
     }
     assert!(!told.contains("allow-credentials"), "{told}");
-    assert!(!preflight(&server, "https://other.example").contains("access-control-allow-origin"));
+    assert!(!preflight_from(&server, "https://other.example").contains("access-control-allow-origin"));
     let server = TestServer::start_in(folder.path().join("default"));
-    assert!(!preflight(&server, "https://desk.example").contains("access-control"));
+    assert!(!preflight_from(&server, "https://desk.example").contains("access-control"));
+}
+
+fn preflight_from(server: &TestServer, origin: &str) -> String {
+    let request = format!(
+        "OPTIONS /v1/collections/desk/records HTTP/1.1\r\nhost: localhost\r\norigin: {origin}\r\n\
+         access-control-request-method: POST\r\naccess-control-request-headers: content-type,idempotency-key\r\n\
+         connection: close\r\n\r\n"
+    );
+    server.exchange(request.as_bytes()).to_ascii_lowercase()
 }
 
 #[test]
 fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_and_no_petitioner() {
-    let guarded = Guarded::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
+    let guarded = GuardedServer::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": "张某某" });
     let erase = json!({ "collection": "desk", "identity": "张某某" });
     for (key, method, path, body, status) in [

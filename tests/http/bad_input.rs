@@ -1,21 +1,21 @@
 //! Bad input of every kind gets a documented 4xx status with a code and the place of the error, and does no harm.
 
-use crate::support::{Response, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_problem};
 use serde_json::{Value, json};
 
 const RECORDS: &str = "/v1/collections/desk/records";
 const JSON: &str = "application/json";
 
 /// Status, code, and pointer of the first violation (`-` for none).
-type Expected<'a> = (u16, &'a str, &'a str);
+type ExpectedProblem<'a> = (u16, &'a str, &'a str);
 
 /// A request and its expected answer.
-struct Case<'a> {
+struct BadRequest<'a> {
     what: &'a str,
     method: &'a str,
     path: String,
     body: Vec<u8>,
-    expected: Expected<'a>,
+    expected: ExpectedProblem<'a>,
 }
 
 fn case<'a>(
@@ -23,9 +23,9 @@ fn case<'a>(
     method: &'a str,
     path: impl Into<String>,
     body: impl Into<Vec<u8>>,
-    expected: Expected<'a>,
-) -> Case<'a> {
-    Case { what, method, path: path.into(), body: body.into(), expected }
+    expected: ExpectedProblem<'a>,
+) -> BadRequest<'a> {
+    BadRequest { what, method, path: path.into(), body: body.into(), expected }
 }
 
 fn start() -> (tempfile::TempDir, TestServer) {
@@ -37,8 +37,8 @@ fn start() -> (tempfile::TempDir, TestServer) {
 }
 
 #[track_caller]
-fn check(server: &TestServer, case: &Case<'_>) {
-    let Case { what, method, path, body, expected: (status, code, pointer) } = case;
+fn check(server: &TestServer, case: &BadRequest<'_>) {
+    let BadRequest { what, method, path, body, expected: (status, code, pointer) } = case;
     let answer = server.request(method, path, &[("content-type", JSON)], body);
     let answer = answer.unwrap_or_else(|| panic!("{what}: no answer\n{}", server.log()));
     assert_eq!((answer.status, answer.json()["code"].as_str()), (*status, Some(*code)), "{what}: {}", answer.text);
@@ -70,7 +70,7 @@ fn rows_that_are_no_records() {
     let deep =
         |levels: usize| format!("{{\"content\":\"文字文字文字\",\"x\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     let many: serde_json::Map<String, Value> = (0..600).map(|n| (format!("f{n}"), json!("x"))).collect();
-    let bodies: Vec<(&str, Vec<u8>, Expected<'_>)> = vec![
+    let bodies: Vec<(&str, Vec<u8>, ExpectedProblem<'_>)> = vec![
         ("nothing", vec![], (400, "malformed_body", "")),
         ("not JSON", b"secret-text".to_vec(), (400, "malformed_body", "")),
         ("cut off", b"{\"content\": \"secret-text".to_vec(), (400, "malformed_body", "")),
@@ -219,7 +219,7 @@ fn ids_and_names_that_are_none() {
 fn parameters_that_are_wrong() {
     let (_folder, server) = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#;
-    let wrong: [(&str, &str, String, Expected<'_>); 17] = [
+    let wrong: [(&str, &str, String, ExpectedProblem<'_>); 17] = [
         ("POST", row, format!("{RECORDS}?if_duplicat=skip"), (422, "unknown_parameter", "?if_duplicat")),
         ("POST", row, format!("{RECORDS}?if_duplicate=maybe"), (422, "invalid_parameter", "?if_duplicate")),
         (
@@ -267,7 +267,7 @@ fn parameters_that_are_wrong() {
 #[test]
 fn settings_that_are_wrong() {
     let (_folder, server) = start();
-    let wrong: [(Value, Expected<'_>); 19] = [
+    let wrong: [(Value, ExpectedProblem<'_>); 19] = [
         (json!([]), (422, "not_an_object", "")),
         (json!({"preset": "best"}), (422, "invalid_value", "/preset")),
         (json!({"chanels": []}), (422, "unknown_key", "/chanels")),
@@ -310,7 +310,7 @@ fn settings_that_are_wrong() {
 fn pairs_that_cannot_be_explained() {
     let (_folder, server) = start();
     let explain = "/v1/collections/desk/explain";
-    let wrong: [(&str, Expected<'_>); 8] = [
+    let wrong: [(&str, ExpectedProblem<'_>); 8] = [
         ("{", (400, "malformed_body", "")),
         ("[]", (422, "invalid_value", "")),
         (r#"{"a":{"id":"1"}}"#, (422, "missing_key", "/b")),
@@ -333,16 +333,21 @@ fn pairs_that_cannot_be_explained() {
 fn requests_that_are_sent_wrongly() {
     let (_folder, server) = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#.as_bytes();
-    let put = |headers: &[(&str, &str)], body: &[u8]| {
-        server.request("PUT", &format!("{RECORDS}/a"), headers, body).expect("an answer")
-    };
     let huge = format!("{{\"content\":\"{}\"}}", "字".repeat(10 << 20 >> 1));
     let media = "unsupported_media_type";
-    expect_problem(&put(&[("content-type", "text/plain")], row), 415, media);
-    expect_problem(&put(&[("content-type", "application/json; charset=gbk")], row), 415, media);
-    expect_problem(&put(&[("content-type", JSON), ("content-encoding", "br")], row), 415, "unsupported_encoding");
-    expect_problem(&put(&[("content-type", JSON)], huge.as_bytes()), 413, "body_too_large");
-    expect_problem(&put(&[("content-type", JSON), ("accept", "text/html")], row), 406, "not_acceptable");
+    expect_problem(&put_record(&[("content-type", "text/plain")], row, &server), 415, media);
+    expect_problem(&put_record(&[("content-type", "application/json; charset=gbk")], row, &server), 415, media);
+    expect_problem(
+        &put_record(&[("content-type", JSON), ("content-encoding", "br")], row, &server),
+        415,
+        "unsupported_encoding",
+    );
+    expect_problem(&put_record(&[("content-type", JSON)], huge.as_bytes(), &server), 413, "body_too_large");
+    expect_problem(
+        &put_record(&[("content-type", JSON), ("accept", "text/html")], row, &server),
+        406,
+        "not_acceptable",
+    );
     let bulk = server.request("POST", &format!("{RECORDS}/_bulk"), &[("content-type", JSON)], row).expect("an answer");
     expect_problem(&bulk, 415, media);
 
@@ -363,7 +368,11 @@ fn requests_that_are_sent_wrongly() {
     still_works(&server);
 }
 
-fn allowed(answer: &Response) -> Vec<String> {
+fn put_record(headers: &[(&str, &str)], body: &[u8], server: &TestServer) -> TestResponse {
+    server.request("PUT", &format!("{RECORDS}/a"), headers, body).expect("an answer")
+}
+
+fn allowed(answer: &TestResponse) -> Vec<String> {
     let mut methods: Vec<String> =
         answer.header("allow").expect("405 says what is allowed").split(',').map(|m| m.trim().to_owned()).collect();
     methods.sort_unstable();

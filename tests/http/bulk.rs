@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const NDJSON: &str = "application/x-ndjson";
@@ -30,9 +30,12 @@ fn send(server: &TestServer, path: &str, body: &[u8]) -> Vec<Value> {
 
 /// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
-    let mut random = Rng::new(number);
-    let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
-    (0..60).map(|_| han(&mut random)).collect()
+    let mut random = TestRandom::new(number);
+    (0..60).map(|_| han_character(&mut random)).collect()
+}
+
+fn han_character(random: &mut TestRandom) -> char {
+    char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character")
 }
 
 fn summary(line: &Value) -> (u64, u64, String) {
@@ -44,12 +47,11 @@ fn summary(line: &Value) -> (u64, u64, String) {
 fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
     let (_folder, server) = start(&[]);
     let mut body: Vec<u8> = Vec::new();
-    let good = |id: &str, number| json!({"id": id, "content": text(number)}).to_string();
     for line in [
-        good("a", 1).into_bytes(),
+        good_line("a", 1).into_bytes(),
         b"not json".to_vec(),
         b"".to_vec(),
-        [good("b", 2).as_bytes(), b"\r"].concat(),
+        [good_line("b", 2).as_bytes(), b"\r"].concat(),
         b"{\"content\":\"\xff\"}".to_vec(),
         json!({"id": "long", "content": "长".repeat(1 << 20)}).to_string().into_bytes(),
         b" \t ".to_vec(),
@@ -57,12 +59,12 @@ fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
         br#"{"id":"_x","content":"text"}"#.to_vec(),
         br#"{"id":"e","content":"x","content":"y"}"#.to_vec(),
         br#"{"telephone":"1"}"#.to_vec(),
-        good("d", 3).into_bytes(),
+        good_line("d", 3).into_bytes(),
     ] {
         body.extend(line);
         body.push(b'\n');
     }
-    body.extend(good("last", 1).into_bytes());
+    body.extend(good_line("last", 1).into_bytes());
     let answers = send(&server, &bulk_of("mixed"), &body);
     let found: Vec<(u64, u64, String)> = answers.iter().map(summary).collect();
     let expected = [
@@ -85,18 +87,28 @@ fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
     assert_eq!(server.send("GET", "/v1/collections/mixed", &Value::Null).json()["records"], 4);
 }
 
+fn good_line(id: &str, number: u64) -> String {
+    json!({"id": id, "content": text(number)}).to_string()
+}
+
 #[test]
 fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
     let (_folder, server) = start(&[]);
-    let line = |id: &str, time: Value| json!({"id": id, "content": text(7), "time": time}).to_string() + "\n";
-    let body =
-        [line("a", json!("昨天下午")), line("b", json!("2018年1月5日 下午3:05")), line("c", json!(1_551_744_060))];
+    let body = [
+        line_with_time("a", &json!("昨天下午")),
+        line_with_time("b", &json!("2018年1月5日 下午3:05")),
+        line_with_time("c", &json!(1_551_744_060)),
+    ];
     let answers = send(&server, &bulk_of("warned"), body.concat().as_bytes());
     let found: Vec<_> = answers.iter().map(|line| (summary(line).1, line["warnings"][0]["code"].as_str())).collect();
     assert_eq!(found, [(201, Some("unreadable_time")), (201, None), (201, Some("unreadable_time"))]);
     assert!(answers[1].get("warnings").is_none(), "{}", answers[1]);
     let times: Vec<_> = answers[2]["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
     assert_eq!(times, [&Value::Null, &json!("2018-01-05T07:05:00Z")]);
+}
+
+fn line_with_time(id: &str, time: &Value) -> String {
+    json!({"id": id, "content": text(7), "time": time}).to_string() + "\n"
 }
 
 #[test]
@@ -139,7 +151,8 @@ fn lines_are_registered_in_line_order_whatever_each_takes() {
             assert_eq!(copy["verdict"], "near_duplicate", "pair {pair}: {copy}");
             assert_eq!(copy["duplicate_of"], format!("a{pair}"), "pair {pair}: {copy}");
             if pair % 11 == 0 {
-                let (replaced, repeat) = (next(), next());
+                let replaced = next();
+                let repeat = next();
                 assert_eq!(
                     (replaced["outcome"].as_str(), replaced["verdict"].as_str()),
                     (Some("replaced"), Some("original"))
@@ -154,8 +167,9 @@ fn lines_are_registered_in_line_order_whatever_each_takes() {
 #[test]
 fn a_chain_of_two_thousand_lines_names_its_first() {
     let (_folder, server) = start(&[]);
-    let line = |n: u64| json!({"id": n.to_string(), "content": "路口的红绿灯坏了三天", "note": n}).to_string() + "\n";
-    let body: String = (0..2000).map(line).collect();
+    let body: String = (0..2000)
+        .map(|n: u64| json!({"id": n.to_string(), "content": "路口的红绿灯坏了三天", "note": n}).to_string() + "\n")
+        .collect();
     let answers = send(&server, &bulk_of("chain"), body.as_bytes());
     assert_eq!(answers.len(), 2000);
     assert_eq!(answers[0]["verdict"], "original");
@@ -251,7 +265,8 @@ fn memory_does_not_grow_with_the_body() {
     let mut stream = begin_bulk(&server, "large");
     let mut reader = stream.try_clone().expect("a second handle");
 
-    let (mut before, mut most) = (server.resident_bytes(), 0);
+    let mut before = server.resident_bytes();
+    let mut most = 0;
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut piece = vec![0; 64 << 10];

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, TestServer, expect_problem};
+use crate::support::{TestDesk, TestServer, expect_problem};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
@@ -15,21 +15,27 @@ fn row(content: &str) -> Value {
 }
 
 /// Returns the changes after a number, in words, and the number for the next call.
-fn changes(desk: &Desk, since: u64, more: &str) -> (Vec<String>, u64) {
+fn changes(desk: &TestDesk, since: u64, more: &str) -> (Vec<String>, u64) {
     let list = desk.ask("GET", &format!("/changes?since={since}{more}"), &Value::Null);
-    let word = |change: &Value| {
-        let text = |key: &str| change[key].as_str().map(|text| format!(" {text}")).unwrap_or_default();
-        let words = ["id", "verdict", "duplicate_of", "other", "judgement"].map(text).concat();
-        format!("{}{words}", change["kind"].as_str().expect("a kind"))
-    };
     let items = list["items"].as_array().expect("a list");
     assert!(items.is_sorted_by_key(|change| change["number"].as_u64().expect("a number")));
-    (items.iter().map(word).collect(), list["next_since"].as_u64().expect("a number"))
+    (
+        items
+            .iter()
+            .map(|change: &Value| {
+                let words = ["id", "verdict", "duplicate_of", "other", "judgement"]
+                    .map(|key: &str| change[key].as_str().map(|text| format!(" {text}")).unwrap_or_default())
+                    .concat();
+                format!("{}{words}", change["kind"].as_str().expect("a kind"))
+            })
+            .collect(),
+        list["next_since"].as_u64().expect("a number"),
+    )
 }
 
 #[test]
 fn what_happens_is_listed_in_order_and_read_on_from_any_place() {
-    let desk = Desk::with("changes", &json!({}));
+    let desk = TestDesk::with("changes", &json!({}));
     assert_eq!(changes(&desk, 0, ""), (Vec::new(), 0));
     desk.register("a", &row(LAMPS));
     desk.register("b", &row(LAMPS));
@@ -58,7 +64,7 @@ fn what_happens_is_listed_in_order_and_read_on_from_any_place() {
 
 #[test]
 fn a_question_waits_for_the_next_change_and_no_longer() {
-    let desk = Desk::with("changes_wait", &json!({}));
+    let desk = TestDesk::with("changes_wait", &json!({}));
     desk.register("a", &row(LAMPS));
     let (_, end) = changes(&desk, 0, "");
     let start = Instant::now();
@@ -94,7 +100,7 @@ fn who_waits_takes_no_permit_and_hears_of_the_change() {
 
 #[test]
 fn parameters_out_of_bounds_and_numbers_ahead_of_the_feed_are_refused() {
-    let desk = Desk::with("changes_bounds", &json!({}));
+    let desk = TestDesk::with("changes_bounds", &json!({}));
     desk.register("a", &row(LAMPS));
     for (query, pointer) in [("limit=0", "?limit"), ("wait_s=26", "?wait_s"), ("since=-1", "?since")] {
         let answer = desk.send("GET", &format!("/changes?{query}"), &Value::Null);

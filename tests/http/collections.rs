@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Desk, TestServer, expect_problem, ids};
+use crate::support::{TestDesk, TestServer, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
@@ -13,37 +13,36 @@ fn row(content: &str) -> Value {
 }
 
 #[track_caller]
-fn similar(desk: &Desk) -> Vec<Value> {
+fn similar(desk: &TestDesk) -> Vec<Value> {
     desk.ask("POST", "/similar?limit=256", &row(LAMPS))["similar"].as_array().expect("a list").clone()
 }
 
 #[test]
 fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
-    let desk = Desk::with("presets", &json!({}));
-    let put = |settings: Value| desk.ask("PUT", "", &settings);
+    let desk = TestDesk::with("presets", &json!({}));
     let default = desk.ask("GET", "", &Value::Null);
     assert_eq!(
         (&default["name"], &default["records"], &default["generation"]),
         (&json!("presets"), &json!(0), &json!(1))
     );
-    assert_eq!(put(json!({})), default, "the same again changes nothing");
-    assert_eq!(put(json!({"preset": "default"})), default);
+    assert_eq!(put_settings(&json!({}), &desk), default, "the same again changes nothing");
+    assert_eq!(put_settings(&json!({"preset": "default"}), &desk), default);
     let settings = &default["settings"];
-    let schemes = |settings: &Value| -> Vec<String> {
-        let channels = settings["channels"].as_array().expect("a list").iter();
-        channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
-    };
-    assert_eq!(schemes(settings), ["simhash", "shingle"]);
+    assert_eq!(scheme_names(settings), ["simhash", "shingle"]);
     let verify = json!({"shingle": 3, "duplicate": 0.5, "unsure": 0.2, "rarity": true, "objects": true});
     assert_eq!(settings["verify"], verify);
 
-    let paper = put(json!({"preset": "paper"}));
-    assert_eq!((schemes(&paper["settings"]), &paper["settings"]["verify"]), (vec!["simhash".to_owned()], &Value::Null));
+    let paper = put_settings(&json!({"preset": "paper"}), &desk);
+    assert_eq!(
+        (scheme_names(&paper["settings"]), &paper["settings"]["verify"]),
+        (vec!["simhash".to_owned()], &Value::Null)
+    );
     let title = json!({"name": "title", "role": "whole", "weight": 2});
     assert!(paper["settings"]["fields"].as_array().expect("a list").contains(&title));
     assert_ne!(paper["profile"], default["profile"]);
 
-    let partial = put(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}));
+    let partial =
+        put_settings(&json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}), &desk);
     let mut expected = settings.clone();
     expected["text"]["segmenter"] = json!("chars2");
     expected["min_features"] = json!(2);
@@ -53,9 +52,18 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
 }
 
+fn put_settings(settings: &Value, desk: &TestDesk) -> Value {
+    desk.ask("PUT", "", settings)
+}
+
+fn scheme_names(settings: &Value) -> Vec<String> {
+    let channels = settings["channels"].as_array().expect("a list").iter();
+    channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
+}
+
 #[test]
 fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
-    let desk = Desk::with("profile", &json!({}));
+    let desk = TestDesk::with("profile", &json!({}));
     desk.register("a", &row(LAMPS));
     let before = desk.ask("GET", "", &Value::Null);
     for settings in [
@@ -80,7 +88,7 @@ fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
 
 #[test]
 fn verification_may_change_at_any_time_and_back() {
-    let desk = Desk::with("verify", &json!({}));
+    let desk = TestDesk::with("verify", &json!({}));
     desk.register("first", &row(LAMPS));
     desk.register("longer", &row(&format!("{LAMPS}第二次写信了，盼早日派人查看。")));
     desk.register("shorter", &row(&LAMPS.replace("，上周还有人摔伤", "")));
@@ -93,10 +101,7 @@ fn verification_may_change_at_any_time_and_back() {
     let unverified = desk.ask("PUT", "", &json!({"verify": null}));
     assert_eq!((&unverified["settings"]["verify"], &unverified["generation"]), (&Value::Null, &json!(1)));
     let found = similar(&desk);
-    let names = |list: &[Value]| -> BTreeSet<String> {
-        list.iter().map(|found| found["id"].as_str().expect("an id").to_owned()).collect()
-    };
-    assert!(names(&found).is_superset(&names(&verified)), "{found:?}");
+    assert!(id_set(&found).is_superset(&id_set(&verified)), "{found:?}");
     for found in found.iter().filter(|found| found["id"] != "first") {
         let measures = ["similarity", "jaccard", "containment"].map(|name| &found[name]);
         assert_eq!(measures, [&Value::Null; 3], "nothing was verified");
@@ -117,19 +122,26 @@ fn verification_may_change_at_any_time_and_back() {
     assert_eq!(desk.get("meanwhile")["similar"], meanwhile["similar"], "a verdict is history");
 }
 
+fn id_set(list: &[Value]) -> BTreeSet<String> {
+    list.iter().map(|found| found["id"].as_str().expect("an id").to_owned()).collect()
+}
+
 #[test]
 fn the_time_zone_may_change_at_any_time() {
-    let desk = Desk::with("zone", &json!({}));
+    let desk = TestDesk::with("zone", &json!({}));
     desk.register("a", &json!({"content": LAMPS, "time": "2024-03-05 08:00"}));
-    let time = || desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone();
-    assert_eq!(time(), "2024-03-05T00:00:00Z");
+    assert_eq!(read_time(&desk), "2024-03-05T00:00:00Z");
     desk.ask("PUT", "", &json!({"time_zone": "UTC"}));
-    assert_eq!(time(), "2024-03-05T08:00:00Z");
+    assert_eq!(read_time(&desk), "2024-03-05T08:00:00Z");
+}
+
+fn read_time(desk: &TestDesk) -> Value {
+    desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone()
 }
 
 #[test]
 fn a_deleted_collection_is_gone_and_its_name_is_free() {
-    let desk = Desk::with("deleted", &json!({"min_features": 2}));
+    let desk = TestDesk::with("deleted", &json!({"min_features": 2}));
     desk.register("a", &row(LAMPS));
     assert_eq!(desk.send("DELETE", "", &Value::Null).status, 204);
     for (method, path, body) in [
@@ -156,7 +168,8 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
 
 #[test]
 fn two_collections_do_not_see_each_other() {
-    let (north, south) = (Desk::new("north"), Desk::new("south"));
+    let north = TestDesk::new("north");
+    let south = TestDesk::new("south");
     north.register("a", &row(LAMPS));
     let alone = south.register("a", &row(LAMPS));
     assert_eq!((&alone["verdict"], &alone["similar"]), (&json!("original"), &json!([])));
@@ -255,23 +268,25 @@ fn lists_of_collections_and_tasks_come_in_parts() {
     }
     for (path, member) in [("/v1/collections", "name"), ("/v1/tasks", "id")] {
         let all = server.send("GET", path, &Value::Null).json();
-        let of = |list: &Value| -> Vec<String> {
-            let items = list["items"].as_array().expect("items").iter();
-            items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
-        };
-        assert_eq!((of(&all).len(), &all["next"]), (5, &Value::Null), "{path}");
-        let (mut found, mut cursor) = (Vec::new(), String::new());
+        assert_eq!((member_names(&all, member).len(), &all["next"]), (5, &Value::Null), "{path}");
+        let mut found = Vec::new();
+        let mut cursor = String::new();
         loop {
             let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
-            found.extend(of(&part));
+            found.extend(member_names(&part, member));
             let Some(next) = part["next"].as_str() else { break };
             cursor = format!("&cursor={next}");
         }
-        assert_eq!(found, of(&all), "{path}");
+        assert_eq!(found, member_names(&all, member), "{path}");
         for wrong in ["limit=0", "limit=1001", "cursor=zz"] {
             assert_eq!(server.send("GET", &format!("{path}?{wrong}"), &Value::Null).status, 422, "{path} {wrong}");
         }
     }
+}
+
+fn member_names(list: &Value, member: &str) -> Vec<String> {
+    let items = list["items"].as_array().expect("items").iter();
+    items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
@@ -279,9 +294,8 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
-    let put = |name: &str| server.send("PUT", &format!("/v1/collections/{name}/records/1"), &row);
-    assert_eq!((put("a").status, put("b").status), (201, 201));
-    let refused = put("c");
+    assert_eq!((put_first_record("a", &server, &row).status, put_first_record("b", &server, &row).status), (201, 201));
+    let refused = put_first_record("c", &server, &row);
     assert_eq!(
         (refused.status, refused.json()["code"].as_str()),
         (409, Some("too_many_collections")),
@@ -290,5 +304,9 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     );
     assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
     assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
-    assert_eq!(put("c").status, 201);
+    assert_eq!(put_first_record("c", &server, &row).status, 201);
+}
+
+fn put_first_record(name: &str, server: &TestServer, row: &Value) -> crate::support::TestResponse {
+    server.send("PUT", &format!("/v1/collections/{name}/records/1"), row)
 }

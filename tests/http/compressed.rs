@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Response, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_problem};
 
 const RECORDS: &str = "/v1/collections/letters/records";
 const CODINGS: [&str; 2] = ["gzip", "zstd"];
@@ -30,7 +30,7 @@ fn compress(coding: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &str)], body: &[u8]) -> Response {
+fn send(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
     server.request(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
 }
 
@@ -66,36 +66,38 @@ fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
     );
     // The answer to a body that is read and refused, or whose lines are refused.
     let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
-    let said = |answer: &Response| {
-        let mut said = answer.json();
-        let members = said.as_object_mut().expect("an object");
-        members.retain(|name, _| name != "request_id" && !name.contains("micros") && !name.starts_with("took"));
-        (answer.status, said)
-    };
     for (method, path, media) in routes() {
-        let route = (method.as_str(), path.as_str());
-        let plain = said(&send(&server, route, &[("content-type", &media)], body));
+        let route = format!("{method} {path}");
+        let plain = answer_without_time(&send(&server, &method, &path, &[("content-type", &media)], body));
         for coding in CODINGS {
             let headers = [("content-type", media.as_str()), ("content-encoding", coding)];
             let bytes = compress(coding, body);
-            assert_eq!(said(&send(&server, route, &headers, &bytes)), plain, "{coding} {route:?}");
-            let cut = send(&server, route, &headers, &bytes[..bytes.len() / 2]);
-            let problem = cut.json();
             assert_eq!(
-                (&problem["code"], &problem["status"]),
-                (&json!("malformed_encoding"), &json!(400)),
-                "{route:?}"
+                answer_without_time(&send(&server, &method, &path, &headers, &bytes)),
+                plain,
+                "{coding} {route}"
             );
+            let cut = send(&server, &method, &path, &headers, &bytes[..bytes.len() / 2]);
+            let problem = cut.json();
+            assert_eq!((&problem["code"], &problem["status"]), (&json!("malformed_encoding"), &json!(400)), "{route}");
             assert!(
                 problem["request_id"].is_string() && problem["detail"].as_str().is_some_and(|why| why.contains(coding))
             );
         }
         for coding in ["br", "deflate", "gzip, zstd", "zstd, zstd"] {
-            let refused = send(&server, route, &[("content-type", &media), ("content-encoding", coding)], body);
+            let refused =
+                send(&server, &method, &path, &[("content-type", &media), ("content-encoding", coding)], body);
             expect_problem(&refused, 415, "unsupported_encoding");
-            assert_eq!(refused.header("accept-encoding"), Some("gzip, zstd"), "{route:?}");
+            assert_eq!(refused.header("accept-encoding"), Some("gzip, zstd"), "{route}");
         }
     }
+}
+
+fn answer_without_time(answer: &TestResponse) -> (u16, Value) {
+    let mut said = answer.json();
+    let members = said.as_object_mut().expect("an object");
+    members.retain(|name, _| name != "request_id" && !name.contains("micros") && !name.starts_with("took"));
+    (answer.status, said)
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn what_is_stored_is_what_was_compressed() {
     for coding in CODINGS {
         let headers = [("content-type", "application/json"), ("content-encoding", coding)];
         let path = format!("{RECORDS}/{coding}");
-        let answer = send(&server, ("PUT", &path), &headers, &compress(coding, row.to_string().as_bytes()));
+        let answer = send(&server, "PUT", &path, &headers, &compress(coding, row.to_string().as_bytes()));
         assert_eq!((answer.status, &answer.json()["verdict"]), (201, &json!("exact_duplicate")));
         assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
     }
@@ -114,11 +116,11 @@ fn what_is_stored_is_what_was_compressed() {
     // The compressed body with the same idempotency key is the same request.
     let row = json!({"content": "文昌巷口的井盖裂开了一个大洞"}).to_string();
     let key = [("content-type", "application/json"), ("idempotency-key", "k-1"), ("content-encoding", "identity")];
-    let first = send(&server, ("POST", RECORDS), &key, row.as_bytes());
+    let first = send(&server, "POST", RECORDS, &key, row.as_bytes());
     assert_eq!(first.status, 201, "{}", first.text);
     for coding in CODINGS {
         let headers = [key[0], key[1], ("content-encoding", coding)];
-        let again = send(&server, ("POST", RECORDS), &headers, &compress(coding, row.as_bytes()));
+        let again = send(&server, "POST", RECORDS, &headers, &compress(coding, row.as_bytes()));
         assert_eq!((again.status, &again.json()["id"]), (200, &first.json()["id"]), "{}", again.text);
     }
 }
@@ -129,32 +131,29 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "100000"), ("DOPPEL_LIMITS__MAX_LINE_BYTES", "1000")]);
     for coding in CODINGS {
         let json = [("content-type", "application/json"), ("content-encoding", coding)];
-        let put = |bytes: &[u8]| send(&server, ("PUT", &format!("{RECORDS}/a")), &json, bytes);
-        let sized = |bytes: usize| format!("{{\"content\":\"{}\"}}", "a b ".repeat((bytes - 14) / 4));
-        assert!(put(&compress(coding, sized(99_000).as_bytes())).status < 300);
-        let over = put(&compress(coding, sized(101_000).as_bytes()));
+        assert!(put_compressed(&compress(coding, body_of_size(99_000).as_bytes()), &server, &json).status < 300);
+        let over = put_compressed(&compress(coding, body_of_size(101_000).as_bytes()), &server, &json);
         expect_problem(&over, 413, "body_too_large");
         // White space that expands to many times the memory limit.
         let bomb = compress(coding, &vec![b' '; 256 << 20]);
-        expect_problem(&put(&bomb), 413, "body_too_large");
+        expect_problem(&put_compressed(&bomb, &server, &json), 413, "body_too_large");
         // The content is within the limit. The compressed bytes in front of it expand to nothing, but exceed the limit.
         let empty = compress(coding, b"");
-        let padded = [empty.repeat(100_000 / empty.len()), compress(coding, sized(1_000).as_bytes())].concat();
-        expect_problem(&put(&padded), 413, "body_too_large");
-        assert!(put(&padded[empty.len() * 1_000..]).status < 300);
+        let padded = [empty.repeat(100_000 / empty.len()), compress(coding, body_of_size(1_000).as_bytes())].concat();
+        expect_problem(&put_compressed(&padded, &server, &json), 413, "body_too_large");
+        assert!(put_compressed(&padded[empty.len() * 1_000..], &server, &json).status < 300);
         let lines = [("content-type", "application/x-ndjson"), ("content-encoding", coding)];
-        let bulk = |bytes: &[u8]| send(&server, ("POST", &format!("{RECORDS}/_bulk")), &lines, bytes);
         // The first line is sound, the second is too long, and the bomb follows. The line before the fault is registered.
         let first = json!({"id": format!("before-{coding}"), "content": "路灯坏了很久没有人来修理"}).to_string() + "\n";
         let long = format!("{{\"content\":\"{}\"}}\n", "a".repeat(1000));
         let mut body = compress(coding, (first + &long).as_bytes());
         body.extend_from_slice(&bomb);
-        let answer = bulk(&body);
+        let answer = bulk_compressed(&body, &server, &lines);
         let said: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let codes: Vec<&str> = said.iter().map(|line| line["code"].as_str().unwrap_or_default()).collect();
         assert_eq!((answer.status, said[0]["status"].as_u64()), (200, Some(201)), "{said:?}");
         assert_eq!(codes, ["", "line_too_large", "body_too_large"], "{coding}");
-        let nothing = bulk(&empty.repeat((2 << 20) / empty.len()));
+        let nothing = bulk_compressed(&empty.repeat((2 << 20) / empty.len()), &server, &lines);
         assert!(
             nothing.text.contains("body_too_large") && nothing.text.contains("expand to nothing"),
             "{}",
@@ -164,6 +163,18 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
     assert!(server.resident_bytes() < 600 << 20, "nothing of it is held");
     let metrics = server.send("GET", "/metrics", &Value::Null).text;
     assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"), "{metrics}");
+}
+
+fn put_compressed(bytes: &[u8], server: &TestServer, json: &[(&str, &str); 2]) -> TestResponse {
+    send(server, "PUT", &format!("{RECORDS}/a"), json, bytes)
+}
+
+fn body_of_size(bytes: usize) -> String {
+    format!("{{\"content\":\"{}\"}}", "a b ".repeat((bytes - 14) / 4))
+}
+
+fn bulk_compressed(bytes: &[u8], server: &TestServer, lines: &[(&str, &str); 2]) -> TestResponse {
+    send(server, "POST", &format!("{RECORDS}/_bulk"), lines, bytes)
 }
 
 /// Returns one chunk of a chunked body.
@@ -178,12 +189,12 @@ fn head(path: &str, media: &str, coding: &str) -> String {
 }
 
 /// A compressor that can flush its output at any time.
-enum Flushing {
+enum FlushingEncoder {
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
-impl Flushing {
+impl FlushingEncoder {
     fn new(coding: &str) -> Self {
         match coding {
             "gzip" => Self::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast())),
@@ -220,7 +231,7 @@ fn lines_of_a_compressed_stream_are_answered_as_they_come() {
         let mut to = stream.try_clone().expect("a second handle");
         let mut from = BufReader::new(stream);
         to.write_all(head(&format!("{RECORDS}/_bulk"), "application/x-ndjson", coding).as_bytes()).expect("taken");
-        let mut compressor = Flushing::new(coding);
+        let mut compressor = FlushingEncoder::new(coding);
         let mut seen = String::new();
         for number in 0..3 {
             let row = json!({"id": format!("{coding}-{number}"), "content": "三号路的路灯已经连续多日不亮"});
@@ -278,14 +289,6 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         assert_eq!(server.send("PUT", &format!("{RECORDS}/{number}"), &row).status, 201);
     }
     let (_, plain) = raw(&server, RECORDS, "identity");
-    let expand = |coding: &str, bytes: &[u8]| match coding {
-        "gzip" => {
-            let mut text = Vec::new();
-            flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).expect("whole");
-            text
-        }
-        _ => zstd::stream::decode_all(bytes).expect("whole"),
-    };
     for (accepts, coding) in
         [("gzip", "gzip"), ("zstd", "zstd"), ("gzip, zstd;q=0.5", "gzip"), ("br, zstd, gzip", "zstd")]
     {
@@ -295,13 +298,13 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
             "{head}"
         );
         assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
-        assert!(expand(coding, &bytes) == plain, "{accepts}");
+        assert!(expanded(coding, &bytes) == plain, "{accepts}");
     }
     // Files of the program, requested twice.
     for path in ["/openapi.yaml", "/docs/swagger-ui.css"].repeat(2) {
         let (head, bytes) = raw(&server, path, "gzip");
         assert!(head.contains("content-encoding: gzip"), "{head}");
-        assert!(expand("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
+        assert!(expanded("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
     }
     // These answers are not compressed: short ones, problems, unknown codings, and pages that contain tokens of forms.
     let plain = [
@@ -318,5 +321,16 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         let (head, bytes) = raw(&server, path, accepts);
         assert!(!head.contains("content-encoding"), "{path}: {head}");
         assert!(String::from_utf8(bytes).is_ok(), "{path}");
+    }
+}
+
+fn expanded(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    match coding {
+        "gzip" => {
+            let mut text = Vec::new();
+            flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).expect("whole");
+            text
+        }
+        _ => zstd::stream::decode_all(bytes).expect("whole"),
     }
 }

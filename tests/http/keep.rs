@@ -1,11 +1,11 @@
 //! Collections that keep no text: their answers, and the requests that they refuse.
 
 use crate::protection::erased;
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
-fn desk(name: &str) -> Desk {
-    Desk::with(name, &json!({ "preset": "signatures" }))
+fn desk(name: &str) -> TestDesk {
+    TestDesk::with(name, &json!({ "preset": "signatures" }))
 }
 
 fn letter(user: &str) -> Value {
@@ -69,13 +69,18 @@ fn what_needs_texts_is_refused_with_the_reason() {
             "{problem}"
         );
     }
-    let reindex = |settings: &Value| {
-        let body = json!({ "collection": "refusing", "settings": settings });
-        desk.server.send("POST", "/v1/admin/reindex", &body)
-    };
-    expect_problem(&reindex(&json!({ "preset": "signatures", "min_features": 9 })), 409, "text_not_kept");
+    expect_problem(
+        &reindex_refusing(&json!({ "preset": "signatures", "min_features": 9 }), &desk.server),
+        409,
+        "text_not_kept",
+    );
     let hosts = json!({ "collection": "refusing" });
     expect_problem(&desk.server.send("POST", "/v1/admin/host-aliases", &hosts), 409, "text_not_kept");
+}
+
+fn reindex_refusing(settings: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
+    let body = json!({ "collection": "refusing", "settings": settings });
+    server.send("POST", "/v1/admin/reindex", &body)
 }
 
 #[test]
@@ -96,7 +101,7 @@ fn records_without_text_go_by_petitioner_and_by_age() {
 #[test]
 fn what_is_kept_is_decided_when_a_collection_is_made() {
     let bare = desk("decided");
-    let whole = Desk::with("undecided", &json!({}));
+    let whole = TestDesk::with("undecided", &json!({}));
     // The mode cannot change, with records or without.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
         let problem = expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
@@ -110,7 +115,7 @@ fn what_is_kept_is_decided_when_a_collection_is_made() {
     assert_eq!(bare.get("1")["row"], Value::Null);
     assert_eq!(whole.get("1")["row"], letter("张某某"));
     bare.ask("PUT", "", &json!({ "preset": "signatures", "retention": { "days": 90 } }));
-    let wrong = Desk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
+    let wrong = TestDesk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
     let problem = expect_problem(&wrong, 422, "needs_text");
     assert_eq!(problem["errors"][0]["pointer"], "/verify", "{problem}");
 }

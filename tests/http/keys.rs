@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::certificates::until;
-use crate::support::keyed::{Keyed, LAMPS};
-use crate::support::{Response, TestServer, expect_problem, run};
+use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::support::{TestResponse, TestServer, expect_problem, run};
 
 const KEYS: &str = "/v1/admin/keys";
 const RECORDS: &str = "/v1/collections/letters/records";
 
 /// Makes a key and returns its text.
 #[track_caller]
-fn make(keyed: &Keyed, body: &Value) -> String {
+fn make(keyed: &KeyedServer, body: &Value) -> String {
     let made = keyed.server.send_as(keyed.key("office"), "POST", KEYS, body);
     assert_eq!(made.status, 201, "{}", made.text);
     assert_eq!(made.header("cache-control"), Some("no-store"));
@@ -25,12 +25,12 @@ fn make(keyed: &Keyed, body: &Value) -> String {
 }
 
 #[track_caller]
-fn revoke(keyed: &Keyed, name: &str) {
+fn revoke(keyed: &KeyedServer, name: &str) {
     let revoked = keyed.server.send_as(keyed.key("office"), "DELETE", &format!("{KEYS}/{name}"), &Value::Null);
     assert_eq!(revoked.status, 204, "{}", revoked.text);
 }
 
-fn ask(server: &TestServer, key: &str) -> Response {
+fn ask(server: &TestServer, key: &str) -> TestResponse {
     server.send_as(key, "GET", "/v1/collections", &Value::Null)
 }
 
@@ -40,7 +40,7 @@ fn letter(number: usize) -> Value {
 
 #[test]
 fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let key = make(&keyed, &json!({ "name": "clerk-7", "scopes": ["read", "read"], "expires_in_days": 30 }));
     assert!(key.starts_with("dpl_clerk-7_"));
@@ -84,51 +84,56 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
     assert!(server.log().lines().any(|line| ["audit", "POST", KEYS, "201"].iter().all(|word| line.contains(word))));
 }
 
+/// Number of callers that change keys at the same moment.
+const CALLERS: usize = 24;
+/// Number of keys that each caller changes.
+const EACH: usize = 3;
+
 #[test]
 fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() {
-    const CALLERS: usize = 24;
-    const EACH: usize = 3;
     // The store is as slow as a disk that syncs.
-    let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
-    let at_once = |change: &(dyn Fn(usize) -> Response + Sync), status: u16| {
-        std::thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        let answer = change(caller * EACH + number);
-                        assert_eq!(answer.status, status, "{}", answer.text);
-                    }
-                });
-            }
-        });
-    };
-    let name = |number: usize| format!("key-{number}");
-    at_once(&|number| server.send_as(office, "POST", KEYS, &json!({ "name": name(number), "scopes": ["read"] })), 201);
-    let listed = || server.send_as(office, "GET", KEYS, &Value::Null).json()["items"].as_array().map(Vec::len);
-    assert_eq!(listed(), Some(CALLERS * EACH));
-    at_once(&|number| server.send_as(office, "DELETE", &format!("{KEYS}/{}", name(number)), &Value::Null), 204);
-    assert_eq!(listed(), Some(0));
+    let keyed = KeyedServer::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
+    let server = &keyed.server;
+    let office = keyed.key("office");
+    change_at_once(
+        &|number| server.send_as(office, "POST", KEYS, &json!({ "name": numbered_key(number), "scopes": ["read"] })),
+        201,
+    );
+    assert_eq!(listed_keys(office, server), Some(CALLERS * EACH));
+    change_at_once(
+        &|number| server.send_as(office, "DELETE", &format!("{KEYS}/{}", numbered_key(number)), &Value::Null),
+        204,
+    );
+    assert_eq!(listed_keys(office, server), Some(0));
+}
+
+fn change_at_once(change: &(dyn Fn(usize) -> TestResponse + Sync), status: u16) {
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let answer = change(caller * EACH + number);
+                    assert_eq!(answer.status, status, "{}", answer.text);
+                }
+            });
+        }
+    });
+}
+
+fn numbered_key(number: usize) -> String {
+    format!("key-{number}")
+}
+
+fn listed_keys(office: &str, server: &TestServer) -> Option<usize> {
+    server.send_as(office, "GET", KEYS, &Value::Null).json()["items"].as_array().map(Vec::len)
 }
 
 #[test]
 fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
     // The client has time to close its connection during the change.
-    let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
-    let (server, office) = (&keyed.server, keyed.key("office"));
-    let hang_up = |id: &str, request: &str, body: &str| {
-        let head =
-            format!("{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {office}\r\nx-request-id: {id}");
-        let about = format!("content-type: application/json\r\ncontent-length: {}", body.len());
-        let mut stream = server.connect();
-        write!(stream, "{head}\r\n{about}\r\n\r\n{body}").expect("taken");
-        std::thread::sleep(Duration::from_millis(100));
-    };
-    let lines_of = |id: &str| {
-        let log = server.log();
-        let lines = log.lines().filter(|line| line.contains("audit") && line.contains(id) && line.contains("office"));
-        lines.map(str::to_owned).collect::<Vec<_>>()
-    };
+    let keyed = KeyedServer::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
+    let server = &keyed.server;
+    let office = keyed.key("office");
     // If a client closes its connection before its request is read, the service never sees the request; on a busy machine, a client may
     // also get an answer. Therefore further clients follow.
     let until_one_is_gone = |what: &str, send: &dyn Fn(&str, usize), is_done: &dyn Fn(usize) -> bool| {
@@ -140,35 +145,65 @@ fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
                 std::thread::sleep(Duration::from_millis(20));
             }
             if is_done(number) {
-                until("the line of what was done", || lines_of(&id).len() == 1);
-                if lines_of(&id)[0].contains("status=499") {
+                until("the line of what was done", || audit_lines(&id, server).len() == 1);
+                if audit_lines(&id, server)[0].contains("status=499") {
                     return;
                 }
             }
         }
         panic!("none of 20 was gone before its answer: {}", server.log());
     };
-    let make = |id: &str, number: usize| {
-        hang_up(id, "POST /v1/admin/keys", &format!(r#"{{"name": "key-{number}", "scopes": ["read"]}}"#));
-    };
-    let keys = || server.send_as(office, "GET", "/v1/admin/keys", &Value::Null).text;
-    until_one_is_gone("made", &make, &|number| keys().contains(&format!("\"key-{number}\"")));
-    let path = |number: usize| format!("/v1/collections/gone-{number}");
-    let delete = |id: &str, number: usize| {
-        assert_eq!(server.send_as(office, "PUT", &path(number), &json!({})).status, 201);
-        hang_up(id, &format!("DELETE {}", path(number)), "");
-    };
-    let is_gone = |number: usize| server.send_as(office, "GET", &path(number), &Value::Null).status == 404;
-    until_one_is_gone("deleted", &delete, &is_gone);
+    until_one_is_gone(
+        "made",
+        &|id: &str, number: usize| {
+            hang_up_after(
+                id,
+                "POST /v1/admin/keys",
+                &format!(r#"{{"name": "key-{number}", "scopes": ["read"]}}"#),
+                office,
+                server,
+            );
+        },
+        &|number| key_list(office, server).contains(&format!("\"key-{number}\"")),
+    );
+    until_one_is_gone(
+        "deleted",
+        &|id: &str, number: usize| {
+            assert_eq!(server.send_as(office, "PUT", &gone_collection(number), &json!({})).status, 201);
+            hang_up_after(id, &format!("DELETE {}", gone_collection(number)), "", office, server);
+        },
+        &|number: usize| server.send_as(office, "GET", &gone_collection(number), &Value::Null).status == 404,
+    );
+}
+
+fn hang_up_after(id: &str, request: &str, body: &str, office: &str, server: &TestServer) {
+    let head = format!("{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {office}\r\nx-request-id: {id}");
+    let about = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+    let mut stream = server.connect();
+    write!(stream, "{head}\r\n{about}\r\n\r\n{body}").expect("taken");
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+fn audit_lines(id: &str, server: &TestServer) -> Vec<String> {
+    let log = server.log();
+    let lines = log.lines().filter(|line| line.contains("audit") && line.contains(id) && line.contains("office"));
+    lines.map(str::to_owned).collect::<Vec<_>>()
+}
+
+fn key_list(office: &str, server: &TestServer) -> String {
+    server.send_as(office, "GET", "/v1/admin/keys", &Value::Null).text
+}
+
+fn gone_collection(number: usize) -> String {
+    format!("/v1/collections/gone-{number}")
 }
 
 #[test]
 fn what_cannot_be_made_is_refused_by_name() {
-    let keyed = Keyed::start(&[]);
-    let post = |body: Value| keyed.server.send_as(keyed.key("office"), "POST", KEYS, &body);
-    expect_problem(&post(json!({ "name": "desk", "scopes": ["read"] })), 409, "key_exists");
+    let keyed = KeyedServer::start(&[]);
+    expect_problem(&post_key(&json!({ "name": "desk", "scopes": ["read"] }), &keyed), 409, "key_exists");
     make(&keyed, &json!({ "name": "one", "scopes": ["read"] }));
-    expect_problem(&post(json!({ "name": "one", "scopes": ["write"] })), 409, "key_exists");
+    expect_problem(&post_key(&json!({ "name": "one", "scopes": ["write"] }), &keyed), 409, "key_exists");
     for (body, pointer) in [
         (json!({ "scopes": ["read"] }), "/name"),
         (json!({ "name": "A b", "scopes": ["read"] }), "/name"),
@@ -187,7 +222,7 @@ fn what_cannot_be_made_is_refused_by_name() {
         ),
         (json!({ "name": "two", "scopes": ["read"], "secret": "x" }), "/secret"),
     ] {
-        let answer = post(body);
+        let answer = post_key(&body, &keyed);
         assert_eq!(answer.status, 422, "{}", answer.text);
         assert!(
             answer.json()["errors"].as_array().is_some_and(|all| all.iter().any(|one| one["pointer"] == pointer)),
@@ -201,12 +236,18 @@ fn what_cannot_be_made_is_refused_by_name() {
     expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
 }
 
+fn post_key(body: &Value, keyed: &KeyedServer) -> TestResponse {
+    keyed.server.send_as(keyed.key("office"), "POST", KEYS, body)
+}
+
 #[test]
 fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let names = ["kept", "lost"];
     let keys = names.map(|name| make(&keyed, &json!({ "name": name, "scopes": ["write"] })));
-    let (stop, revoked, numbers) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let revoked = AtomicBool::new(false);
+    let numbers = AtomicUsize::new(0);
     let statuses: Mutex<BTreeMap<(usize, bool, u16), usize>> = Mutex::default();
     std::thread::scope(|scope| {
         for caller in 0..4 {
@@ -223,11 +264,14 @@ fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails
                 }
             });
         }
-        let count = |which: (usize, bool, u16)| statuses.lock().expect("fine").get(&which).copied().unwrap_or(0);
-        until("load of both", || count((0, false, 201)) > 30 && count((1, false, 201)) > 30);
+        until("load of both", || {
+            status_count((0, false, 201), &statuses) > 30 && status_count((1, false, 201), &statuses) > 30
+        });
         revoke(&keyed, "lost");
         revoked.store(true, Ordering::SeqCst);
-        until("load afterwards", || count((0, true, 201)) > 30 && count((1, true, 401)) > 30);
+        until("load afterwards", || {
+            status_count((0, true, 201), &statuses) > 30 && status_count((1, true, 401), &statuses) > 30
+        });
         stop.store(true, Ordering::Relaxed);
     });
     let statuses = statuses.into_inner().expect("fine");
@@ -241,9 +285,13 @@ fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails
     assert!(statuses.keys().all(|(key, _, status)| *key == 1 || *status == 201), "{statuses:?}");
 }
 
+fn status_count(which: (usize, bool, u16), statuses: &Mutex<BTreeMap<(usize, bool, u16), usize>>) -> usize {
+    statuses.lock().expect("fine").get(&which).copied().unwrap_or(0)
+}
+
 #[test]
 fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     let key = make(&keyed, &json!({ "name": "bulk", "scopes": ["read", "write"] }));
     let mut stream = keyed.server.connect();
@@ -285,7 +333,7 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
 
 #[test]
 fn a_key_opens_nothing_from_its_expiry_on() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let soon = std::time::SystemTime::now() + Duration::from_secs(4);
     let soon = jiff::Timestamp::try_from(soon).expect("a time").to_string();
     let key = make(&keyed, &json!({ "name": "short", "scopes": ["read"], "expires_at": soon }));
@@ -302,19 +350,14 @@ fn a_key_opens_nothing_from_its_expiry_on() {
 
 #[test]
 fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let to = keyed.server.url().to_owned();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("branch.key");
     let file = file.to_str().expect("a plain path");
     let office = [("DOPPEL_KEY", keyed.key("office"))];
-    let keys = |arguments: &[&str]| {
-        let ended = run(&[&["keys"][..], arguments, &["--to", &to]].concat(), &office);
-        let [out, said] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
-        (ended.status.code(), out, said)
-    };
     let create = ["create", "branch", "--scopes", "read,write", "--collections", "letters", "--expires-in-days", "9"];
-    let (status, out, said) = keys(&[&create[..], &["--secret-file", file]].concat());
+    let (status, out, said) = run_keys(&[&create[..], &["--secret-file", file]].concat(), &to, &office);
     assert_eq!(status, Some(0), "{said}");
     let key = std::fs::read_to_string(file).expect("the key");
     let key = key.trim();
@@ -324,20 +367,26 @@ fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
     assert_eq!(std::fs::metadata(file).expect("there").permissions().mode() & 0o777, 0o600);
     assert_eq!(ask(&keyed.server, key).status, 200);
     // The command never overwrites another file, and in this case makes no key.
-    let (status, _, said) = keys(&["create", "other", "--scopes", "read", "--secret-file", file]);
+    let (status, _, said) = run_keys(&["create", "other", "--scopes", "read", "--secret-file", file], &to, &office);
     assert!(status == Some(2) && said.contains("is there already"), "{said}");
-    let (status, out, said) = keys(&["create", "shown", "--scopes", "read"]);
+    let (status, out, said) = run_keys(&["create", "shown", "--scopes", "read"], &to, &office);
     assert!(status == Some(0) && said.contains("dpl_shown_") && !out.contains("dpl_"), "{out}{said}");
-    let (_, out, _) = keys(&["list"]);
+    let (_, out, _) = run_keys(&["list"], &to, &office);
     assert!(
         out.contains("branch") && out.contains("letters") && out.contains("shown") && !out.contains("other"),
         "{out}"
     );
-    let (_, out, _) = keys(&["list", "--json"]);
+    let (_, out, _) = run_keys(&["list", "--json"], &to, &office);
     assert_eq!(serde_json::from_str::<Value>(&out).expect("JSON")[0]["name"], "branch");
-    assert_eq!(keys(&["revoke", "branch"]).0, Some(0));
+    assert_eq!(run_keys(&["revoke", "branch"], &to, &office).0, Some(0));
     assert_eq!(ask(&keyed.server, key).status, 401);
-    let (status, _, said) = keys(&["revoke", "branch"]);
+    let (status, _, said) = run_keys(&["revoke", "branch"], &to, &office);
     assert!(status == Some(1) && said.contains("no key with the name \"branch\""), "{said}");
-    assert_eq!(keys(&["create", "A B", "--scopes", "read"]).0, Some(2));
+    assert_eq!(run_keys(&["create", "A B", "--scopes", "read"], &to, &office).0, Some(2));
+}
+
+fn run_keys(arguments: &[&str], to: &str, office: &[(&str, &str); 1]) -> (Option<i32>, String, String) {
+    let ended = run(&[&["keys"][..], arguments, &["--to", to]].concat(), office);
+    let [out, said] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+    (ended.status.code(), out, said)
 }

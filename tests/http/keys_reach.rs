@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::keyed::{Keyed, LAMPS};
-use crate::support::{Response, expect_problem};
+use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::support::{TestResponse, TestServer, expect_problem};
 
 /// The effect of a route for a key that is limited to the collection `letters`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Decision {
+enum KeyDecision {
     /// The path names a collection: the route answers for `letters` and refuses for other collections.
     ByPath,
     /// The body names a collection: the route answers for `letters` and refuses for other collections.
@@ -22,9 +22,9 @@ enum Decision {
     Open,
 }
 
-use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
+use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, Decision); 66] = [
+const DECISIONS: [(&str, &str, KeyDecision); 66] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -94,43 +94,51 @@ const DECISIONS: [(&str, &str, Decision); 66] = [
 ];
 
 /// A service with two collections, and a key that has all permissions for one of them.
-struct Limited {
-    keyed: Keyed,
+struct LimitedKey {
+    keyed: KeyedServer,
     key: String,
     /// One task of each collection.
     tasks: [String; 2],
 }
 
-impl Limited {
+impl LimitedKey {
     fn start() -> Self {
-        let keyed = Keyed::start(&[]);
+        let keyed = KeyedServer::start(&[]);
         let office = keyed.key("office").to_owned();
-        let send = |method: &str, path: &str, body: &Value| keyed.server.send_as(&office, method, path, body);
         for collection in ["letters", "hotline"] {
             for id in ["a", "b"] {
                 let path = format!("/v1/collections/{collection}/records/{id}");
-                assert_eq!(send("PUT", &path, &json!({ "content": LAMPS })).status, 201);
+                assert_eq!(
+                    send_as_office("PUT", &path, &json!({ "content": LAMPS }), &office, &keyed.server).status,
+                    201
+                );
             }
         }
-        let task = |collection: &str| {
-            let begun = send("POST", "/v1/admin/purge", &json!({ "collection": collection }));
-            assert_eq!(begun.status, 202, "{}", begun.text);
-            begun.json()["id"].as_str().expect("an id").to_owned()
-        };
-        let tasks = [task("letters"), task("hotline")];
+        let tasks = [begin_task("letters", &office, &keyed.server), begin_task("hotline", &office, &keyed.server)];
         let body = json!({ "name": "limited", "scopes": ["read", "write", "admin"], "collections": ["letters"] });
-        let made = send("POST", "/v1/admin/keys", &body);
+        let made = send_as_office("POST", "/v1/admin/keys", &body, &office, &keyed.server);
         let key = made.json()["key"].as_str().expect("the key").to_owned();
         Self { keyed, key, tasks }
     }
 
-    fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+    fn send(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         self.keyed.server.send_as(&self.key, method, path, body)
     }
 }
 
+fn send_as_office(method: &str, path: &str, body: &Value, office: &str, server: &TestServer) -> TestResponse {
+    server.send_as(office, method, path, body)
+}
+
+fn begin_task(collection: &str, office: &str, server: &TestServer) -> String {
+    let body = json!({ "collection": collection });
+    let begun = send_as_office("POST", "/v1/admin/purge", &body, office, server);
+    assert_eq!(begun.status, 202, "{}", begun.text);
+    begun.json()["id"].as_str().expect("an id").to_owned()
+}
+
 /// Returns a problem without the parts that differ between requests.
-fn without_request(problem: &Response) -> Value {
+fn without_request(problem: &TestResponse) -> Value {
     let mut said = problem.json();
     let members = said.as_object_mut().expect("an object");
     members.retain(|name, _| !matches!(name.as_str(), "request_id" | "instance"));
@@ -154,7 +162,7 @@ fn routes(description: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
-    let limited = Limited::start();
+    let limited = LimitedKey::start();
     let description = limited.keyed.server.send("GET", "/openapi.yaml", &Value::Null).text;
     let routes = routes(&description);
     assert!(routes.len() > 40, "{routes:?}");
@@ -162,50 +170,49 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
         let decision = DECISIONS.iter().find(|(m, path, _)| *m == method && *path == route);
         let (_, _, decision) =
             decision.unwrap_or_else(|| panic!("{method} {route}: decide what a key that is limited may do there"));
-        let path = |collection: &str, task: &str| {
-            let path = route.replace("{collection}", collection).replace("{task}", task);
-            ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
-        };
         let method = method.to_uppercase();
-        // The request may be wrong for another reason, but not because of the key.
-        let is_let_in = |answer: &Response| {
-            assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
-        };
-        let is_refused = |answer: &Response| {
-            expect_problem(answer, 403, "not_this_collection");
-            assert!(!answer.text.contains("hotline"), "{}", answer.text);
-        };
         let [own, other] = &limited.tasks;
         match decision {
-            Open => is_let_in(&limited.keyed.server.send(&method, &route, &Value::Null)),
-            Refused => is_refused(&limited.send(&method, &path("letters", own), &json!({}))),
+            Open => assert_let_in(&limited.keyed.server.send(&method, &route, &Value::Null), &method, &route),
+            Refused => assert_refused(&limited.send(&method, &path_of_route("letters", own, &route), &json!({}))),
             ByTask => {
-                let foreign = limited.send(&method, &path("letters", other), &Value::Null);
-                let unknown =
-                    limited.send(&method, &path("letters", "019a0000-0000-7000-8000-000000000000"), &Value::Null);
+                let foreign = limited.send(&method, &path_of_route("letters", other, &route), &Value::Null);
+                let unknown = limited.send(
+                    &method,
+                    &path_of_route("letters", "019a0000-0000-7000-8000-000000000000", &route),
+                    &Value::Null,
+                );
                 expect_problem(&foreign, 404, "unknown_task");
                 assert_eq!(without_request(&foreign), without_request(&unknown), "{method} {route}");
-                is_let_in(&limited.send(&method, &path("letters", own), &Value::Null));
+                assert_let_in(
+                    &limited.send(&method, &path_of_route("letters", own, &route), &Value::Null),
+                    &method,
+                    &route,
+                );
             }
             ByBody => {
-                is_refused(&limited.send(&method, &route, &json!({ "collection": "hotline" })));
-                is_refused(&limited.send(&method, &route, &json!({ "collection": "nowhere" })));
-                is_let_in(&limited.send(&method, &route, &json!({ "collection": "letters" })));
+                assert_refused(&limited.send(&method, &route, &json!({ "collection": "hotline" })));
+                assert_refused(&limited.send(&method, &route, &json!({ "collection": "nowhere" })));
+                assert_let_in(&limited.send(&method, &route, &json!({ "collection": "letters" })), &method, &route);
             }
             // The collection is deleted at the end, below.
             ByPath if method == "DELETE" && route == "/v1/collections/{collection}" => {
-                is_refused(&limited.send(&method, &path("hotline", own), &Value::Null));
+                assert_refused(&limited.send(&method, &path_of_route("hotline", own, &route), &Value::Null));
             }
             ByPath => {
                 // The service refuses before it reads the body, and the answer does not show whether the collection exists.
                 for collection in ["hotline", "nowhere", "hot%6Cine", "letters2"] {
-                    is_refused(&limited.send(&method, &path(collection, own), &json!({})));
+                    assert_refused(&limited.send(&method, &path_of_route(collection, own, &route), &json!({})));
                 }
-                is_let_in(&limited.send(&method, &path("letters", own), &json!({})));
+                assert_let_in(
+                    &limited.send(&method, &path_of_route("letters", own, &route), &json!({})),
+                    &method,
+                    &route,
+                );
             }
             Shortened => {
                 let list = limited.send(&method, &route, &Value::Null);
-                is_let_in(&list);
+                assert_let_in(&list, &method, &route);
                 assert!(list.text.contains("letters") && !list.text.contains("hotline"), "{}", list.text);
             }
         }
@@ -214,9 +221,24 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
     assert_eq!(limited.send("PUT", "/v1/collections/letters", &json!({})).status, 201, "it may be made again");
 }
 
+fn path_of_route(collection: &str, task: &str, route: &str) -> String {
+    let path = route.replace("{collection}", collection).replace("{task}", task);
+    ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
+}
+
+/// The request may be wrong for another reason, but not because of the key.
+fn assert_let_in(answer: &TestResponse, method: &str, route: &str) {
+    assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
+}
+
+fn assert_refused(answer: &TestResponse) {
+    expect_problem(answer, 403, "not_this_collection");
+    assert!(!answer.text.contains("hotline"), "{}", answer.text);
+}
+
 #[test]
 fn a_page_of_the_list_is_full_whatever_is_left_out() {
-    let limited = Limited::start();
+    let limited = LimitedKey::start();
     let list = limited.send("GET", "/v1/collections?limit=1", &Value::Null).json();
     assert_eq!((list["items"][0]["name"].as_str(), &list["next"]), (Some("letters"), &Value::Null), "{list}");
 }

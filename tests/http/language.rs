@@ -1,6 +1,6 @@
 //! Texts for people are in the language that the request prefers; codes and pointers are the same in every language.
 
-use crate::support::{Response, TestServer};
+use crate::support::{TestResponse, TestServer};
 use serde_json::json;
 
 const CHINESE: &str = "zh-CN,zh;q=0.9,en;q=0.8";
@@ -14,7 +14,7 @@ fn start() -> (tempfile::TempDir, TestServer) {
 }
 
 #[track_caller]
-fn ask(server: &TestServer, language: &str, request: (&str, &str, &str)) -> Response {
+fn ask(server: &TestServer, language: &str, request: (&str, &str, &str)) -> TestResponse {
     let (method, path, body) = request;
     let media = if path.contains("_bulk") { "application/x-ndjson" } else { "application/json" };
     let headers = [("content-type", media), ("accept-language", language)];

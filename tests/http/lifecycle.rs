@@ -43,12 +43,11 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
     }
     // If a client closes its connection before its request is read, the service never sees the request. A write that has begun continues to
     // its end.
-    let count = || server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64();
-    wait_until("some are stored", || count().is_some_and(|count| count > 0));
+    wait_until("some are stored", || record_count(&server).is_some_and(|count| count > 0));
     let mut before = None;
     wait_until("no more are stored", || {
         std::thread::sleep(Duration::from_millis(300));
-        std::mem::replace(&mut before, count()) == before
+        std::mem::replace(&mut before, record_count(&server)) == before
     });
     let mut stored = 0;
     for number in 0..40 {
@@ -63,17 +62,24 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
             assert_eq!(record.json()["row"], row(number));
         }
     }
-    assert_eq!(Some(stored), count());
+    assert_eq!(Some(stored), record_count(&server));
+}
+
+fn record_count(server: &TestServer) -> Option<u64> {
+    server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64()
 }
 
 #[test]
 fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "150")]);
-    let (acknowledged, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let acknowledged = Mutex::new(Vec::new());
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..4_u64 {
-            let (server, acknowledged, stop) = (&server, &acknowledged, &stop);
+            let server = &server;
+            let acknowledged = &acknowledged;
+            let stop = &stop;
             scope.spawn(move || {
                 for number in (writer * 100_000)..(writer * 100_000 + 50_000) {
                     match server.try_send("PUT", &format!("{PATH}/{number}"), &row(number)) {
@@ -171,41 +177,47 @@ fn a_second_process_on_one_directory_is_refused_and_the_first_goes_on() {
 fn a_directory_of_a_newer_format_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     TestServer::start_in(folder.path()).stop();
-    let set = |version: u32| {
-        let database = fjall::Database::builder(folder.path()).open().expect("it opens");
-        let meta = database.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("it is there");
-        let before = meta.get("format").expect("readable").expect("a version");
-        meta.insert("format", version.to_le_bytes()).expect("writable");
-        database.persist(fjall::PersistMode::SyncAll).expect("writable");
-        u32::from_le_bytes(before.as_ref().try_into().expect("four bytes"))
-    };
-    let ours = set(99);
+    let ours = set_format_version(99, &folder);
     refuses_to_start(folder.path(), &["format 99", "run the newer program version"]);
-    assert_eq!(set(ours), 99, "the refused directory was changed");
+    assert_eq!(set_format_version(ours, &folder), 99, "the refused directory was changed");
     assert_eq!(TestServer::start_in(folder.path()).send("GET", "/readyz", &Value::Null).status, 200);
+}
+
+fn set_format_version(version: u32, folder: &tempfile::TempDir) -> u32 {
+    let database = fjall::Database::builder(folder.path()).open().expect("it opens");
+    let meta = database.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("it is there");
+    let before = meta.get("format").expect("readable").expect("a version");
+    meta.insert("format", version.to_le_bytes()).expect("writable");
+    database.persist(fjall::PersistMode::SyncAll).expect("writable");
+    u32::from_le_bytes(before.as_ref().try_into().expect("four bytes"))
 }
 
 #[test]
 fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let data = folder.path().join("data");
+    let aside = folder.path().join("aside");
     let server = TestServer::start_in(&data);
-    let put = |id: &str| server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}));
-    assert_eq!(put("a").status, 201);
+    assert_eq!(put_lamps("a", &server).status, 201);
     std::fs::rename(&data, &aside).expect("it can be moved");
     wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
-    let refused = put("b");
+    let refused = put_lamps("b", &server);
     assert!(refused.status == 503 && refused.text.contains("removed or moved away"), "{}", refused.text);
     assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200, "reading goes on");
     std::fs::rename(&aside, &data).expect("it can be moved back");
     wait_until("it is ready again", || server.send("GET", "/readyz", &Value::Null).status == 200);
-    assert_eq!(put("b").status, 201);
+    assert_eq!(put_lamps("b", &server).status, 201);
+}
+
+fn put_lamps(id: &str, server: &TestServer) -> crate::support::TestResponse {
+    server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}))
 }
 
 #[test]
 fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let data = folder.path().join("data");
+    let backup = folder.path().join("backup");
     let row = json!({"content": "路灯坏了很久没有人来修理"});
     let server = TestServer::start_in(&data);
     assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row).status, 201);

@@ -179,13 +179,11 @@ fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
 #[test]
 fn the_limit_of_a_body_is_exact_and_named() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "1000")]);
-    let row = |length: usize| format!("{{\"content\":\"{}\"}}", "x".repeat(length - 14));
-    assert_eq!(row(1000).len(), 1000);
-    let send = |length| server.send_text("POST", PATH, "application/json", &row(length));
-    assert_eq!(send(1000).status, 201);
-    let problem = expect_problem(&send(1001), 413, "body_too_large");
+    assert_eq!(row_of_length(1000).len(), 1000);
+    assert_eq!(post_of_length(1000, &server, &row_of_length).status, 201);
+    let problem = expect_problem(&post_of_length(1001, &server, &row_of_length), 413, "body_too_large");
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("limits.max_body_bytes")), "{problem}");
-    expect_problem(&send(15_000), 413, "body_too_large");
+    expect_problem(&post_of_length(15_000, &server, &row_of_length), 413, "body_too_large");
 
     let mut asks = server.connect();
     let head = format!(
@@ -199,6 +197,14 @@ fn the_limit_of_a_body_is_exact_and_named() {
     slow.write_all(head.replace("expect: 100-continue\r\n", "").as_bytes()).expect("sent");
     let answer = read_answer(&mut slow);
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "said at once: {answer}");
+}
+
+fn row_of_length(length: usize) -> String {
+    format!("{{\"content\":\"{}\"}}", "x".repeat(length - 14))
+}
+
+fn post_of_length(length: usize, server: &TestServer, row: &impl Fn(usize) -> String) -> crate::support::TestResponse {
+    server.send_text("POST", PATH, "application/json", &row(length))
 }
 
 /// Starts a `_bulk` stream that sends `body` and may send more.
@@ -255,14 +261,10 @@ fn a_flood_of_connections_leaves_room_for_who_asks_at_once() {
 fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
     let (_folder, server) =
         start(&[("DOPPEL_LIMITS__MAX_BYTES_IN_WORK", "2048"), ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "8")]);
-    let text = |n: usize, length: usize| {
-        let letters = (0..length).map(|at| char::from_u32(0x4e00 + (at * 131 + n * 977) as u32 % 5000));
-        letters.map(|letter| letter.expect("a Han character")).collect::<String>()
-    };
-    let row = |n: usize, length: usize| json!({ "id": format!("r{n}"), "content": text(n, length) });
     std::thread::scope(|scope| {
         for thread in 0..6 {
-            let (server, row) = (&server, &row);
+            let server = &server;
+            let row = &|n: usize, length: usize| json!({ "id": format!("r{n}"), "content": text_of_length(n, length) });
             scope.spawn(move || {
                 for n in (0..4).map(|n| thread * 100 + n) {
                     let length = if n % 2 == 0 { 6_000 } else { 40 };
@@ -276,6 +278,11 @@ fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
             });
         }
     });
+}
+
+fn text_of_length(n: usize, length: usize) -> String {
+    let letters = (0..length).map(|at| char::from_u32(0x4e00 + (at * 131 + n * 977) as u32 % 5000));
+    letters.map(|letter| letter.expect("a Han character")).collect::<String>()
 }
 
 #[test]

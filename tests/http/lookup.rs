@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Desk, Rng, expect_problem, ids};
+use crate::support::{TestDesk, TestRandom, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -25,8 +25,8 @@ fn row(content: &str) -> Value {
     json!({"title": "来信", "content": content})
 }
 
-fn with_variants(name: &str) -> Desk {
-    let desk = Desk::new(name);
+fn with_variants(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
     desk.register("market", &row(MARKET));
     for (id, content) in variants() {
         desk.register(id, &row(&content));
@@ -101,7 +101,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
         let fingerprint = u64::from_str_radix(item["fingerprint"].as_str().expect("one"), 16).expect("hexadecimal");
         stored.push((item["id"].as_str().expect("an id").to_owned(), fingerprint));
     }
-    let mut random = Rng::new(7);
+    let mut random = TestRandom::new(7);
     let mut seen = 0;
     for radius in 0..=15_u32 {
         for (_, near) in &stored {
@@ -138,18 +138,28 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
     assert!(seen > 200, "{seen} matches show little");
 
     let (_, some) = &stored[0];
-    let asked = |mask: u64, more: &str| format!("/similar?fingerprint={:016x}{more}", some ^ mask);
-    let own = |path: &str| ids(&desk.ask("GET", path, &Value::Null)["similar"]).contains(&"market");
-    assert!(own(&asked(0b111, "")) && !own(&asked(0b1111, "")), "the collection's own radius is 3");
-    let limited = desk.ask("GET", &asked(0, "&radius=15&limit=1"), &Value::Null);
+    assert!(
+        finds_market(&similar_path(0b111, "", some), &desk) && !finds_market(&similar_path(0b1111, "", some), &desk),
+        "the collection's own radius is 3"
+    );
+    let limited = desk.ask("GET", &similar_path(0, "&radius=15&limit=1", some), &Value::Null);
     assert_eq!((ids(&limited["similar"]), &limited["fingerprint"]), (vec!["market"], &json!(format!("{some:016x}"))));
     for wrong in ["&radius=16", "&radius=99999999999"] {
-        expect_problem(&desk.send("GET", &asked(0, wrong), &Value::Null), 422, "out_of_range");
+        expect_problem(&desk.send("GET", &similar_path(0, wrong, some), &Value::Null), 422, "out_of_range");
     }
-    expect_problem(&desk.send("GET", &asked(0, "&radius=-1"), &Value::Null), 422, "invalid_parameter");
-    let without = Desk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
-    let problem = expect_problem(&without.send("GET", &asked(0, ""), &Value::Null), 422, "no_fingerprints");
+    expect_problem(&desk.send("GET", &similar_path(0, "&radius=-1", some), &Value::Null), 422, "invalid_parameter");
+    let without = TestDesk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
+    let problem =
+        expect_problem(&without.send("GET", &similar_path(0, "", some), &Value::Null), 422, "no_fingerprints");
     assert_eq!(problem["errors"][0]["pointer"], "?fingerprint");
+}
+
+fn similar_path(mask: u64, more: &str, some: &u64) -> String {
+    format!("/similar?fingerprint={:016x}{more}", some ^ mask)
+}
+
+fn finds_market(path: &str, desk: &TestDesk) -> bool {
+    ids(&desk.ask("GET", path, &Value::Null)["similar"]).contains(&"market")
 }
 
 #[test]
@@ -171,10 +181,10 @@ fn explain_says_of_a_pair_what_the_search_said() {
             .map(|bit| bit.as_u64().expect("a number"))
             .collect();
         assert_eq!(json!(bits.len()), found["distance"]);
-        let parsed = |side: &str| {
-            u64::from_str_radix(explained["fingerprints"][side].as_str().expect("one"), 16).expect("hexadecimal")
-        };
-        assert_eq!(bits.iter().fold(0, |mask, bit| mask | 1 << bit), parsed("a") ^ parsed("b"));
+        assert_eq!(
+            bits.iter().fold(0, |mask, bit| mask | 1 << bit),
+            parsed_fingerprint("a", &explained) ^ parsed_fingerprint("b", &explained)
+        );
         assert!(bits.is_sorted_by(|a, b| a > b));
     }
     let market = json!({"a": {"id": "market"}, "b": {"id": "same"}});
@@ -182,10 +192,15 @@ fn explain_says_of_a_pair_what_the_search_said() {
     assert_eq!((&explained["matches"], &explained["exact"]), (&json!(false), &json!(false)));
 }
 
+fn parsed_fingerprint(side: &str, explained: &Value) -> u64 {
+    u64::from_str_radix(explained["fingerprints"][side].as_str().expect("one"), 16).expect("hexadecimal")
+}
+
 #[test]
 fn explain_shows_where_two_texts_agree_and_differ() {
-    let desk = Desk::new("explain-texts");
-    let (a, b) = (format!("第一段。{LAMPS}"), format!("{LAMPS}末尾一句。"));
+    let desk = TestDesk::new("explain-texts");
+    let a = format!("第一段。{LAMPS}");
+    let b = format!("{LAMPS}末尾一句。");
     desk.register("a", &json!({"title": "路灯", "content": a, "user": "李娟"}));
     let explained = desk.ask(
         "POST",
@@ -193,11 +208,9 @@ fn explain_shows_where_two_texts_agree_and_differ() {
         &json!({"a": {"id": "a"}, "b": {"row": {"title": "路灯", "content": b, "id": "not-stored"}}}),
     );
     let pieces = explained["diff"].as_array().expect("a list");
-    let side = |own: &str| -> String {
-        pieces.iter().filter(|p| p["kind"] == "equal" || p["kind"] == own).filter_map(|p| p["text"].as_str()).collect()
-    };
-    let (text_a, text_b) = (format!("路灯\n{a}"), format!("路灯\n{b}"));
-    assert_eq!((side("only_a"), side("only_b")), (text_a.clone(), text_b.clone()));
+    let text_a = format!("路灯\n{a}");
+    let text_b = format!("路灯\n{b}");
+    assert_eq!((side_text("only_a", pieces), side_text("only_b", pieces)), (text_a.clone(), text_b.clone()));
     let passage = &explained["passages"][0];
     let (text, chars) =
         (passage["text"].as_str().expect("text"), passage["chars"].as_u64().expect("a number") as usize);
@@ -206,26 +219,26 @@ fn explain_shows_where_two_texts_agree_and_differ() {
         let at = passage[at].as_u64().expect("a number") as usize;
         assert_eq!(whole.chars().skip(at).take(chars).collect::<String>(), text);
     }
-    let piece = |own: &str, range: &Value| -> String {
-        assert_eq!(range["field"], "content");
-        let at = |end: &str| range[end].as_u64().expect("a number") as usize;
-        own.chars().skip(at("start")).take(at("end") - at("start")).collect()
-    };
-    assert!(piece(&a, &passage["in_a"][0]).contains(LAMPS) && piece(&b, &passage["in_b"][0]).contains(LAMPS));
+    assert!(
+        passage_text(&a, &passage["in_a"][0]).contains(LAMPS) && passage_text(&b, &passage["in_b"][0]).contains(LAMPS)
+    );
     for p in pieces.iter().filter(|p| p["kind"] != "equal") {
         let (own, ranges) = if p["kind"] == "only_a" { (&a, &p["in_a"]) } else { (&b, &p["in_b"]) };
-        assert_eq!(piece(own, &ranges[0]), p["text"].as_str().expect("text"), "{p}");
+        assert_eq!(passage_text(own, &ranges[0]), p["text"].as_str().expect("text"), "{p}");
     }
     let fields = explained["fields"].as_array().expect("a list");
     assert_eq!((&fields[0]["name"], &fields[0]["jaccard"]), (&json!("title"), &json!(1.0)));
     assert_eq!(fields[1]["name"], "content");
     assert!(fields[1]["jaccard"].as_f64().is_some_and(|jaccard| jaccard > 0.5 && jaccard < 1.0));
-    let terms = |list: &str| -> BTreeSet<String> {
-        let items = explained[list].as_array().expect("a list").iter();
-        items.map(|feature| feature["term"].as_str().expect("a term").to_owned()).collect()
-    };
-    assert!(terms("shared_features").contains("路灯") && terms("only_b").contains("末尾"), "{explained}");
-    assert!(terms("shared_features").is_disjoint(&terms("only_a")) && terms("only_a").is_disjoint(&terms("only_b")));
+    assert!(
+        shared_terms("shared_features", &explained).contains("路灯")
+            && shared_terms("only_b", &explained).contains("末尾"),
+        "{explained}"
+    );
+    assert!(
+        shared_terms("shared_features", &explained).is_disjoint(&shared_terms("only_a", &explained))
+            && shared_terms("only_a", &explained).is_disjoint(&shared_terms("only_b", &explained))
+    );
     assert_eq!(explained["truncated"], false);
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
 
@@ -237,9 +250,27 @@ fn explain_shows_where_two_texts_agree_and_differ() {
     assert_eq!((&swapped["only_a"], &swapped["only_b"]), (&explained["only_b"], &explained["only_a"]));
 }
 
+fn side_text(own: &str, pieces: &[Value]) -> String {
+    pieces.iter().filter(|p| p["kind"] == "equal" || p["kind"] == own).filter_map(|p| p["text"].as_str()).collect()
+}
+
+fn passage_text(own: &str, range: &Value) -> String {
+    assert_eq!(range["field"], "content");
+    own.chars().skip(range_end("start", range)).take(range_end("end", range) - range_end("start", range)).collect()
+}
+
+fn range_end(end: &str, range: &Value) -> usize {
+    range[end].as_u64().expect("a number") as usize
+}
+
+fn shared_terms(list: &str, explained: &Value) -> BTreeSet<String> {
+    let items = explained[list].as_array().expect("a list").iter();
+    items.map(|feature| feature["term"].as_str().expect("a term").to_owned()).collect()
+}
+
 #[test]
 fn spellings_of_one_text_are_exact_duplicates() {
-    let desk = Desk::new("spellings");
+    let desk = TestDesk::new("spellings");
     let plain = "幸福小区东门外的路灯从上个月开始全部不亮了,ABC123 楼道也是一片漆黑,老人出门办事很不方便";
     desk.register("plain", &json!({"content": plain}));
     let traditional = "幸福小區東門外的路燈從上個月開始全部不亮了,ABC123 樓道也是一片漆黑,老人出門辦事很不方便";
@@ -258,10 +289,10 @@ fn spellings_of_one_text_are_exact_duplicates() {
     }
     assert_eq!(desk.register("other-field", &json!({"title": plain}))["verdict"], "near_duplicate");
 
-    let strict = Desk::with("spellings-strict", &json!({"text": {"simplify": false}}));
+    let strict = TestDesk::with("spellings-strict", &json!({"text": {"simplify": false}}));
     strict.register("plain", &json!({"content": plain}));
     assert_ne!(strict.register("traditional", &json!({"content": traditional}))["verdict"], "exact_duplicate");
-    let numbers = Desk::new("spellings-numbers");
+    let numbers = TestDesk::new("spellings-numbers");
     numbers.register("number", &json!({"content": 12345}));
     assert_eq!(numbers.register("text", &json!({"content": "12345"}))["duplicate_of"], "number");
 }
@@ -274,40 +305,50 @@ fn whole_values_and_addresses_count_as_their_roles_say() {
         {"name": "link", "role": "url"},
         {"name": "note", "role": "ignore"},
     ]});
-    let desk = Desk::with("roles", &settings);
-    let case = |category: &str, link: &str, note: &str| json!({"category": category, "content": LAMPS, "link": link, "note": note, "title": "not named here"});
-    desk.register("a", &case("城市建设与市政公用", "http://example.org/A", "one"));
+    let desk = TestDesk::with("roles", &settings);
+    desk.register("a", &case_row("城市建设与市政公用", "http://example.org/A", "one"));
     for (id, row, kind) in [
-        ("same", case("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
-        ("page", case("交通运输管理", "http://example.org/A", "one"), "exact_duplicate"),
-        ("category", case("交通运输管理", "http://example.org/B", "one"), "near_duplicate"),
-        ("path", case("城市建设与市政公用", "http://example.org/a", "one"), "near_duplicate"),
+        ("same", case_row("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
+        ("page", case_row("交通运输管理", "http://example.org/A", "one"), "exact_duplicate"),
+        ("category", case_row("交通运输管理", "http://example.org/B", "one"), "near_duplicate"),
+        ("path", case_row("城市建设与市政公用", "http://example.org/a", "one"), "near_duplicate"),
     ] {
         let found = desk.register(id, &row);
         assert_eq!((&found["verdict"], &found["duplicate_of"]), (&json!(kind), &json!("a")), "{id}");
     }
-    let explain = |b: &str| desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": b}}));
-    let category = explain("category");
-    let only = |list: &str| -> Vec<&str> {
-        category[list].as_array().expect("a list").iter().filter_map(|feature| feature["term"].as_str()).collect()
-    };
+    let category = explain_against_a("category", &desk);
     assert_eq!(
-        (only("only_a"), only("only_b")),
+        (terms_only_in("only_a", &category), terms_only_in("only_b", &category)),
         (vec!["城市建设与市政公用"], vec!["交通运输管理"]),
         "one feature each"
     );
-    let path = explain("path");
+    let path = explain_against_a("path", &desk);
     assert_eq!((&path["exact"], &path["jaccard"]), (&json!(false), &json!(1.0)), "an address is no text");
 
-    let link = |path: &str| json!({"link": format!("https://example.org/{path}")});
-    assert_eq!(desk.register("l1", &link("case/1"))["verdict"], "too_short");
-    assert_eq!(desk.register("l2", &link("case/1"))["duplicate_of"], "l1");
-    assert_eq!(desk.register("l3", &link("case/2"))["verdict"], "too_short");
+    assert_eq!(desk.register("l1", &link_row("case/1"))["verdict"], "too_short");
+    assert_eq!(desk.register("l2", &link_row("case/1"))["duplicate_of"], "l1");
+    assert_eq!(desk.register("l3", &link_row("case/2"))["verdict"], "too_short");
+}
+
+fn case_row(category: &str, link: &str, note: &str) -> Value {
+    json!({"category": category, "content": LAMPS, "link": link, "note": note, "title": "not named here"})
+}
+
+fn explain_against_a(b: &str, desk: &TestDesk) -> Value {
+    desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": b}}))
+}
+
+fn terms_only_in<'a>(list: &str, category: &'a Value) -> Vec<&'a str> {
+    category[list].as_array().expect("a list").iter().filter_map(|feature| feature["term"].as_str()).collect()
+}
+
+fn link_row(path: &str) -> Value {
+    json!({"link": format!("https://example.org/{path}")})
 }
 
 #[test]
 fn english_and_mixed_texts_are_found_too() {
-    let desk = Desk::new("mixed");
+    let desk = TestDesk::new("mixed");
     let english = "The streetlights outside the east gate of Happiness Garden have been out since early last month. \
                    Elderly residents cannot walk safely at night, and one person fell last week. \
                    Nobody from the property management company has answered our calls.";
@@ -332,7 +373,7 @@ fn english_and_mixed_texts_are_found_too() {
 
 #[test]
 fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part() {
-    let desk = Desk::new("odd");
+    let desk = TestDesk::new("odd");
     let dots = json!({"content": "……！？"});
     desk.register("dots", &dots);
     assert_eq!(desk.register("dots-2", &dots)["verdict"], "exact_duplicate");
@@ -341,9 +382,13 @@ fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part()
     assert_eq!(found["fields"][0]["jaccard"], 1.0, "{found}");
 
     let numbers: String = (0..40_000).map(|n| format!("{} ", n * 7_919 % 100_000)).collect();
-    let long = |end: &str| json!({"row": {"content": format!("{numbers}{end}")}});
-    let found = desk.ask("POST", "/explain", &json!({"a": long("路灯"), "b": long("市场")}));
+    let found =
+        desk.ask("POST", "/explain", &json!({"a": long_row("路灯", &numbers), "b": long_row("市场", &numbers)}));
     assert_eq!((&found["truncated"], &found["matches"]), (&json!(true), &json!(true)));
     let terms = [&found["only_a"], &found["only_b"]].map(|list| list.as_array().map_or(0, Vec::len));
     assert_eq!(terms, [0, 0], "what differs stands behind the part that is shown");
+}
+
+fn long_row(end: &str, numbers: &str) -> Value {
+    json!({"row": {"content": format!("{numbers}{end}")}})
 }

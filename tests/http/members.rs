@@ -26,51 +26,68 @@ fn the_members_of_an_office_are_compared_by_their_meaning() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());
     for (number, [content, title, time]) in OFFICES.into_iter().enumerate() {
-        let row = |text: &str| json!({ title: "市民来信", content: text, time: "2025-03-01 08:00:00", "备注": "无" });
         let path = format!("/v1/collections/office-{number}");
-        let put = |id: &str, text: &str| {
-            let answer = server.send("PUT", &format!("{path}/records/{id}"), &row(text));
-            assert_eq!(answer.status, 201, "{content}: {}", answer.text);
-            answer.json()
-        };
-        assert_eq!(put("a", LAMPS)["verdict"], "original", "{content}");
-        assert_eq!(put("b", SMOKE)["verdict"], "original", "{content}: the same title is no repeat");
-        let again = put("c", &format!("{LAMPS}谢谢！"));
+        assert_eq!(
+            put_letter("a", &server, &path, &office_row(LAMPS, title, content, time))["verdict"],
+            "original",
+            "{content}"
+        );
+        assert_eq!(
+            put_letter("b", &server, &path, &office_row(SMOKE, title, content, time))["verdict"],
+            "original",
+            "{content}: the same title is no repeat"
+        );
+        let again = office_row(&format!("{LAMPS}谢谢！"), title, content, time);
+        let again = put_letter("c", &server, &path, &again);
         assert_eq!(again["duplicate_of"], "a", "{content}: {again}");
         assert_eq!(again["similar"][0]["time"], "2025-03-01T00:00:00Z", "{time}: {again}");
     }
+}
+
+fn office_row(text: &str, title: &str, content: &str, time: &str) -> Value {
+    json!({ title: "市民来信", content: text, time: "2025-03-01 08:00:00", "备注": "无" })
+}
+
+fn put_letter(id: &str, server: &TestServer, path: &str, row: &Value) -> Value {
+    let answer = server.send("PUT", &format!("{path}/records/{id}"), row);
+    assert_eq!(answer.status, 201, "{row}: {}", answer.text);
+    answer.json()
 }
 
 #[test]
 fn a_first_record_without_a_text_is_refused_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());
-    let refused = |row: &Value| {
-        let answer = server.send("PUT", "/v1/collections/new/records/a", row);
-        let problem = expect_problem(&answer, 422, "no_content");
-        assert!(!answer.text.contains("secret"), "{problem}");
-        assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404);
-        problem["errors"][0]["detail"].as_str().expect("a detail").to_owned()
-    };
-    let detail = refused(&json!({"标题": "secret", "材料": "secret", "附件数": 3}));
+    let detail = assert_refused_row(&json!({"标题": "secret", "材料": "secret", "附件数": 3}), &server);
     assert!(detail.contains("标题, 材料, 附件数") && detail.contains("PUT"), "{detail}");
-    assert!(refused(&json!({})).contains("no members"));
+    assert!(assert_refused_row(&json!({}), &server).contains("no members"));
     // The first record that can be compared creates the collection.
     assert_eq!(server.send("PUT", "/v1/collections/new/records/a", &json!({"信件内容": LAMPS})).status, 201);
+}
+
+fn assert_refused_row(row: &Value, server: &TestServer) -> String {
+    let answer = server.send("PUT", "/v1/collections/new/records/a", row);
+    let problem = expect_problem(&answer, 422, "no_content");
+    assert!(!answer.text.contains("secret"), "{problem}");
+    assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404);
+    problem["errors"][0]["detail"].as_str().expect("a detail").to_owned()
 }
 
 #[test]
 fn a_check_before_there_is_a_collection_answers_no() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());
-    let check = |row: &Value| server.send("POST", "/v1/collections/new/check", row);
-    let answer = check(&json!({"诉求内容": LAMPS}));
+    let answer = check_new(&json!({"诉求内容": LAMPS}), &server);
     assert_eq!((answer.status, &answer.json()["duplicate"]), (200, &json!(false)), "{}", answer.text);
     assert_eq!(answer.json()["match"], Value::Null);
     let with_rows = server.send("POST", "/v1/collections/new/check?include=row", &json!({"诉求内容": LAMPS}));
     assert_eq!(with_rows.status, 200, "{}", with_rows.text);
-    expect_problem(&check(&json!({"材料": "secret"})), 422, "no_content");
+    expect_problem(&check_new(&json!({"材料": "secret"}), &server), 422, "no_content");
     assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404, "a check creates nothing");
+}
+
+fn check_new(row: &Value, server: &TestServer) -> crate::support::TestResponse {
+    server.send("POST", "/v1/collections/new/check", row)
 }
 
 #[test]
@@ -97,25 +114,34 @@ fn a_text_under_a_name_that_the_settings_lack_is_refused_by_name() {
 fn a_match_shows_what_the_office_wrote_and_is_not_judged_by_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());
-    let order = |status: &str| json!({"内容": LAMPS, "来电人": "李娟", "诉求类别": "市政", "办理状态": status, "承办单位": "城管局", "答复内容": "三盏灯已经修好"});
-    let path = |id: &str| format!("/v1/collections/handled/records/{id}");
-    assert_eq!(server.send("PUT", &path("a"), &order("办理中")).status, 201);
+    assert_eq!(server.send("PUT", &handled_path("a"), &order_with_status("办理中")).status, 201);
     let shown =
         |status: &str| json!({"category": "市政", "status": status, "unit": "城管局", "reply": "三盏灯已经修好"});
-    let check = |row: &Value| server.send("POST", "/v1/collections/handled/check", row).json();
     let asked = json!({"内容": LAMPS});
-    assert_eq!(check(&asked)["match"]["handling"], shown("办理中"));
+    assert_eq!(check_handled(&asked, &server)["match"]["handling"], shown("办理中"));
     // Another status changes the text that is shown, but no verdict.
-    let updated = server.send("PUT", &path("a"), &order("已办结"));
+    let updated = server.send("PUT", &handled_path("a"), &order_with_status("已办结"));
     assert_eq!(updated.json()["outcome"], "updated", "{}", updated.text);
-    assert_eq!(check(&asked)["match"]["handling"], shown("已办结"));
+    assert_eq!(check_handled(&asked, &server)["match"]["handling"], shown("已办结"));
     let list = server.send("POST", "/v1/collections/handled/similar", &asked).json();
     assert_eq!(list["similar"][0]["handling"], shown("已办结"));
-    let registered = server.send("PUT", &path("b"), &json!({"内容": LAMPS, "办理状态": "待办"})).json();
+    let registered = server.send("PUT", &handled_path("b"), &json!({"内容": LAMPS, "办理状态": "待办"})).json();
     assert_eq!(
         (&registered["verdict"], &registered["similar"][0]["handling"]),
         (&json!("exact_duplicate"), &shown("已办结"))
     );
-    let record = server.send("GET", &path("b"), &Value::Null);
+    let record = server.send("GET", &handled_path("b"), &Value::Null);
     assert!(!record.text.contains("已办结"), "the verdict keeps nothing of it: {}", record.text);
+}
+
+fn order_with_status(status: &str) -> Value {
+    json!({"内容": LAMPS, "来电人": "李娟", "诉求类别": "市政", "办理状态": status, "承办单位": "城管局", "答复内容": "三盏灯已经修好"})
+}
+
+fn handled_path(id: &str) -> String {
+    format!("/v1/collections/handled/records/{id}")
+}
+
+fn check_handled(row: &Value, server: &TestServer) -> Value {
+    server.send("POST", "/v1/collections/handled/check", row).json()
 }

@@ -66,13 +66,20 @@ fn every_request_has_an_example_and_every_problem_its_body() {
             assert!(!content["example"].is_null(), "{name}");
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
-            let of = |header: &str| !response["headers"][header].is_null();
-            assert_eq!(of("Location"), ["201", "202"].contains(&status.as_str()), "{name} {status}");
-            assert_eq!(of("Retry-After"), ["429", "503"].contains(&status.as_str()), "{name} {status}");
+            assert_eq!(has_header("Location", response), ["201", "202"].contains(&status.as_str()), "{name} {status}");
+            assert_eq!(
+                has_header("Retry-After", response),
+                ["429", "503"].contains(&status.as_str()),
+                "{name} {status}"
+            );
             let problem = &response["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(problem == "#/components/schemas/Problem", status.as_str() >= "400", "{name} {status}");
         }
     }
+}
+
+fn has_header(header: &str, response: &Value) -> bool {
+    !response["headers"][header].is_null()
 }
 
 #[test]

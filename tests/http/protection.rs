@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, expect_problem};
+use crate::support::{TestDesk, expect_problem};
 use serde_json::{Value, json};
 
 /// Requests a deletion and waits for its end.
 #[track_caller]
-pub(crate) fn erased(desk: &Desk, more: &Value) -> Value {
+pub(crate) fn erased(desk: &TestDesk, more: &Value) -> Value {
     let name = desk.path.rsplit('/').next().expect("a name");
     let mut body = json!({ "collection": name });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -29,7 +29,7 @@ pub(crate) fn erased(desk: &Desk, more: &Value) -> Value {
 
 #[test]
 fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
-    let desk = Desk::new("forgotten");
+    let desk = TestDesk::new("forgotten");
     let letter =
         |user: &str| json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": user });
     for (id, user) in [("1", "张某某"), ("2", "王某"), ("3", "张某某")] {
@@ -58,7 +58,7 @@ fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
 #[test]
 fn an_age_is_asked_about_before_it_is_set() {
     let settings = json!({ "fields": [{ "name": "content", "role": "text" }], "retention": { "days": 1095 } });
-    let desk = Desk::with("aged", &settings);
+    let desk = TestDesk::with("aged", &settings);
     assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["retention"], json!({ "days": 1095 }));
     desk.register("1", &json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理" }));
     let dry = erased(&desk, &json!({ "older_than_days": 1 }));

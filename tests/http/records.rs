@@ -1,6 +1,6 @@
 //! The answers about records: verdicts, replacing, skipping, deleting, listing, ids.
 
-use crate::support::{Desk, Rng, expect_problem, ids};
+use crate::support::{TestDesk, TestRandom, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
@@ -16,9 +16,12 @@ fn row(content: &str) -> Value {
 
 /// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
-    let mut random = Rng::new(number);
-    let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
-    (0..40).map(|_| han(&mut random)).collect()
+    let mut random = TestRandom::new(number);
+    (0..40).map(|_| han_character(&mut random)).collect()
+}
+
+fn han_character(random: &mut TestRandom) -> char {
+    char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character")
 }
 
 /// Returns the parts of an answer that belong to the verdict. They are equal in every answer that shows the verdict.
@@ -32,7 +35,7 @@ fn verdict(answer: &Value) -> Value {
 }
 
 #[track_caller]
-fn bulk(desk: &Desk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
+fn bulk(desk: &TestDesk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
     let body: String = rows.map(|row| format!("{row}\n")).collect();
     let path = format!("{}/records/_bulk", desk.path);
     let answer = desk.server.send_text("POST", &path, "application/x-ndjson", &body);
@@ -42,7 +45,7 @@ fn bulk(desk: &Desk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
 
 #[test]
 fn each_kind_of_verdict_says_what_it_means() {
-    let desk = Desk::new("kinds");
+    let desk = TestDesk::new("kinds");
     let original = desk.register("a", &row(LAMPS));
     assert_eq!(original["verdict"], "original");
     assert_eq!((&original["duplicate_of"], &original["similar"]), (&Value::Null, &json!([])));
@@ -54,10 +57,9 @@ fn each_kind_of_verdict_says_what_it_means() {
     assert_eq!((&near["verdict"], &near["duplicate_of"]), (&json!("near_duplicate"), &json!("a")));
     let found = &near["similar"][0];
     assert_eq!(ids(&near["similar"]), ["a"]);
-    let measure = |name: &str| found[name].as_f64().expect("a measure");
-    assert!(measure("jaccard") > 0.5 && measure("jaccard") < 1.0, "{found}");
-    assert!(measure("containment") > 0.95, "{found}");
-    assert!(measure("similarity") > 0.5 && measure("similarity") < 1.0, "{found}");
+    assert!(measure_of("jaccard", found) > 0.5 && measure_of("jaccard", found) < 1.0, "{found}");
+    assert!(measure_of("containment", found) > 0.95, "{found}");
+    assert!(measure_of("similarity", found) > 0.5 && measure_of("similarity", found) < 1.0, "{found}");
     assert!(found["distance"].as_u64().is_some_and(|distance| distance <= 64), "{found}");
     assert!(!found["via"].as_array().expect("a list").contains(&json!("exact")), "{found}");
 
@@ -74,9 +76,13 @@ fn each_kind_of_verdict_says_what_it_means() {
     }
 }
 
+fn measure_of(name: &str, found: &Value) -> f64 {
+    found[name].as_f64().expect("a measure")
+}
+
 #[test]
 fn a_duplicate_names_the_earliest_match_of_any_kind() {
-    let desk = Desk::new("earliest");
+    let desk = TestDesk::new("earliest");
     desk.register("z-first", &row(LAMPS_AGAIN));
     desk.register("a-second", &row(LAMPS));
     let third = desk.register("third", &row(LAMPS));
@@ -87,7 +93,7 @@ fn a_duplicate_names_the_earliest_match_of_any_kind() {
 
 #[test]
 fn short_texts_only_match_exactly() {
-    let desk = Desk::new("short");
+    let desk = TestDesk::new("short");
     let first = desk.register("a", &json!({"content": "路灯坏了"}));
     assert_eq!(first["verdict"], "too_short");
     assert_eq!((&first["fingerprint"], &first["duplicate_of"]), (&Value::Null, &Value::Null));
@@ -107,7 +113,7 @@ fn short_texts_only_match_exactly() {
 
 #[test]
 fn the_same_row_again_gets_the_stored_verdict() {
-    let desk = Desk::new("unchanged");
+    let desk = TestDesk::new("unchanged");
     desk.register("a", &row(LAMPS));
     let first =
         desk.register("b", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "李娟", "extra": [1, {"k": 2}]}));
@@ -130,16 +136,15 @@ fn the_same_row_again_gets_the_stored_verdict() {
 
 #[test]
 fn other_fields_are_updated_and_the_verdict_stays() {
-    let desk = Desk::new("updated");
+    let desk = TestDesk::new("updated");
     desk.register("a", &row(LAMPS));
-    let with = |user: &str, time: &str, extra: &str| json!({"title": "来信", "content": LAMPS_AGAIN, "user": user, "time": time, "note": extra});
-    let first = desk.register("b", &with("李娟", "2024-03-05", "one"));
+    let first = desk.register("b", &letter_with("李娟", "2024-03-05", "one"));
     let before = desk.get("b");
-    let mut previous = with("李娟", "2024-03-05", "one");
+    let mut previous = letter_with("李娟", "2024-03-05", "one");
     for changed in [
-        with("王强", "2024-03-05", "one"),
-        with("王强", "2024-03-06", "one"),
-        with("王强", "2024-03-06", "two"),
+        letter_with("王强", "2024-03-05", "one"),
+        letter_with("王强", "2024-03-06", "one"),
+        letter_with("王强", "2024-03-06", "two"),
         // The text is read in the same way but written differently.
         json!({"title": "来信　", "content": LAMPS_AGAIN}),
     ] {
@@ -151,24 +156,35 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         previous = changed;
     }
     // The number is too long for any number type, which would make the two numbers equal.
-    let long = |digits: &str| format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN));
     for digits in ["6222021234567890123456701", "6222021234567890123456702"] {
-        let answer =
-            desk.server.send_text("PUT", &format!("{}/records/b", desk.path), "application/json", &long(digits));
+        let answer = desk.server.send_text(
+            "PUT",
+            &format!("{}/records/b", desk.path),
+            "application/json",
+            &row_with_account(digits),
+        );
         assert_eq!(answer.json()["outcome"], "updated", "{digits}: {}", answer.text);
         let stored = desk.send("GET", "/records/b", &Value::Null);
         assert!(stored.text.contains(digits), "{}", stored.text);
     }
-    desk.put_again("b", &with("赵敏", "2024-03-07 08:00", "three"), "updated");
+    desk.put_again("b", &letter_with("赵敏", "2024-03-07 08:00", "three"), "updated");
     let later = desk.register("c", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "赵敏"}));
     assert_eq!(later["duplicate_of"], "a");
     assert_eq!((&later["similar"][0]["id"], &later["similar"][0]["relation"]), (&json!("b"), &json!("repeat")));
     assert_eq!(later["similar"][0]["time"], "2024-03-07T00:00:00Z", "lookups see what was updated");
 }
 
+fn letter_with(user: &str, time: &str, extra: &str) -> Value {
+    json!({"title": "来信", "content": LAMPS_AGAIN, "user": user, "time": time, "note": extra})
+}
+
+fn row_with_account(digits: &str) -> String {
+    format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN))
+}
+
 #[test]
 fn another_text_replaces_and_never_matches_itself() {
-    let desk = Desk::new("replaced");
+    let desk = TestDesk::new("replaced");
     desk.register("a", &row(LAMPS));
     let before = desk.get("a")["seq"].as_u64().expect("a seq");
     let answer = desk.put_again("a", &row(LAMPS_AGAIN), "replaced");
@@ -188,29 +204,21 @@ fn another_text_replaces_and_never_matches_itself() {
 
 #[test]
 fn a_verdict_says_when_the_record_it_named_is_gone() {
-    let desk = Desk::new("gone");
+    let desk = TestDesk::new("gone");
     desk.register("a", &row(LAMPS));
     let near = desk.register("b", &row(LAMPS_AGAIN));
     assert!(desk.get("b").get("original_gone").is_none());
     desk.put_again("a", &json!({"title": "来信", "content": LAMPS, "user": "李娟"}), "updated");
     assert_eq!(desk.get("b")["duplicate_of"], "a", "the text is still the same");
 
-    let expect_gone = |why: &str| {
-        let list = desk.ask("GET", "/records", &Value::Null);
-        let listed = list["items"].as_array().expect("items").iter().find(|item| item["id"] == "b").expect("listed");
-        for shown in [&desk.get("b"), listed] {
-            assert_eq!((&shown["duplicate_of"], &shown["original_gone"]), (&Value::Null, &json!(true)), "{why}");
-            assert_eq!((&shown["verdict"], &shown["similar"]), (&near["verdict"], &near["similar"]), "{why}");
-        }
-    };
     desk.delete("a");
-    expect_gone("deleted");
+    assert_original_gone("deleted", &desk, &near);
     assert_eq!(desk.ask("GET", "/records/b/similar", &Value::Null)["similar"], json!([]));
     expect_problem(&desk.send("GET", "/records/a", &Value::Null), 404, "unknown_record");
     expect_problem(&desk.send("DELETE", "/records/a", &Value::Null), 404, "unknown_record");
     let back = desk.register("a", &row(LAMPS));
     assert_eq!(back["duplicate_of"], "b", "now the other is the earlier one");
-    expect_gone("another record under the old id");
+    assert_original_gone("another record under the old id", &desk, &near);
 
     desk.put_again("b", &row(MARKET), "replaced");
     let left = desk.get("a");
@@ -220,13 +228,21 @@ fn a_verdict_says_when_the_record_it_named_is_gone() {
     assert_eq!(left["verdict"], "near_duplicate");
 }
 
+fn assert_original_gone(why: &str, desk: &TestDesk, near: &Value) {
+    let list = desk.ask("GET", "/records", &Value::Null);
+    let listed = list["items"].as_array().expect("items").iter().find(|item| item["id"] == "b").expect("listed");
+    for shown in [&desk.get("b"), listed] {
+        assert_eq!((&shown["duplicate_of"], &shown["original_gone"]), (&Value::Null, &json!(true)), "{why}");
+        assert_eq!((&shown["verdict"], &shown["similar"]), (&near["verdict"], &near["similar"]), "{why}");
+    }
+}
+
 #[test]
 fn skipping_a_duplicate_stores_nothing() {
-    let desk = Desk::new("skip");
-    let skip = |id: &str, row: &Value| desk.send("PUT", &format!("/records/{id}?if_duplicate=skip"), row);
-    assert_eq!(skip("a", &row(LAMPS)).status, 201, "no duplicate: stored");
+    let desk = TestDesk::new("skip");
+    assert_eq!(put_or_skip("a", &row(LAMPS), &desk).status, 201, "no duplicate: stored");
     for (id, content, kind) in [("b", LAMPS_AGAIN, "near_duplicate"), ("c", LAMPS, "exact_duplicate")] {
-        let skipped = skip(id, &row(content));
+        let skipped = put_or_skip(id, &row(content), &desk);
         assert_eq!(skipped.status, 200, "{}", skipped.text);
         let skipped = skipped.json();
         assert_eq!((&skipped["outcome"], &skipped["id"]), (&json!("skipped"), &json!(id)));
@@ -240,22 +256,29 @@ fn skipping_a_duplicate_stores_nothing() {
     assert_eq!(ids(&desk.register("d", &row(LAMPS_AGAIN))["similar"]), ["a"]);
 
     // If the id is taken, the stored record stays.
-    assert_eq!(skip("e", &row(MARKET)).status, 201);
-    assert_eq!(skip("e", &row(LAMPS)).json()["outcome"], "skipped");
+    assert_eq!(put_or_skip("e", &row(MARKET), &desk).status, 201);
+    assert_eq!(put_or_skip("e", &row(LAMPS), &desk).json()["outcome"], "skipped");
     assert_eq!(desk.get("e")["row"], row(MARKET));
     assert_eq!(desk.ask("POST", "/check", &row(MARKET))["match"]["id"], "e");
-    assert_eq!(skip("e", &row(MARKET)).json()["outcome"], "unchanged");
-    assert_eq!(skip("a", &row(LAMPS)).json()["outcome"], "unchanged", "a record is no duplicate of itself");
+    assert_eq!(put_or_skip("e", &row(MARKET), &desk).json()["outcome"], "unchanged");
+    assert_eq!(
+        put_or_skip("a", &row(LAMPS), &desk).json()["outcome"],
+        "unchanged",
+        "a record is no duplicate of itself"
+    );
     let short = json!({"content": "路灯坏了"});
-    assert_eq!(skip("f", &short).status, 201, "too short is no duplicate");
-    assert_eq!(skip("g", &short).json()["outcome"], "skipped");
+    assert_eq!(put_or_skip("f", &short, &desk).status, 201, "too short is no duplicate");
+    assert_eq!(put_or_skip("g", &short, &desk).json()["outcome"], "skipped");
+}
+
+fn put_or_skip(id: &str, row: &Value, desk: &TestDesk) -> crate::support::TestResponse {
+    desk.send("PUT", &format!("/records/{id}?if_duplicate=skip"), row)
 }
 
 #[test]
 fn a_match_says_who_and_when() {
-    let desk = Desk::new("relation");
-    let from = |user: Value, time: Value| json!({"title": "来信", "content": LAMPS, "user": user, "time": time});
-    desk.register("first", &from(json!("李娟"), json!("2024-03-05 08:01:00")));
+    let desk = TestDesk::new("relation");
+    desk.register("first", &letter_from(&json!("李娟"), &json!("2024-03-05 08:01:00")));
     let times = [
         (json!("2024/3/5 8:01"), json!("2024-03-05T00:01:00Z")),
         (json!("2024-03-05T08:01:00+09:00"), json!("2024-03-04T23:01:00Z")),
@@ -264,67 +287,71 @@ fn a_match_says_who_and_when() {
         (Value::Null, Value::Null),
     ];
     for (number, (given, expected)) in times.iter().enumerate() {
-        desk.register(&format!("t{number}"), &from(json!("李娟"), given.clone()));
-        let list = desk.ask("POST", "/similar", &from(json!("李娟"), Value::Null));
+        desk.register(&format!("t{number}"), &letter_from(&json!("李娟"), given));
+        let list = desk.ask("POST", "/similar", &letter_from(&json!("李娟"), &Value::Null));
         let found = list["similar"].as_array().expect("a list").iter().find(|m| m["id"] == format!("t{number}"));
         assert_eq!(found.expect("found")["time"], *expected, "{given}");
     }
     for (user, relation) in
         [(json!("李娟"), json!("repeat")), (json!("王强"), json!("shared")), (Value::Null, Value::Null)]
     {
-        let check = desk.ask("POST", "/check", &from(user.clone(), Value::Null));
+        let check = desk.ask("POST", "/check", &letter_from(&user, &Value::Null));
         assert_eq!(check["match"]["relation"], relation, "{user}");
     }
-    let elsewhere = Desk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
-    elsewhere.register("a", &from(json!(17), json!("2024-07-05 08:01:00")));
-    let found = elsewhere.register("b", &from(json!("17"), Value::Null));
+    let elsewhere = TestDesk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
+    elsewhere.register("a", &letter_from(&json!(17), &json!("2024-07-05 08:01:00")));
+    let found = elsewhere.register("b", &letter_from(&json!("17"), &Value::Null));
     assert_eq!(
         (&found["similar"][0]["time"], &found["similar"][0]["relation"]),
         (&json!("2024-07-05T12:01:00Z"), &json!("repeat"))
     );
 }
 
+fn letter_from(user: &Value, time: &Value) -> Value {
+    json!({"title": "来信", "content": LAMPS, "user": user, "time": time})
+}
+
 #[test]
 fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_uses() {
-    let unused = |answer: &Value| -> Vec<(Value, Value)> {
-        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice).iter();
-        warnings.map(|warning| (warning["pointer"].clone(), warning["code"].clone())).collect()
-    };
-    let call = |n: u64| json!({"content": text(n), "来电人": "李娟", "坐席": "secret", "坐席工号": "12"});
-    let told = |name: &str| (json!(name), json!("unused_member"));
     // The first record creates the collection. Later records and checks are not warned again.
-    let desk = Desk::new("unused-members");
-    let first = desk.register("a", &call(1));
-    assert_eq!(unused(&first), [told("/坐席"), told("/坐席工号")]);
+    let desk = TestDesk::new("unused-members");
+    let first = desk.register("a", &call_row(1));
+    assert_eq!(unused_warnings(&first), [unused_member("/坐席"), unused_member("/坐席工号")]);
     assert!(!first["warnings"].to_string().contains("secret"), "{first}");
-    assert_eq!(unused(&desk.put_again("a", &call(1), "unchanged")), []);
-    assert_eq!(unused(&desk.register("b", &call(2))), []);
-    assert_eq!(unused(&desk.ask("POST", "/check", &call(3))), []);
+    assert_eq!(unused_warnings(&desk.put_again("a", &call_row(1), "unchanged")), []);
+    assert_eq!(unused_warnings(&desk.register("b", &call_row(2))), []);
+    assert_eq!(unused_warnings(&desk.ask("POST", "/check", &call_row(3))), []);
     // The settings create the collection; they use one member and ignore another on purpose. The records arrive in one `_bulk` request.
     let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "来电人", "role": "identity"},
         {"name": "来电时间", "role": "ignore"}]});
-    let desk = Desk::with("used-members", &fields);
+    let desk = TestDesk::with("used-members", &fields);
     let rows = [
         json!({"id": "a", "title": text(1), "来电人": "secret", "来电时间": "x", "号码": 7}),
         json!({"title": text(2), "号码": 8}),
     ];
     let answers = bulk(&desk, rows.into_iter());
-    assert_eq!((unused(&answers[0]), unused(&answers[1])), (vec![told("/号码")], vec![]));
+    assert_eq!((unused_warnings(&answers[0]), unused_warnings(&answers[1])), (vec![unused_member("/号码")], vec![]));
+}
+
+fn unused_warnings(answer: &Value) -> Vec<(Value, Value)> {
+    let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice).iter();
+    warnings.map(|warning| (warning["pointer"].clone(), warning["code"].clone())).collect()
+}
+
+fn call_row(n: u64) -> Value {
+    json!({"content": text(n), "来电人": "李娟", "坐席": "secret", "坐席工号": "12"})
+}
+
+fn unused_member(name: &str) -> (Value, Value) {
+    (json!(name), json!("unused_member"))
 }
 
 #[test]
 fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
-    let desk = Desk::new("unreadable-time");
-    let with = |time: Value, date: Value| json!({"title": "来信", "content": LAMPS, "time": time, "date": date});
-    let warned = |answer: &Value| -> Vec<(String, String)> {
-        let part = |warning: &Value, name: &str| warning[name].as_str().expect("a text").to_owned();
-        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
-        warnings.iter().map(|warning| (part(warning, "pointer"), part(warning, "code"))).collect()
-    };
-    let at = |field: &str| (field.to_owned(), "unreadable_time".to_owned());
-    let given = with(json!("上个月初五"), Value::Null);
+    let desk = TestDesk::new("unreadable-time");
+    let given = row_with_time(&json!("上个月初五"), &Value::Null);
     let first = desk.register("a", &given);
-    assert_eq!((&first["verdict"], warned(&first)), (&json!("original"), vec![at("/time")]));
+    assert_eq!((&first["verdict"], time_warnings(&first)), (&json!("original"), vec![unreadable_time("/time")]));
     let detail = first["warnings"][0]["detail"].as_str().expect("a text");
     assert!(
         detail.contains("RFC 3339") && detail.contains("YYYY-MM-DD") && detail.contains("kept in the row"),
@@ -333,28 +360,31 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     assert!(!detail.contains("初五"), "{detail}");
     let stored = desk.get("a");
     assert_eq!((&stored["row"], stored.get("warnings")), (&given, None), "the value is kept");
-    assert_eq!(warned(&desk.put_again("a", &given, "unchanged")), [at("/time")]);
+    assert_eq!(time_warnings(&desk.put_again("a", &given, "unchanged")), [unreadable_time("/time")]);
     assert_eq!(
-        warned(&desk.put_again("a", &with(json!("初五"), json!("5/1/2018")), "updated")),
-        [at("/time"), at("/date")]
+        time_warnings(&desk.put_again("a", &row_with_time(&json!("初五"), &json!("5/1/2018")), "updated")),
+        [unreadable_time("/time"), unreadable_time("/date")]
     );
 
-    for (path, row) in [("/check", &given), ("/similar", &with(json!("18-1-5"), json!(20_180_105)))] {
+    for (path, row) in [("/check", &given), ("/similar", &row_with_time(&json!("18-1-5"), &json!(20_180_105)))] {
         let answer = desk.ask("POST", path, row);
         let found = answer.get("match").unwrap_or(&answer["similar"][0]);
-        assert_eq!((warned(&answer), &found["id"], &found["time"]), (vec![at("/time")], &json!("a"), &Value::Null));
+        assert_eq!(
+            (time_warnings(&answer), &found["id"], &found["time"]),
+            (vec![unreadable_time("/time")], &json!("a"), &Value::Null)
+        );
     }
     let skipped = desk.ask("POST", "/records?if_duplicate=skip", &given);
-    assert_eq!((&skipped["outcome"], warned(&skipped)), (&json!("skipped"), vec![at("/time")]));
+    assert_eq!((&skipped["outcome"], time_warnings(&skipped)), (&json!("skipped"), vec![unreadable_time("/time")]));
     for answer in [
         desk.ask("GET", "/records/a/similar", &Value::Null),
-        desk.register("b", &with(json!("2018-1-5 8:30"), Value::Null)),
-        desk.ask("POST", "/check", &with(Value::Null, json!(" "))),
+        desk.register("b", &row_with_time(&json!("2018-1-5 8:30"), &Value::Null)),
+        desk.ask("POST", "/check", &row_with_time(&Value::Null, &json!(" "))),
     ] {
         assert!(answer.get("warnings").is_none(), "{answer}");
     }
     // The first field with a readable time counts.
-    desk.register("c", &with(json!("初五"), json!("2018年1月5日 上午8:30")));
+    desk.register("c", &row_with_time(&json!("初五"), &json!("2018年1月5日 上午8:30")));
     let list = desk.ask("POST", "/similar", &row(LAMPS));
     let times: Vec<_> = list["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
     let read = json!("2018-01-05T00:30:00Z");
@@ -363,12 +393,29 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     assert_eq!(desk.ask("POST", "/explain", &asked)["exact"], true);
 }
 
+fn row_with_time(time: &Value, date: &Value) -> Value {
+    json!({"title": "来信", "content": LAMPS, "time": time, "date": date})
+}
+
+fn time_warnings(answer: &Value) -> Vec<(String, String)> {
+    let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
+    warnings.iter().map(|warning| (warning_part(warning, "pointer"), warning_part(warning, "code"))).collect()
+}
+
+fn warning_part(warning: &Value, name: &str) -> String {
+    warning[name].as_str().expect("a text").to_owned()
+}
+
+fn unreadable_time(field: &str) -> (String, String) {
+    (field.to_owned(), "unreadable_time".to_owned())
+}
+
 #[test]
 fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
-    let desk = Desk::new("many");
+    let desk = TestDesk::new("many");
     let equal = json!({"content": "三号楼电梯停运半个月，高层老人买菜看病都要爬楼梯"});
-    let with_id = |number: u32| json!({"id": format!("n{number}"), "content": equal["content"]});
-    let answers = bulk(&desk, (1..=300).map(with_id));
+    let answers =
+        bulk(&desk, (1..=300).map(|number: u32| json!({"id": format!("n{number}"), "content": equal["content"]})));
     assert_eq!(answers.len(), 300);
     assert_eq!(answers[0]["verdict"], "original");
     for (number, answer) in (1..=300).zip(&answers).skip(1) {
@@ -395,11 +442,9 @@ fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
 
 #[test]
 fn pages_follow_each_other_whatever_changes_between_them() {
-    let desk = Desk::new("pages");
-    let numbered = |number: u64| json!({"id": format!("r{number:02}"), "content": text(number)});
-    bulk(&desk, (1..=25).map(numbered));
-    let page = |path: &str| desk.ask("GET", &format!("/records?{path}"), &Value::Null);
-    let first = page("limit=10");
+    let desk = TestDesk::new("pages");
+    bulk(&desk, (1..=25).map(|number: u64| json!({"id": format!("r{number:02}"), "content": text(number)})));
+    let first = records_page("limit=10", &desk);
     let expected: Vec<String> = (1..=10).map(|number| format!("r{number:02}")).collect();
     assert_eq!(ids(&first["items"]), expected);
     desk.register("r26", &json!({"content": text(26)}));
@@ -407,9 +452,11 @@ fn pages_follow_each_other_whatever_changes_between_them() {
     desk.delete("r03");
     desk.delete("r10");
     desk.delete("r15");
-    let (mut found, mut next, mut pages) = (Vec::new(), first["next"].clone(), 1);
+    let mut found = Vec::new();
+    let mut next = first["next"].clone();
+    let mut pages = 1;
     while let Some(cursor) = next.as_str() {
-        let page = page(&format!("limit=7&cursor={cursor}"));
+        let page = records_page(&format!("limit=7&cursor={cursor}"), &desk);
         assert!(ids(&page["items"]).len() == 7 || page["next"].is_null(), "{page}");
         found.extend(page["items"].as_array().expect("items").clone());
         (next, pages) = (page["next"].clone(), pages + 1);
@@ -421,18 +468,22 @@ fn pages_follow_each_other_whatever_changes_between_them() {
     let seqs: Vec<u64> = found.iter().map(|item| item["seq"].as_u64().expect("a seq")).collect();
     assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
 
-    let since = page(&format!("since={}", seqs[12]));
+    let since = records_page(&format!("since={}", seqs[12]), &desk);
     assert_eq!(ids(&since["items"]), expected[13..]);
     assert_eq!(since["next"], Value::Null);
-    let exactly = page("limit=23");
+    let exactly = records_page("limit=23", &desk);
     assert_eq!((ids(&exactly["items"]).len(), &exactly["next"]), (23, &Value::Null), "no empty page at the end");
-    assert_eq!(ids(&page("since=18446744073709551615")["items"]).len(), 0);
+    assert_eq!(ids(&records_page("since=18446744073709551615", &desk)["items"]).len(), 0);
+}
+
+fn records_page(path: &str, desk: &TestDesk) -> Value {
+    desk.ask("GET", &format!("/records?{path}"), &Value::Null)
 }
 
 #[test]
 fn a_page_ends_when_it_holds_eight_megabytes() {
     const ROW_BYTES: usize = 1_000_000;
-    let desk = Desk::new("heavy");
+    let desk = TestDesk::new("heavy");
     let attachment = "x".repeat(ROW_BYTES);
     for number in 0..12_u64 {
         desk.register(&number.to_string(), &json!({"content": text(number), "attachment": attachment}));
@@ -448,7 +499,7 @@ fn a_page_ends_when_it_holds_eight_megabytes() {
 
 #[test]
 fn any_id_can_stand_in_a_url() {
-    let desk = Desk::new("ids");
+    let desk = TestDesk::new("ids");
     let table = [
         ("a%2Fb", "a/b"),
         ("%E4%B8%AD%E6%96%87", "中文"),
@@ -483,14 +534,13 @@ fn any_id_can_stand_in_a_url() {
 
 #[test]
 fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
-    let desk = Desk::new("posted");
-    let post = |row: &Value| desk.send("POST", "/records", row);
-    let own = post(&json!({"id": 7, "content": LAMPS}));
+    let desk = TestDesk::new("posted");
+    let own = post_record(&json!({"id": 7, "content": LAMPS}), &desk);
     assert_eq!((own.status, &own.json()["id"]), (201, &json!("7")), "{}", own.text);
-    assert_eq!(post(&json!({"content": LAMPS, "id": "7"})).json()["outcome"], "unchanged");
+    assert_eq!(post_record(&json!({"content": LAMPS, "id": "7"}), &desk).json()["outcome"], "unchanged");
     let made: Vec<String> = (0..3)
         .map(|_| {
-            let created = post(&json!({"content": MARKET}));
+            let created = post_record(&json!({"content": MARKET}), &desk);
             assert_eq!(created.status, 201, "{}", created.text);
             created.json()["id"].as_str().expect("an id").to_owned()
         })
@@ -500,42 +550,57 @@ fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
     assert_eq!(desk.get(&made[2])["duplicate_of"], made[0]);
 }
 
+fn post_record(row: &Value, desk: &TestDesk) -> crate::support::TestResponse {
+    desk.send("POST", "/records", row)
+}
+
 #[test]
 fn a_registration_without_an_id_is_repeated_under_its_key() {
-    let desk = Desk::new("repeated_under_its_key");
-    let (server, path) = (&desk.server, &format!("{}/records", desk.path));
+    let desk = TestDesk::new("repeated_under_its_key");
+    let server = &desk.server;
+    let path = &format!("{}/records", desk.path);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
-    let post = |key: Option<&str>, row: &Value| {
-        let mut headers = vec![("content-type", "application/json")];
-        headers.extend(key.map(|key| ("idempotency-key", key)));
-        server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")
-    };
-    let first = post(Some("letter 17"), &row);
+    let first = post_with_key(Some("letter 17"), &row, server, path);
     assert_eq!((first.status, first.json()["verdict"].as_str()), (201, Some("original")));
-    let again = post(Some("letter 17"), &row);
+    let again = post_with_key(Some("letter 17"), &row, server, path);
     assert_eq!((again.status, again.json()["outcome"].as_str()), (200, Some("unchanged")));
     for member in ["id", "verdict", "duplicate_of", "similar"] {
         assert_eq!(again.json()[member], first.json()[member], "{member}");
     }
-    let other = post(Some("letter 17"), &json!({"content": "另一封信，说的是菜市场门口积水的事情"}));
+    let other =
+        post_with_key(Some("letter 17"), &json!({"content": "另一封信，说的是菜市场门口积水的事情"}), server, path);
     expect_problem(&other, 409, "idempotency_key_reused");
-    assert_eq!(post(Some("letter 18"), &row).json()["verdict"], "exact_duplicate");
-    assert_eq!(post(None, &row).json()["duplicate_of"], first.json()["id"]);
-    expect_problem(&post(Some(&"k".repeat(256)), &row), 400, "invalid_idempotency_key");
-    expect_problem(&post(Some(""), &row), 400, "invalid_idempotency_key");
-    expect_problem(&post(Some("a\tb"), &row), 400, "invalid_idempotency_key");
+    assert_eq!(post_with_key(Some("letter 18"), &row, server, path).json()["verdict"], "exact_duplicate");
+    assert_eq!(post_with_key(None, &row, server, path).json()["duplicate_of"], first.json()["id"]);
+    expect_problem(&post_with_key(Some(&"k".repeat(256)), &row, server, path), 400, "invalid_idempotency_key");
+    expect_problem(&post_with_key(Some(""), &row, server, path), 400, "invalid_idempotency_key");
+    expect_problem(&post_with_key(Some("a\tb"), &row, server, path), 400, "invalid_idempotency_key");
 
     let lines = format!("{row}\n\n{row}\n");
-    let bulk = |key: &str, lines: &str| {
-        let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", key)];
-        let answer = server.request("POST", &format!("{path}/_bulk"), &headers, lines.as_bytes());
-        let answer = answer.expect("an answer").text;
-        answer.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
-    };
-    let (first, again) = (bulk("file 1", &lines), bulk("file 1", &lines));
+    let first = bulk_with_key("file 1", &lines, path, server);
+    let again = bulk_with_key("file 1", &lines, path, server);
     assert_eq!(first.iter().map(|line| line["status"].as_u64()).collect::<Vec<_>>(), [Some(201), Some(201)]);
     assert_eq!(again.iter().map(|line| &line["outcome"]).collect::<Vec<_>>(), ["unchanged", "unchanged"]);
     assert!(first[0]["id"] != first[1]["id"] && (0..2).all(|n| first[n]["id"] == again[n]["id"]));
-    let moved = bulk("file 1", &json!({"content": "另一封信，说的是菜市场门口积水的事情"}).to_string());
+    let moved =
+        bulk_with_key("file 1", &json!({"content": "另一封信，说的是菜市场门口积水的事情"}).to_string(), path, server);
     assert_eq!((moved[0]["status"].as_u64(), moved[0]["code"].as_str()), (Some(409), Some("idempotency_key_reused")));
+}
+
+fn post_with_key(
+    key: Option<&str>,
+    row: &Value,
+    server: &crate::support::OwnServer,
+    path: &str,
+) -> crate::support::TestResponse {
+    let mut headers = vec![("content-type", "application/json")];
+    headers.extend(key.map(|key| ("idempotency-key", key)));
+    server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")
+}
+
+fn bulk_with_key(key: &str, lines: &str, path: &str, server: &crate::support::OwnServer) -> Vec<Value> {
+    let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", key)];
+    let answer = server.request("POST", &format!("{path}/_bulk"), &headers, lines.as_bytes());
+    let answer = answer.expect("an answer").text;
+    answer.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
 }

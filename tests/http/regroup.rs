@@ -1,20 +1,20 @@
 //! Groups that persons merge and split, and the originals that they choose.
 
-use crate::support::{Desk, expect_problem};
+use crate::support::{TestDesk, expect_problem};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，请尽快派人修理。";
 const MARKET: &str = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，请派人管理。";
 
-fn office(name: &str) -> Desk {
-    let desk = Desk::new(name);
+fn office(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
     for (id, content) in [("a", LAMPS), ("b", LAMPS), ("c", LAMPS), ("m", MARKET), ("n", MARKET)] {
         desk.register(id, &json!({"content": content}));
     }
     desk
 }
 
-fn members(desk: &Desk, id: &str) -> Value {
+fn members(desk: &TestDesk, id: &str) -> Value {
     desk.ask("GET", &format!("/groups/{id}"), &Value::Null)["members"].clone()
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::certificates::until;
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, expect_problem, run};
 
 fn new_key(name: &str, scopes: &str) -> (String, String) {
@@ -24,41 +24,43 @@ const REFUSED: &str = "nothing has changed";
 
 #[test]
 fn keys_limits_and_the_level_of_the_log_follow_the_file() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let before = std::fs::read_to_string(keyed.file()).expect("read");
-    let ask = |key: &str| server.send_as(key, "GET", "/v1/collections", &Value::Null).status;
     let (section, key) = new_key("new", "read,write");
-    assert_eq!((ask(keyed.key("reader")), ask(&key)), (200, 401));
+    assert_eq!((status_for(keyed.key("reader"), server), status_for(&key, server)), (200, 401));
     let office = before.split("[[auth.keys]]").find(|part| part.contains("\"office\"")).expect("its section");
     let limits =
         "[limits]\nmax_body_bytes = 100\nmax_in_flight = 3\nmax_connections = 50\n[log]\nlevel = \"warn,audit=info\"\n";
     std::fs::write(keyed.file(), format!("{limits}[[auth.keys]]{office}\n{section}")).expect("written");
     // The log does not report the success here, because the new level does not include this line.
     server.signal("HUP");
-    until("the new key", || ask(&key) == 200);
-    assert_eq!((ask(keyed.key("reader")), ask(keyed.key("office"))), (401, 200));
+    until("the new key", || status_for(&key, server) == 200);
+    assert_eq!((status_for(keyed.key("reader"), server), status_for(keyed.key("office"), server)), (401, 200));
     let long = json!({ "content": "字".repeat(100) });
     let answer = server.send_as(&key, "PUT", "/v1/collections/letters/records/a", &long);
     expect_problem(&answer, 413, "body_too_large");
     let lines = server.log().lines().count();
-    assert_eq!(ask(&key), 200);
+    assert_eq!(status_for(&key, server), 200);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(server.log().lines().count(), lines, "requests are lines of the level info");
     // The earlier configuration is restored.
     std::fs::write(keyed.file(), before).expect("written");
     hang_up(server, READ);
-    assert_eq!((ask(keyed.key("reader")), ask(&key)), (200, 401));
+    assert_eq!((status_for(keyed.key("reader"), server), status_for(&key, server)), (200, 401));
     let answer = server.send_as(keyed.key("desk"), "PUT", "/v1/collections/letters/records/a", &long);
     assert_eq!(answer.status, 201, "{}", answer.text);
 }
 
+fn status_for(key: &str, server: &TestServer) -> u16 {
+    server.send_as(key, "GET", "/v1/collections", &Value::Null).status
+}
+
 #[test]
 fn a_file_with_a_mistake_changes_nothing_and_is_said() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let before = std::fs::read_to_string(keyed.file()).expect("read");
-    let ask = || server.send_as(keyed.key("reader"), "GET", "/v1/collections", &Value::Null).status;
     for (text, said) in [
         ("[limits]\nmax_in_flite = 1\n", "max_in_flite"),
         ("[limits]\nmax_in_flight = 0\n", "limits.max_in_flight is 0"),
@@ -72,21 +74,25 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
         std::fs::write(keyed.file(), text).expect("written");
         hang_up(server, REFUSED);
         assert!(server.log().contains(said), "{said}: {}", server.log());
-        assert_eq!(ask(), 200, "{said}");
+        assert_eq!(reader_status(&keyed, server), 200, "{said}");
     }
     std::fs::remove_file(keyed.file()).expect("removed");
     hang_up(server, REFUSED);
     assert!(server.log().contains("does not exist"));
     std::fs::write(keyed.file(), before).expect("written");
     hang_up(server, READ);
-    assert_eq!(ask(), 200);
+    assert_eq!(reader_status(&keyed, server), 200);
     server.signal("TERM");
     assert!(server.wait().success());
 }
 
+fn reader_status(keyed: &KeyedServer, server: &TestServer) -> u16 {
+    server.send_as(keyed.key("reader"), "GET", "/v1/collections", &Value::Null).status
+}
+
 #[test]
 fn what_takes_a_restart_is_named_and_stays() {
-    let keyed = Keyed::start(&[]);
+    let keyed = KeyedServer::start(&[]);
     let before = std::fs::read_to_string(keyed.file()).expect("read");
     let more = "[server]\norigins = [\"https://desk.example\"]\n[collections]\nauto_create = false\n[search]\nenabled = false\n";
     std::fs::write(keyed.file(), format!("{more}{before}")).expect("written");

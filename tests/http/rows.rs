@@ -1,6 +1,6 @@
 //! Rows in answers, reading many records at once, and filters of similar records.
 
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -15,8 +15,8 @@ fn changed() -> String {
 }
 
 /// Registers three letters about one matter: `far` has partly different words, `same` the same words, and `near` an additional sentence.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::new(name);
+fn desk(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
     desk.register("far", &row(&changed(), "张某", "2024-03-01 09:00:00"));
     desk.register("near", &row(&format!("{LAMPS}请尽快处理。"), "李某", "2024-03-02 09:00:00"));
     desk.register("same", &row(LAMPS, "李Ａ", "2024-03-03 09:00:00"));
@@ -35,23 +35,29 @@ fn every_answer_that_names_records_shows_their_rows_when_asked() {
     let plain = desk.ask("POST", "/similar", &asked());
     assert!(plain["similar"].as_array().unwrap().iter().all(|found| found.get("row").is_none()), "{plain}");
     for (parameter, expected) in [("include=row", &whole), ("fields=no,title,unknown", &some)] {
-        let post = |path: &str| desk.ask("POST", &format!("{path}?{parameter}"), &asked());
-        let get = |path: &str| desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null);
-        assert_eq!(&post("/check")["match"]["row"], expected);
-        assert_eq!(&post("/similar")["similar"][0]["row"], expected);
-        let to_far = get("/records/far/similar");
+        assert_eq!(&post_asked("/check", &desk, parameter)["match"]["row"], expected);
+        assert_eq!(&post_asked("/similar", &desk, parameter)["similar"][0]["row"], expected);
+        let to_far = get_page("/records/far/similar", &desk, parameter);
         let found = to_far["similar"].as_array().unwrap().iter().find(|found| found["id"] == "same").unwrap();
         assert_eq!(&found["row"], expected);
-        assert!(get("/records/same")["similar"][0]["row"]["title"] == "路灯");
-        let listed = get("/records");
+        assert!(get_page("/records/same", &desk, parameter)["similar"][0]["row"]["title"] == "路灯");
+        let listed = get_page("/records", &desk, parameter);
         assert!(listed["items"][2]["similar"][0]["row"]["title"] == "路灯", "{listed}");
-        assert!(get("/groups")["items"][0]["row"]["title"] == "路灯");
-        let group = get("/groups/far");
+        assert!(get_page("/groups", &desk, parameter)["items"][0]["row"]["title"] == "路灯");
+        let group = get_page("/groups/far", &desk, parameter);
         assert_eq!((&group["rows"]["same"], group["rows"].as_object().unwrap().len()), (expected, 3));
         let explained =
             desk.ask("POST", &format!("/explain?{parameter}"), &json!({"a": {"id": "same"}, "b": {"row": asked()}}));
         assert_eq!((&explained["row_a"], explained.get("row_b")), (expected, None));
     }
+}
+
+fn post_asked(path: &str, desk: &TestDesk, parameter: &str) -> Value {
+    desk.ask("POST", &format!("{path}?{parameter}"), &asked())
+}
+
+fn get_page(path: &str, desk: &TestDesk, parameter: &str) -> Value {
+    desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null)
 }
 
 #[test]
@@ -70,7 +76,7 @@ fn whole_rows_and_columns_are_not_asked_for_together() {
 
 #[test]
 fn rows_that_are_too_long_for_an_answer_are_refused_and_some_columns_are_not() {
-    let desk = Desk::new("rows-long");
+    let desk = TestDesk::new("rows-long");
     for n in 0..10 {
         let mut long = row(LAMPS, "张某", "2024-03-01 09:00:00");
         long["note"] = "长".repeat(320_000).into();
@@ -93,28 +99,23 @@ fn many_records_are_read_in_the_order_asked() {
     assert_eq!(answer["items"][0], desk.get("same"));
     let problem = expect_problem(&desk.send("POST", "/records/_get", &json!({"ids": ["a", ""]})), 422, "invalid_id");
     assert_eq!(problem["errors"][0]["pointer"], "/ids/1");
-    let unknown = Desk::new("rows-get-nowhere");
+    let unknown = TestDesk::new("rows-get-nowhere");
     expect_problem(&unknown.send("POST", "/records/_get", &json!({"ids": ["a"]})), 404, "unknown_collection");
 }
 
 #[test]
 fn filters_choose_before_the_limit_cuts() {
     let desk = desk("rows-filters");
-    let similar = |query: &str| desk.ask("POST", &format!("/similar?{query}"), &asked());
-    let found = |query: &str| -> Vec<String> {
-        let answer = similar(query);
-        ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
-    };
-    assert_eq!(found(""), ["same", "near", "far"]);
-    assert_eq!(found("exclude=same,other"), ["near", "far"]);
-    assert_eq!(found("from=2024-03-02"), ["same", "near"]);
-    assert_eq!(found("to=2024-03-02T00:00:00Z"), ["far"]);
-    assert_eq!(found("from=2024-03-02T00:00:00Z&to=2024-03-02T12:00:00Z"), ["near"]);
-    assert_eq!(found("identity=李a"), ["same"]);
-    assert_eq!(found("min_similarity=1"), ["same", "near"], "a closing phrase does not count");
-    let cut = similar("exclude=same&limit=1");
+    assert_eq!(similar_ids("", &desk), ["same", "near", "far"]);
+    assert_eq!(similar_ids("exclude=same,other", &desk), ["near", "far"]);
+    assert_eq!(similar_ids("from=2024-03-02", &desk), ["same", "near"]);
+    assert_eq!(similar_ids("to=2024-03-02T00:00:00Z", &desk), ["far"]);
+    assert_eq!(similar_ids("from=2024-03-02T00:00:00Z&to=2024-03-02T12:00:00Z", &desk), ["near"]);
+    assert_eq!(similar_ids("identity=李a", &desk), ["same"]);
+    assert_eq!(similar_ids("min_similarity=1", &desk), ["same", "near"], "a closing phrase does not count");
+    let cut = similar_with("exclude=same&limit=1", &desk);
     assert_eq!((ids(&cut["similar"]), &cut["truncated"]), (vec!["near"], &json!(true)));
-    let fits = similar("exclude=same,far&limit=1");
+    let fits = similar_with("exclude=same,far&limit=1", &desk);
     assert_eq!((ids(&fits["similar"]), &fits["truncated"]), (vec!["near"], &json!(false)));
     let stored = desk.ask("GET", "/records/same/similar?identity=张某", &Value::Null);
     assert_eq!(ids(&stored["similar"]), ["far"]);
@@ -127,6 +128,15 @@ fn filters_choose_before_the_limit_cuts() {
     ] {
         expect_problem(&desk.send("POST", &format!("/similar?{query}"), &asked()), 422, code);
     }
+}
+
+fn similar_with(query: &str, desk: &TestDesk) -> Value {
+    desk.ask("POST", &format!("/similar?{query}"), &asked())
+}
+
+fn similar_ids(query: &str, desk: &TestDesk) -> Vec<String> {
+    let answer = similar_with(query, desk);
+    ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every scheme works as a separate channel: a collection can use it, and it finds exactly the copy that was made for it, also after a
 //! restart. Wrong parameters are refused with a reason.
 
-use crate::support::{Desk, TestServer, ids};
+use crate::support::{TestDesk, TestServer, ids};
 use serde_json::{Value, json};
 
 /// A letter with words of different frequency: 路灯, 小区, 物业.
@@ -62,7 +62,7 @@ fn row(content: &str) -> Value {
 }
 
 /// Returns the problem for settings that are refused.
-fn refused(desk: &Desk, settings: &Value) -> Value {
+fn refused(desk: &TestDesk, settings: &Value) -> Value {
     let answer = desk.send("PUT", "", settings);
     assert_eq!(answer.status, 422, "{settings}: {}", answer.text);
     answer.json()
@@ -72,23 +72,18 @@ fn refused(desk: &Desk, settings: &Value) -> Value {
 fn every_scheme_finds_its_copy_and_still_does_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
-    let send = |server: &TestServer, method: &str, number: usize, path: &str, body: &Value| {
-        let answer = server.send(method, &format!("/v1/collections/c{number}{path}"), body);
-        assert!(answer.status < 300, "{number} {path}: {}", answer.text);
-        answer.json()
-    };
     let table = table();
     for (number, (channel, copy)) in table.iter().enumerate() {
         let scheme = channel["scheme"].as_str().expect("a name");
-        let made = send(&server, "PUT", number, "", &settings(channel));
+        let made = send_expecting(&server, "PUT", number, "", &settings(channel));
         assert_eq!(made["settings"]["channels"][0]["scheme"], scheme, "{made}");
         for (other, text) in OTHERS.iter().enumerate() {
-            let first = send(&server, "PUT", number, &format!("/records/other{other}"), &row(text));
+            let first = send_expecting(&server, "PUT", number, &format!("/records/other{other}"), &row(text));
             assert_eq!(first["verdict"], "original", "{channel}: {first}");
         }
-        let first = send(&server, "PUT", number, "/records/first", &row(LETTER));
+        let first = send_expecting(&server, "PUT", number, "/records/first", &row(LETTER));
         assert_eq!(first["verdict"], "original", "{channel}: {first}");
-        let found = send(&server, "PUT", number, "/records/copy", &row(copy));
+        let found = send_expecting(&server, "PUT", number, "/records/copy", &row(copy));
         assert_eq!(found["duplicate_of"], "first", "{channel}: {found}");
         let via = found["similar"][0]["via"].as_array().expect("a list");
         assert!(via.contains(&json!(scheme)), "{channel}: {found}");
@@ -96,14 +91,25 @@ fn every_scheme_finds_its_copy_and_still_does_after_a_restart() {
     server.stop();
     let server = TestServer::start_in(folder.path());
     for (number, (channel, copy)) in table.iter().enumerate() {
-        let found = send(&server, "POST", number, "/similar", &row(copy));
+        let found = send_expecting(&server, "POST", number, "/similar", &row(copy));
         let mut found = ids(&found["similar"]);
         found.sort_unstable();
         assert_eq!(found, ["copy", "first"], "{channel}");
-        let nothing =
-            send(&server, "POST", number, "/similar", &row("楼上的住户每天半夜拖动家具，楼下的人整夜睡不着觉。"));
+        let nothing = send_expecting(
+            &server,
+            "POST",
+            number,
+            "/similar",
+            &row("楼上的住户每天半夜拖动家具，楼下的人整夜睡不着觉。"),
+        );
         assert_eq!(nothing["similar"], json!([]), "{channel}");
     }
+}
+
+fn send_expecting(server: &TestServer, method: &str, number: usize, path: &str, body: &Value) -> Value {
+    let answer = server.send(method, &format!("/v1/collections/c{number}{path}"), body);
+    assert!(answer.status < 300, "{number} {path}: {}", answer.text);
+    answer.json()
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn a_scheme_that_lacks_statistics_says_so_and_the_exact_stage_goes_on() {
         ("inactive-i-match", json!({"scheme": "i_match"})),
         ("inactive-vsm", json!({"scheme": "vsm", "weighting": "tf_idf"})),
     ] {
-        let desk = Desk::with(name, &settings(&channel));
+        let desk = TestDesk::with(name, &settings(&channel));
         let state = desk.ask("GET", "", &Value::Null);
         let reason = state["inactive_channels"][0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("100 records") && reason.contains("reindex"), "{state}");
@@ -127,7 +133,7 @@ const WORDS: &str = "路灯 积水 噪音 油烟 垃圾 电梯 停车 拆迁 工
                      户口 证件 档案 退休 低保 残疾 儿童 幼儿 教师 培训 考试 广场 舞蹈";
 
 /// Waits for the end of the task that `answer` names.
-fn finish(server: &TestServer, answer: &crate::support::Response) {
+fn finish(server: &TestServer, answer: &crate::support::TestResponse) {
     assert_eq!(answer.status, 202, "{}", answer.text);
     let task = answer.header("location").expect("where the task is").to_owned();
     for _ in 0..600 {
@@ -146,29 +152,35 @@ fn a_reindex_counts_the_words_that_i_match_and_tf_idf_wait_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     let words: Vec<&str> = WORDS.split_whitespace().collect();
-    let letter = |number: usize, marks: &str| {
-        let five = (0..5).map(|k| words[(number * 7 + k * (11 + number / words.len())) % words.len()]);
-        row(&five.collect::<Vec<_>>().join(marks))
-    };
     let path = "/v1/collections/counted";
     let mut settings = settings(&json!({"scheme": "i_match"}));
     settings["channels"] = json!([{"scheme": "i_match"}, {"scheme": "vsm", "weighting": "tf_idf", "keys": "prefix"}]);
     assert_eq!(server.send("PUT", path, &settings).status, 201);
     for number in 0..120 {
-        let put = server.send("PUT", &format!("{path}/records/{number}"), &letter(number, ","));
+        let put = server.send("PUT", &format!("{path}/records/{number}"), &letter_of_words(number, ",", &words));
         assert_eq!(put.json()["verdict"], "original", "{}", put.text);
     }
-    let found = |server: &TestServer| {
-        let similar = server.send("POST", &format!("{path}/similar"), &letter(3, "。")).json();
-        (similar["similar"][0]["id"].clone(), similar["similar"][0]["via"].clone())
-    };
-    assert_eq!(found(&server).0, Value::Null);
+    assert_eq!(similar_to_third(&server, path, &words).0, Value::Null);
     finish(&server, &server.send("POST", "/v1/admin/reindex", &json!({"collection": "counted"})));
     assert_eq!(server.send("GET", path, &Value::Null).json()["inactive_channels"], Value::Null);
     let both = (json!("3"), json!(["i_match", "vsm"]));
-    assert_eq!(found(&server), both);
+    assert_eq!(similar_to_third(&server, path, &words), both);
     server.stop();
-    assert_eq!(found(&TestServer::start_in(folder.path())), both, "the counts are kept with the generation");
+    assert_eq!(
+        similar_to_third(&TestServer::start_in(folder.path()), path, &words),
+        both,
+        "the counts are kept with the generation"
+    );
+}
+
+fn letter_of_words(number: usize, marks: &str, words: &[&str]) -> Value {
+    let five = (0..5).map(|k| words[(number * 7 + k * (11 + number / words.len())) % words.len()]);
+    row(&five.collect::<Vec<_>>().join(marks))
+}
+
+fn similar_to_third(server: &TestServer, path: &str, words: &[&str]) -> (Value, Value) {
+    let similar = server.send("POST", &format!("{path}/similar"), &letter_of_words(3, "。", words)).json();
+    (similar["similar"][0]["id"].clone(), similar["similar"][0]["via"].clone())
 }
 
 #[test]
@@ -200,7 +212,7 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
         (json!({"scheme": "md5", "strip": 1}), "strip", "true or false"),
         (json!({"scheme": "tianwang6"}), "scheme", "\"tianwang5\""),
     ];
-    let desk = Desk::new("wrong");
+    let desk = TestDesk::new("wrong");
     for (channel, parameter, detail) in table {
         let problem = refused(&desk, &settings(&channel));
         let error = &problem["errors"][0];
@@ -211,7 +223,7 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
 
 #[test]
 fn the_hybrid_of_md5_then_multi_md5_looks_records_up_by_their_lead_fields() {
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "hybrid",
         &json!({
             "fields": [
@@ -226,40 +238,41 @@ fn the_hybrid_of_md5_then_multi_md5_looks_records_up_by_their_lead_fields() {
             "verify": null, "min_features": 0,
         }),
     );
-    let notice = |phone: &str, content: &str| json!({"title": "供应番茄", "contact": "张三", "phone": phone, "content": content});
     let first = "大量供应番茄,每斤2元,基地直销,常年有货";
-    desk.register("first", &notice("1234567", first));
-    let found = |id: &str, row: &Value| {
-        let verdict = desk.register(id, row);
-        (verdict["verdict"].clone(), verdict["similar"][0]["via"].clone())
-    };
+    desk.register("first", &notice_row("1234567", first));
     assert_eq!(
-        found("same", &notice("1234567", first)),
+        register_and_judge("same", &notice_row("1234567", first), &desk),
         (json!("exact_duplicate"), json!(["exact", "md5", "multi_md5"]))
     );
-    let marks = notice("1234567", "大量供应番茄 每斤2元!基地直销。常年有货");
-    assert_eq!(found("marks", &marks).0, "near_duplicate");
-    let synonym = notice("1234567", "大量供应杨柿子,每斤2元,基地直销,常年有货");
+    let marks = notice_row("1234567", "大量供应番茄 每斤2元!基地直销。常年有货");
+    assert_eq!(register_and_judge("marks", &marks, &desk).0, "near_duplicate");
+    let synonym = notice_row("1234567", "大量供应杨柿子,每斤2元,基地直销,常年有货");
     assert_eq!(
-        found("synonym", &synonym),
+        register_and_judge("synonym", &synonym, &desk),
         (json!("near_duplicate"), json!(["multi_md5"])),
         "synonyms act before weighting"
     );
-    assert_eq!(found("elsewhere", &notice("7654321", "大量供应西红柿,每斤2元,基地直销,常年有货")).0, "original");
+    assert_eq!(
+        register_and_judge("elsewhere", &notice_row("7654321", "大量供应西红柿,每斤2元,基地直销,常年有货"), &desk).0,
+        "original"
+    );
+}
+
+fn notice_row(phone: &str, content: &str) -> Value {
+    json!({"title": "供应番茄", "contact": "张三", "phone": phone, "content": content})
+}
+
+fn register_and_judge(id: &str, row: &Value, desk: &TestDesk) -> (Value, Value) {
+    let verdict = desk.register(id, row);
+    (verdict["verdict"].clone(), verdict["similar"][0]["via"].clone())
 }
 
 #[test]
 fn a_hot_issue_that_hundreds_write_about_is_not_lost_from_sight() {
     for scheme in ["segments", "feature_code"] {
-        let desk = Desk::with(&format!("hot-{scheme}"), &settings(&json!({"scheme": scheme})));
-        let letter = |number: usize| {
-            let own = WORDS.split_whitespace().nth(number % 60).expect("a word");
-            row(&format!(
-                "清水河上游的化工厂连夜排放污水！两岸居民闻到刺鼻气味难以入睡！请求环保部门立即查封排污口！{own}{number}"
-            ))
-        };
+        let desk = TestDesk::with(&format!("hot-{scheme}"), &settings(&json!({"scheme": scheme})));
         for number in 0..300 {
-            let verdict = desk.register(&number.to_string(), &letter(number));
+            let verdict = desk.register(&number.to_string(), &hot_letter(number));
             let expected = if number == 0 { json!(null) } else { json!("0") };
             assert_eq!(verdict["duplicate_of"], expected, "{scheme}: {verdict}");
             assert_eq!(verdict["truncated"], json!(number > 256), "{scheme}: {verdict}");
@@ -273,26 +286,32 @@ fn a_hot_issue_that_hundreds_write_about_is_not_lost_from_sight() {
     }
 }
 
+fn hot_letter(number: usize) -> Value {
+    let own = WORDS.split_whitespace().nth(number % 60).expect("a word");
+    row(&format!(
+        "清水河上游的化工厂连夜排放污水！两岸居民闻到刺鼻气味难以入睡！请求环保部门立即查封排污口！{own}{number}"
+    ))
+}
+
 #[test]
 fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names() {
-    let desk = Desk::with(
+    let desk = TestDesk::with(
         "pages",
         &json!({
             "fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}],
             "host_aliases": [["example.org", "www.example.org"]],
         }),
     );
-    let page = |link: &str, content: &str| json!({"link": link, "content": content});
-    assert_eq!(desk.register("a", &page("http://example.org/case?id=7", LETTER))["verdict"], "original");
-    let again = desk.register("b", &page("HTTP://WWW.Example.ORG:80/x/../case/?utm_source=q&id=7", OTHERS[0]));
+    assert_eq!(desk.register("a", &page_row("http://example.org/case?id=7", LETTER))["verdict"], "original");
+    let again = desk.register("b", &page_row("HTTP://WWW.Example.ORG:80/x/../case/?utm_source=q&id=7", OTHERS[0]));
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
     assert_eq!(again["similar"][0]["via"], json!(["url"]));
     assert!(
         again["similar"][0]["similarity"].as_f64().is_some_and(|similarity| similarity < 0.3),
         "measured, not claimed"
     );
-    assert_eq!(desk.register("c", &page("http://example.org/case?id=8", OTHERS[1]))["verdict"], "original");
-    let short = desk.register("d", &page("http://example.org/case?id=8", "同上"));
+    assert_eq!(desk.register("c", &page_row("http://example.org/case?id=8", OTHERS[1]))["verdict"], "original");
+    let short = desk.register("d", &page_row("http://example.org/case?id=8", "同上"));
     assert_eq!(short["verdict"], "exact_duplicate", "however short the text");
     let explained = desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}}));
     assert_eq!((&explained["matches"], &explained["via"]), (&json!(true), &json!(["url"])));
@@ -302,12 +321,15 @@ fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names()
     assert_eq!(places, ["/host_aliases/0", "/host_aliases/1/0"]);
 }
 
+fn page_row(link: &str, content: &str) -> Value {
+    json!({"link": link, "content": content})
+}
+
 #[test]
 fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
     let settings = json!({"fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}]});
-    let desk = Desk::with("hosts", &settings);
+    let desk = TestDesk::with("hosts", &settings);
     let texts = [LETTER, OTHERS[0], OTHERS[1], OTHERS[2]];
-    let page = |link: &str, text: usize| json!({"link": link, "content": texts[text]});
     let pages = [
         ("http://example.org", 0),
         ("https://www.example.org:443/", 0),
@@ -322,40 +344,56 @@ fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
         ("no address", 0),
     ];
     for (number, (link, text)) in pages.iter().enumerate() {
-        desk.register(&number.to_string(), &page(link, *text));
+        desk.register(&number.to_string(), &numbered_page(link, *text, &texts));
     }
-    let ask = |body: Value| desk.server.send("POST", "/v1/admin/host-aliases", &body);
-    let found = ask(json!({"collection": "hosts"})).json();
+    let found = post_aliases(&json!({"collection": "hosts"}), &desk.server).json();
     let proposal = json!({"host": "example.org", "alias": "www.example.org", "compared": 3, "equal": 2});
     assert_eq!(found, json!({"records": 10, "hosts": 3, "proposals": [proposal], "truncated": false}));
-    let few = ask(json!({"collection": "hosts", "records": 1})).json();
+    let few = post_aliases(&json!({"collection": "hosts", "records": 1}), &desk.server).json();
     assert_eq!(few, json!({"records": 1, "hosts": 1, "proposals": [], "truncated": true}));
-    assert_eq!(ask(json!({"collection": "nobody"})).status, 404);
-    assert_eq!(ask(json!({"collection": "hosts", "records": 0})).json()["errors"][0]["pointer"], "/records");
+    assert_eq!(post_aliases(&json!({"collection": "nobody"}), &desk.server).status, 404);
+    assert_eq!(
+        post_aliases(&json!({"collection": "hosts", "records": 0}), &desk.server).json()["errors"][0]["pointer"],
+        "/records"
+    );
+}
+
+fn numbered_page(link: &str, text: usize, texts: &[&str; 4]) -> Value {
+    json!({"link": link, "content": texts[text]})
+}
+
+fn post_aliases(body: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
+    server.send("POST", "/v1/admin/host-aliases", body)
 }
 
 #[test]
 fn of_a_page_of_html_the_visible_text_is_compared() {
     let mut settings = settings(&json!({"scheme": "segments"}));
     settings["fields"] = json!([{"name": "page", "role": "text", "format": "html"}]);
-    let desk = Desk::with("html", &settings);
-    let page = |layout: &str, text: &str| json!({"page": format!("<html><head><title>{layout}</title><script>show('{layout}')</script></head><p>{text}</p></html>")});
-    assert_eq!(desk.register("a", &page("某某日报", LETTER))["verdict"], "original");
-    let again = desk.register("b", &page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
+    let desk = TestDesk::with("html", &settings);
+    assert_eq!(desk.register("a", &html_page("某某日报", LETTER))["verdict"], "original");
+    let again = desk.register("b", &html_page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
     let explained = desk.send("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}})).json();
-    let marked = |side: &str, page: Value| {
-        let (range, page) = (&explained["passages"][0][side][0], page["page"].as_str().unwrap().chars());
-        assert_eq!(range["field"], "page", "{explained}");
-        let (start, end) = (range["start"].as_u64().unwrap() as usize, range["end"].as_u64().unwrap() as usize);
-        page.skip(start).take(end - start).collect::<String>()
-    };
-    assert_eq!(marked("in_a", page("某某日报", LETTER)), LETTER);
+    assert_eq!(marked_passage("in_a", &html_page("某某日报", LETTER), &explained), LETTER);
     let bold = LETTER.replace("路灯", "<b>路</b>灯");
-    assert_eq!(marked("in_b", page("某某新闻网转载", &bold)), bold);
+    assert_eq!(marked_passage("in_b", &html_page("某某新闻网转载", &bold), &explained), bold);
     let problem = refused(
         &desk,
         &json!({"fields": [{"name": "t", "role": "text"}, {"name": "l", "role": "url", "format": "html"}]}),
     );
     assert_eq!(problem["errors"][0]["pointer"], "/fields/1/format");
+}
+
+fn html_page(layout: &str, text: &str) -> Value {
+    json!({"page": format!("<html><head><title>{layout}</title><script>show('{layout}')</script></head><p>{text}</p></html>")})
+}
+
+fn marked_passage(side: &str, page: &Value, explained: &Value) -> String {
+    let range = &explained["passages"][0][side][0];
+    let page = page["page"].as_str().expect("a text").chars();
+    assert_eq!(range["field"], "page", "{explained}");
+    let start = range["start"].as_u64().expect("a number") as usize;
+    let end = range["end"].as_u64().expect("a number") as usize;
+    page.skip(start).take(end - start).collect::<String>()
 }

@@ -1,6 +1,6 @@
 //! The conditions of `match`, and the lists that select records by what an office wrote beside them.
 
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，请尽快派人修理。";
@@ -9,13 +9,13 @@ fn order(time: &str, unit: &str, status: &str) -> Value {
     json!({"content": LAMPS, "time": time, "承办单位": unit, "办理状态": status})
 }
 
-fn is_duplicate(desk: &Desk, row: &Value) -> bool {
+fn is_duplicate(desk: &TestDesk, row: &Value) -> bool {
     desk.ask("POST", "/check", row)["duplicate"].as_bool().expect("a boolean")
 }
 
 #[test]
 fn a_match_meets_the_conditions_of_the_collection() {
-    let desk = Desk::new("scope");
+    let desk = TestDesk::new("scope");
     let fields = json!([{"name": "content", "role": "text"}, {"name": "time", "role": "time"}]);
     let scope = json!({"days": 30, "same": ["unit"], "closed": ["已办结"]});
     let made = desk.send("PUT", "", &json!({"fields": fields, "match": scope})).json();
@@ -40,7 +40,7 @@ fn a_match_meets_the_conditions_of_the_collection() {
 
 #[test]
 fn conditions_that_cannot_be_used_are_refused() {
-    let desk = Desk::new("scope-refused");
+    let desk = TestDesk::new("scope-refused");
     let cases = [
         (json!({"days": 0}), "out_of_range"),
         (json!({"same": ["unit", "unit"]}), "duplicate_name"),
@@ -55,14 +55,14 @@ fn conditions_that_cannot_be_used_are_refused() {
     expect_problem(&desk.send("PUT", "", &without_text), 422, "needs_text");
 }
 
-fn listed(desk: &Desk, path: &str) -> Vec<String> {
+fn listed(desk: &TestDesk, path: &str) -> Vec<String> {
     let list = desk.ask("GET", path, &Value::Null);
     ids(&list["items"]).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
 fn lists_select_records_by_what_the_office_wrote() {
-    let desk = Desk::new("selected");
+    let desk = TestDesk::new("selected");
     desk.register("a", &order("2026-03-01", "城管局", "已办结"));
     desk.register("b", &order("2026-03-02", "城管局", "办理中"));
     desk.register("c", &order("2026-03-03", "住建局", "办理中"));
@@ -79,32 +79,32 @@ fn lists_select_records_by_what_the_office_wrote() {
 
 #[test]
 fn arrivals_list_the_duplicates_that_wait_for_a_decision() {
-    let desk = Desk::new("arrivals");
+    let desk = TestDesk::new("arrivals");
     for (id, status) in [("a", "办理中"), ("b", "办理中"), ("c", "已办结")] {
         desk.register(id, &order("2026-03-01", "城管局", status));
     }
-    let listed = |query: &str| {
-        let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
-        let items = list["items"].as_array().expect("a list").clone();
-        let ids: Vec<String> =
-            items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
-        (ids, list["next"].as_str().map(str::to_owned))
-    };
-    assert_eq!(listed("").0, ["c", "b", "a"], "newest first");
-    assert_eq!(listed("undecided=true").0, ["c", "b"], "an original needs no decision");
+    assert_eq!(listed_arrivals("", &desk).0, ["c", "b", "a"], "newest first");
+    assert_eq!(listed_arrivals("undecided=true", &desk).0, ["c", "b"], "an original needs no decision");
     desk.ask("PUT", "/decisions/a/b", &json!({"judgement": "same", "by": "李某"}));
-    assert_eq!(listed("undecided=true").0, ["c"]);
-    assert_eq!(listed("undecided=true&status=%E5%8A%9E%E7%90%86%E4%B8%AD").0, [] as [&str; 0]);
-    let first = listed("limit=2");
-    let rest = listed(&format!("limit=2&cursor={}", first.1.expect("a next")));
+    assert_eq!(listed_arrivals("undecided=true", &desk).0, ["c"]);
+    assert_eq!(listed_arrivals("undecided=true&status=%E5%8A%9E%E7%90%86%E4%B8%AD", &desk).0, [] as [&str; 0]);
+    let first = listed_arrivals("limit=2", &desk);
+    let rest = listed_arrivals(&format!("limit=2&cursor={}", first.1.expect("a next")), &desk);
     assert_eq!((first.0, rest), (vec!["c".into(), "b".into()], (vec!["a".into()], None)));
     let decided = desk.ask("GET", "/arrivals", &Value::Null)["items"][1]["decision"].clone();
     assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same"), &json!("李某")));
 }
 
+fn listed_arrivals(query: &str, desk: &TestDesk) -> (Vec<String>, Option<String>) {
+    let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
+    let items = list["items"].as_array().expect("a list").clone();
+    let ids: Vec<String> = items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
+    (ids, list["next"].as_str().map(str::to_owned))
+}
+
 #[test]
 fn finished_matters_stay_in_their_group_and_equal_texts_beyond_the_conditions_are_not_purged() {
-    let desk = Desk::new("finished");
+    let desk = TestDesk::new("finished");
     let name = desk.path.rsplit('/').next().expect("a name");
     let made = desk.send("PUT", "", &json!({"match": {"closed": ["已办结"]}}));
     assert_eq!(made.status, 201, "{}", made.text);

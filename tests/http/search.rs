@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, TestServer, expect_problem};
+use crate::support::{TestDesk, TestServer, expect_problem};
 use serde_json::{Value, json};
 
 fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
@@ -10,8 +10,8 @@ fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
 }
 
 /// Registers some letters, and waits until a search finds all of them.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::with(name, &json!({}));
+fn desk(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
     let lamps = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
     desk.register("lamps", &letter("三号路路灯不亮", lamps, "2024-03-01", "甲"));
     desk.register("again", &letter("三号路路灯不亮", lamps, "2024-03-02", "乙"));
@@ -23,7 +23,7 @@ fn desk(name: &str) -> Desk {
 }
 
 /// Waits until a search finds `count` records and has read all changes.
-fn wait(desk: &Desk, query: &str, count: u64) {
+fn wait(desk: &TestDesk, query: &str, count: u64) {
     let begin = Instant::now();
     loop {
         let answer = desk.send("GET", &format!("/search{query}"), &Value::Null);
@@ -63,8 +63,7 @@ fn related_cases_are_ranked_with_duplicates_marked() {
 #[test]
 fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
     let desk = desk("related-gone");
-    let related = || desk.ask("GET", "/records/lamps/related", &Value::Null);
-    assert_eq!(ids(&related()["related"])[..2], ["again", "dark"]);
+    assert_eq!(ids(&related_to_lamps(&desk)["related"])[..2], ["again", "dark"]);
     assert_eq!(desk.send("DELETE", "/records/dark", &Value::Null).status, 204);
     desk.ask(
         "PUT",
@@ -72,8 +71,12 @@ fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
         &letter("咨询图书馆", "图书馆周末几点闭馆，借书证丢了怎样补办？", "2024-03-09", "乙"),
     );
     // The index does not contain these two letters yet.
-    let list = related();
+    let list = related_to_lamps(&desk);
     assert!(!ids(&list["related"]).iter().any(|id| ["again", "dark"].contains(id)), "{list}");
+}
+
+fn related_to_lamps(desk: &TestDesk) -> Value {
+    desk.ask("GET", "/records/lamps/related", &Value::Null)
 }
 
 #[test]
@@ -87,12 +90,10 @@ fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
     for fragment in list["items"][0]["fragments"].as_array().expect("fragments") {
         let field: Vec<char> =
             row[fragment["field"].as_str().expect("a field")].as_str().expect("a text").chars().collect();
-        let piece = |range: &Value| {
-            let at = |key: &str| range[key].as_u64().expect("a number") as usize;
-            field[at("start")..at("end")].iter().collect::<String>()
-        };
-        assert_eq!(piece(fragment), fragment["text"].as_str().expect("a text"));
-        assert!(fragment["marked"].as_array().expect("a list").iter().all(|range| piece(range) == "路灯"));
+        assert_eq!(piece_of_field(fragment, &field), fragment["text"].as_str().expect("a text"));
+        assert!(
+            fragment["marked"].as_array().expect("a list").iter().all(|range| piece_of_field(range, &field) == "路灯")
+        );
     }
     let page = desk.ask("GET", "/search?q=%E8%B7%AF%E7%81%AF&limit=2", &Value::Null);
     let next = page["next"].as_str().expect("there is more");
@@ -102,21 +103,25 @@ fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
     assert_eq!((both, &rest["next"]), (vec!["again", "dark", "lamps"], &Value::Null));
 }
 
+fn piece_of_field(range: &Value, field: &[char]) -> String {
+    field[range_place("start", range)..range_place("end", range)].iter().collect::<String>()
+}
+
+fn range_place(key: &str, range: &Value) -> usize {
+    range[key].as_u64().expect("a number") as usize
+}
+
 #[test]
 fn filters_and_changes_show() {
     let desk = desk("filters");
-    let found = |query: &str| {
-        let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
-        ids(&list["items"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(found("from=2024-03-02&to=2024-03-06"), ["dark", "again"]);
-    assert_eq!(found("identity=%E7%94%B2"), ["waste", "lamps"]);
-    assert_eq!(found("verdict=exact_duplicate"), ["again"]);
+    assert_eq!(found_ids("from=2024-03-02&to=2024-03-06", &desk), ["dark", "again"]);
+    assert_eq!(found_ids("identity=%E7%94%B2", &desk), ["waste", "lamps"]);
+    assert_eq!(found_ids("verdict=exact_duplicate", &desk), ["again"]);
     desk.delete("waste");
     desk.put_again("dark", &letter("井盖", "五号路的井盖破损。", "2024-03-05", "丙"), "replaced");
     wait(&desk, "", 3);
-    assert_eq!(found("q=%E4%BA%95%E7%9B%96"), ["dark"]);
-    assert!(found("q=%E5%9E%83%E5%9C%BE").is_empty());
+    assert_eq!(found_ids("q=%E4%BA%95%E7%9B%96", &desk), ["dark"]);
+    assert!(found_ids("q=%E5%9E%83%E5%9C%BE", &desk).is_empty());
     let ignored = desk.send("GET", "/search?q=%E4%BA%95%E7%9B%96%20%E3%80%82", &Value::Null).json();
     assert_eq!((&ignored["total"]["count"], &ignored["ignored"]), (&json!(1), &json!(["。"])));
     let many = format!("q={}", "a%20".repeat(33));
@@ -133,21 +138,25 @@ fn filters_and_changes_show() {
     }
 }
 
+fn found_ids(query: &str, desk: &TestDesk) -> Vec<String> {
+    let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
+    ids(&list["items"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
+}
+
 #[test]
 fn search_can_be_turned_off_and_on_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let off = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SEARCH__ENABLED", "false")]);
-    let path = |rest: &str| format!("/v1/collections/letters{rest}");
-    let put = off.send("PUT", &path("/records/a"), &letter("路灯", "三号路的路灯不亮", "2024-03-01", "甲"));
+    let put = off.send("PUT", &letters_path("/records/a"), &letter("路灯", "三号路的路灯不亮", "2024-03-01", "甲"));
     assert_eq!(put.status, 201);
-    expect_problem(&off.send("GET", &path("/search?q=a"), &Value::Null), 409, "search_disabled");
-    expect_problem(&off.send("GET", &path("/records/a/related"), &Value::Null), 409, "search_disabled");
+    expect_problem(&off.send("GET", &letters_path("/search?q=a"), &Value::Null), 409, "search_disabled");
+    expect_problem(&off.send("GET", &letters_path("/records/a/related"), &Value::Null), 409, "search_disabled");
     assert!(!folder.path().join("search").exists());
     off.stop();
     let on = TestServer::start_in(folder.path());
     let begin = Instant::now();
     loop {
-        let answer = on.send("GET", &path("/search"), &Value::Null);
+        let answer = on.send("GET", &letters_path("/search"), &Value::Null);
         if answer.status == 200 && answer.json()["items"][0]["id"] == "a" {
             break;
         }
@@ -155,6 +164,10 @@ fn search_can_be_turned_off_and_on_again() {
         std::thread::sleep(Duration::from_millis(20));
     }
     on.stop();
+}
+
+fn letters_path(rest: &str) -> String {
+    format!("/v1/collections/letters{rest}")
 }
 
 #[test]
@@ -190,29 +203,31 @@ fn order(user: &str, phone: &str, status: &str) -> Value {
 
 #[test]
 fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petitioner() {
-    let desk = Desk::new("handled-search");
+    let desk = TestDesk::new("handled-search");
     desk.register("a", &order("李娟", "139-0000-1111", "办理中"));
     desk.register("b", &order("匿名", "13900001111", "办理中"));
     desk.register("c", &order("王强", "13900002222", "已办结"));
     wait(&desk, "", 3);
-    let found = |query: &str| -> Vec<String> {
-        let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
-        let mut found: Vec<String> = ids(&list["items"]).into_iter().map(str::to_owned).collect();
-        found.sort_unstable();
-        found
-    };
-    assert_eq!(found("status=%E5%8A%9E%E7%90%86%E4%B8%AD"), ["a", "b"]);
-    assert_eq!(found("status=%E5%B7%B2%E5%8A%9E%E7%BB%93&unit=%E5%9F%8E%E7%AE%A1%E5%B1%80"), ["c"]);
-    assert_eq!(found("category=%E5%B8%82%E6%94%BF"), ["a", "b", "c"]);
-    assert_eq!(found("unit=%E4%BA%A4%E8%AD%A6"), [] as [&str; 0]);
-    assert_eq!(found("identity=%2B86%2013900001111"), ["a", "b"]);
+    assert_eq!(sorted_found_ids("status=%E5%8A%9E%E7%90%86%E4%B8%AD", &desk), ["a", "b"]);
+    assert_eq!(sorted_found_ids("status=%E5%B7%B2%E5%8A%9E%E7%BB%93&unit=%E5%9F%8E%E7%AE%A1%E5%B1%80", &desk), ["c"]);
+    assert_eq!(sorted_found_ids("category=%E5%B8%82%E6%94%BF", &desk), ["a", "b", "c"]);
+    assert_eq!(sorted_found_ids("unit=%E4%BA%A4%E8%AD%A6", &desk), [] as [&str; 0]);
+    assert_eq!(sorted_found_ids("identity=%2B86%2013900001111", &desk), ["a", "b"]);
     // A change of the status alone is found, too.
     desk.put_again("a", &order("李娟", "139-0000-1111", "已办结"), "updated");
     wait(&desk, "?status=%E5%B7%B2%E5%8A%9E%E7%BB%93", 2);
     let related = desk.ask("GET", "/records/b/related", &Value::Null);
-    let relation = |id: &str| {
-        let found = related["related"].as_array().expect("a list").iter().find(|found| found["id"] == id);
-        found.expect("found")["relation"].clone()
-    };
-    assert_eq!((relation("a"), relation("c")), (json!("repeat"), json!("shared")));
+    assert_eq!((relation_to("a", &related), relation_to("c", &related)), (json!("repeat"), json!("shared")));
+}
+
+fn sorted_found_ids(query: &str, desk: &TestDesk) -> Vec<String> {
+    let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
+    let mut found: Vec<String> = ids(&list["items"]).into_iter().map(str::to_owned).collect();
+    found.sort_unstable();
+    found
+}
+
+fn relation_to(id: &str, related: &Value) -> Value {
+    let found = related["related"].as_array().expect("a list").iter().find(|found| found["id"] == id);
+    found.expect("found")["relation"].clone()
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::Keyed;
+use crate::support::keyed::KeyedServer;
 use crate::support::{TestServer, expect_problem};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ fn a_body_ends_after_its_time_however_fast_it_comes() {
 
 #[test]
 fn one_key_gets_a_share_of_the_streams_and_leaves_room_for_others() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "4")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "4")]);
     let server = &keyed.server;
     keyed.put("first", "路灯坏了很久没有人来修理");
     let mut streams: Vec<TcpStream> = (0..3).map(|_| begin_bulk(server, Some(keyed.key("intake")))).collect();
@@ -141,49 +141,53 @@ fn idle_connections_keep_nobody_out() {
 
 #[test]
 fn a_client_that_has_authenticated_keeps_its_connection_through_a_flood() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
     let server = &keyed.server;
-    let ask = |stream: &mut TcpStream| {
-        let head = format!(
-            "GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
-            keyed.key("reader")
-        );
-        let _ = stream.write_all(head.as_bytes());
-        first_piece(stream)
-    };
     let mut clerk = server.connect();
-    assert!(ask(&mut clerk).starts_with("HTTP/1.1 200"));
+    assert!(ask_on(&mut clerk, &keyed).starts_with("HTTP/1.1 200"));
     let _flood: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    assert!(ask(&mut clerk).starts_with("HTTP/1.1 200"), "the connection is still open");
+    assert!(ask_on(&mut clerk, &keyed).starts_with("HTTP/1.1 200"), "the connection is still open");
     let mut another = server.connect();
-    assert!(ask(&mut another).starts_with("HTTP/1.1 200"), "and another one is answered");
+    assert!(ask_on(&mut another, &keyed).starts_with("HTTP/1.1 200"), "and another one is answered");
+}
+
+fn ask_on(stream: &mut TcpStream, keyed: &KeyedServer) -> String {
+    let head = format!(
+        "GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
+        keyed.key("reader")
+    );
+    let _ = stream.write_all(head.as_bytes());
+    first_piece(stream)
 }
 
 #[test]
 fn where_all_connections_are_busy_the_next_is_told_so() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
-    let list = || server.exchange(b"GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
     // If a connection is closed as idle because another connection arrived before its request was read, the loop opens another one.
     let mut waiting = Vec::new();
     wait_until("both are busy", || {
-        let is_refused = list().starts_with("HTTP/1.1 503");
+        let is_refused = list_collections(&server).starts_with("HTTP/1.1 503");
         if !is_refused {
             waiting.push(begin(&server, "GET", WAIT, "", ""));
         }
         is_refused
     });
-    let refused = list();
+    let refused = list_collections(&server);
     assert!(refused.contains("\"too_many_connections\"") && refused.contains("retry-after: 1"), "{refused}");
     let alive = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
     drop(waiting);
-    wait_until("a place is free", || list().starts_with("HTTP/1.1 200"));
+    wait_until("a place is free", || list_collections(&server).starts_with("HTTP/1.1 200"));
+}
+
+fn list_collections(server: &TestServer) -> String {
+    server.exchange(b"GET /v1/collections HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
 }
 
 #[test]
 fn a_stream_beyond_all_places_is_refused() {
-    let keyed = Keyed::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
+    let keyed = KeyedServer::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
     let server = &keyed.server;
     keyed.put("first", "路灯坏了很久没有人来修理");
     let mut held = begin_bulk(server, Some(keyed.key("intake")));

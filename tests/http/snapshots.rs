@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::keyed::{Keyed, LAMPS};
+use crate::support::keyed::{KeyedServer, LAMPS};
 use crate::support::{TestServer, expect_problem};
 use serde_json::{Value, json};
 
@@ -223,9 +223,10 @@ fn a_service_that_is_stopped_does_not_wait_for_a_stream() {
 
 #[test]
 fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
-    let keyed = Keyed::start(&[SLOW]);
+    let keyed = KeyedServer::start(&[SLOW]);
     keyed.put("1", LAMPS);
-    let (server, office) = (&keyed.server, keyed.key("office"));
+    let server = &keyed.server;
+    let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["admin"] });
     let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
     assert_eq!(made.status, 201, "{}", made.text);
@@ -245,33 +246,38 @@ fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
     }
 }
 
+const LAST: &str = "doppel_snapshot_last_success_seconds";
+
 #[test]
 fn when_the_newest_was_taken_and_how_many_failed_is_measured() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    const LAST: &str = "doppel_snapshot_last_success_seconds";
-    let failed = |server: &TestServer| metric(server, "doppel_snapshots_total{status=\"failed\"}");
     let schedule = ("DOPPEL_SNAPSHOTS__EVERY_HOURS", "12");
     let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=1*panic->off"), schedule]);
     assert_eq!(ended(&server)["status"], "failed", "the thread panicked");
-    assert_eq!(failed(&server), Some(1.0));
-    let shown = |server: &TestServer, is_right: &dyn Fn(f64) -> bool| {
-        let given_up = Instant::now() + Duration::from_secs(60);
-        while !metric(server, LAST).is_some_and(is_right) {
-            assert!(Instant::now() < given_up, "{:?}", metric(server, LAST));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    shown(&server, &|last| last == 0.0);
+    assert_eq!(failed_snapshots(&server), Some(1.0));
+    await_metric(&server, &|last| last == 0.0);
     assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), Some(43_200.0));
     assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
     assert_eq!(ended(&server)["status"], "succeeded");
     server.stop();
     // The time is known after a start, even if the service takes no snapshots by schedule.
     let server = start(folder.path(), &[]);
-    shown(&server, &|last| last > 1.7e9);
+    await_metric(&server, &|last| last > 1.7e9);
     assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), None);
     let off = TestServer::start_in(folder.path().join("other"));
     assert_eq!(metric(&off, LAST), None);
+}
+
+fn failed_snapshots(server: &TestServer) -> Option<f64> {
+    metric(server, "doppel_snapshots_total{status=\"failed\"}")
+}
+
+fn await_metric(server: &TestServer, is_right: &dyn Fn(f64) -> bool) {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while !metric(server, LAST).is_some_and(is_right) {
+        assert!(Instant::now() < given_up, "{:?}", metric(server, LAST));
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, expect_problem, ids};
+use crate::support::{TestDesk, expect_problem, ids};
 use serde_json::{Value, json};
 
 /// Returns a letter about one of many matters, with one of several endings. No other matter has the same sequence of Han characters.
@@ -19,7 +19,7 @@ fn letter(matter: u32, wording: usize) -> Value {
     json!({ "content": format!("{passage}，{ending}") })
 }
 
-fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
+fn fill(desk: &TestDesk, matters: u32, wordings: usize) -> Vec<String> {
     let mut names = Vec::new();
     for wording in 0..wordings {
         for matter in 0..matters {
@@ -31,14 +31,17 @@ fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
     names
 }
 
-fn answers(desk: &Desk, names: &[String]) -> Vec<BTreeSet<String>> {
-    let similar = |id: &String| desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null);
-    names.iter().map(|id| ids(&similar(id)["similar"]).iter().map(ToString::to_string).collect()).collect()
+fn answers(desk: &TestDesk, names: &[String]) -> Vec<BTreeSet<String>> {
+    names.iter().map(|id| ids(&similar_to(id, desk)["similar"]).iter().map(ToString::to_string).collect()).collect()
+}
+
+fn similar_to(id: &str, desk: &TestDesk) -> Value {
+    desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null)
 }
 
 /// Starts a task and returns its id.
 #[track_caller]
-fn begin(desk: &Desk, path: &str, body: &Value) -> String {
+fn begin(desk: &TestDesk, path: &str, body: &Value) -> String {
     let answer = desk.server.send("POST", path, body);
     assert_eq!(answer.status, 202, "{}", answer.text);
     let id = answer.json()["id"].as_str().expect("an id").to_owned();
@@ -46,12 +49,12 @@ fn begin(desk: &Desk, path: &str, body: &Value) -> String {
     id
 }
 
-fn name(desk: &Desk) -> &str {
+fn name(desk: &TestDesk) -> &str {
     desk.path.rsplit('/').next().expect("a name")
 }
 
 #[track_caller]
-fn reindex(desk: &Desk, more: &Value) -> String {
+fn reindex(desk: &TestDesk, more: &Value) -> String {
     let mut body = json!({ "collection": name(desk) });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     begin(desk, "/v1/admin/reindex", &body)
@@ -59,7 +62,7 @@ fn reindex(desk: &Desk, more: &Value) -> String {
 
 /// Waits for the end of a task.
 #[track_caller]
-fn ended(desk: &Desk, id: &str) -> Value {
+fn ended(desk: &TestDesk, id: &str) -> Value {
     let given_up = Instant::now() + Duration::from_secs(60);
     while Instant::now() < given_up {
         let task = desk.server.send("GET", &format!("/v1/tasks/{id}"), &Value::Null).json();
@@ -73,13 +76,19 @@ fn ended(desk: &Desk, id: &str) -> Value {
 
 #[test]
 fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
-    let desk = Desk::with("busy", &json!({}));
+    let desk = TestDesk::with("busy", &json!({}));
     let names = fill(&desk, 60, 3);
     let before = answers(&desk, &names);
-    let (stop, asked, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let asked = AtomicU64::new(0);
+    let written = AtomicU64::new(0);
     let task = std::thread::scope(|scope| {
         for reader in 0..4 {
-            let (desk, names, before, stop, asked) = (&desk, &names, &before, &stop, &asked);
+            let desk = &desk;
+            let names = &names;
+            let before = &before;
+            let stop = &stop;
+            let asked = &asked;
             scope.spawn(move || {
                 let mut at = reader * 7;
                 while !stop.load(Ordering::Relaxed) {
@@ -92,7 +101,9 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
             });
         }
         for writer in 0..4_u32 {
-            let (desk, stop, written) = (&desk, &stop, &written);
+            let desk = &desk;
+            let stop = &stop;
+            let written = &written;
             scope.spawn(move || {
                 let mut turn = 0_u32;
                 while !stop.load(Ordering::Relaxed) {
@@ -123,7 +134,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     // The answers must equal those of an index that is built only from the current records.
     let mut all = Vec::new();
     let mut next = String::new();
-    let fresh = Desk::with("fresh", &json!({ "min_features": 5 }));
+    let fresh = TestDesk::with("fresh", &json!({ "min_features": 5 }));
     loop {
         let page = desk.ask("GET", &format!("/records?limit=1000{next}"), &Value::Null);
         for record in page["items"].as_array().expect("a list") {
@@ -137,20 +148,24 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
         }
     }
     assert_eq!(answers(&desk, &all), answers(&fresh, &all));
-    let groups = |desk: &Desk| desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone();
-    let shape = |groups: Value| -> BTreeSet<(String, u64)> {
-        let items = groups.as_array().expect("a list").clone();
-        items
-            .iter()
-            .map(|group| (group["id"].as_str().expect("an id").to_owned(), group["size"].as_u64().expect("a size")))
-            .collect()
-    };
-    assert_eq!(shape(groups(&desk)), shape(groups(&fresh)));
+    assert_eq!(group_shapes(&all_groups(&desk)), group_shapes(&all_groups(&fresh)));
+}
+
+fn all_groups(desk: &TestDesk) -> Value {
+    desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone()
+}
+
+fn group_shapes(groups: &Value) -> BTreeSet<(String, u64)> {
+    let items = groups.as_array().expect("a list").clone();
+    items
+        .iter()
+        .map(|group| (group["id"].as_str().expect("an id").to_owned(), group["size"].as_u64().expect("a size")))
+        .collect()
 }
 
 #[test]
 fn what_if_then_activate_then_back_then_drop() {
-    let desk = Desk::with("what-if", &json!({}));
+    let desk = TestDesk::with("what-if", &json!({}));
     let names = fill(&desk, 20, 2);
     let first = answers(&desk, &names);
     let task = reindex(&desk, &json!({ "settings": { "preset": "paper" }, "activate": false }));
@@ -167,22 +182,23 @@ fn what_if_then_activate_then_back_then_drop() {
     expect_problem(&desk.send("GET", "/generations/9/compare", &Value::Null), 404, "unknown_generation");
     expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "generation_live");
 
-    let activate = |generation: u32| {
-        let task = begin(&desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
-        assert_eq!(ended(&desk, &task)["status"], "succeeded");
-    };
-    activate(2);
+    activate_generation(2, &desk);
     assert_ne!(answers(&desk, &names), first);
     assert_eq!(desk.ask("GET", "", &Value::Null)["generation"], 2);
-    activate(1);
+    activate_generation(1, &desk);
     assert_eq!(answers(&desk, &names), first, "the first answers again");
     assert_eq!(desk.send("DELETE", "/generations/2", &Value::Null).status, 204);
     expect_problem(&desk.send("DELETE", "/generations/2", &Value::Null), 404, "unknown_generation");
 }
 
+fn activate_generation(generation: u32, desk: &TestDesk) {
+    let task = begin(desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
+    assert_eq!(ended(desk, &task)["status"], "succeeded");
+}
+
 #[test]
 fn one_task_at_a_time_and_cancel_leaves_nothing() {
-    let desk = Desk::with("cancel", &json!({}));
+    let desk = TestDesk::with("cancel", &json!({}));
     fill(&desk, 10, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 1 }));
     let second = desk.server.send("POST", "/v1/admin/reindex", &json!({ "collection": "cancel" }));
@@ -199,7 +215,7 @@ fn one_task_at_a_time_and_cancel_leaves_nothing() {
 
 #[test]
 fn a_task_can_be_followed_to_its_end() {
-    let desk = Desk::with("follow", &json!({}));
+    let desk = TestDesk::with("follow", &json!({}));
     fill(&desk, 30, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 30 }));
     let request = format!(
@@ -218,47 +234,55 @@ fn a_task_can_be_followed_to_its_end() {
 
 #[test]
 fn bad_input_is_named_by_its_place() {
-    let desk = Desk::with("wrong", &json!({}));
+    let desk = TestDesk::with("wrong", &json!({}));
     desk.register("a", &letter(1, 0));
     desk.register("b", &letter(1, 1));
-    let refused = |path: &str, body: Value, pointer: &str| {
-        let answer = desk.server.send("POST", path, &body);
-        assert_eq!(answer.status, 422, "{body}: {}", answer.text);
-        let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
-        assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
-    };
     let reindex = "/v1/admin/reindex";
-    refused(reindex, json!({}), "/collection");
-    refused(reindex, json!({ "collection": "Wrong Name" }), "/collection");
-    refused(reindex, json!({ "collection": "wrong", "activate": "yes" }), "/activate");
-    refused(reindex, json!({ "collection": "wrong", "records_per_second": 0 }), "/records_per_second");
-    refused(reindex, json!({ "collection": "wrong", "settigns": {} }), "/settigns");
-    refused(reindex, json!({ "collection": "wrong", "settings": { "min_features": -1 } }), "/settings/min_features");
-    refused("/v1/admin/purge", json!({ "collection": "wrong", "keep": "best" }), "/keep");
+    assert_refused_at(reindex, &json!({}), "/collection", &desk.server);
+    assert_refused_at(reindex, &json!({ "collection": "Wrong Name" }), "/collection", &desk.server);
+    assert_refused_at(reindex, &json!({ "collection": "wrong", "activate": "yes" }), "/activate", &desk.server);
+    assert_refused_at(
+        reindex,
+        &json!({ "collection": "wrong", "records_per_second": 0 }),
+        "/records_per_second",
+        &desk.server,
+    );
+    assert_refused_at(reindex, &json!({ "collection": "wrong", "settigns": {} }), "/settigns", &desk.server);
+    assert_refused_at(
+        reindex,
+        &json!({ "collection": "wrong", "settings": { "min_features": -1 } }),
+        "/settings/min_features",
+        &desk.server,
+    );
+    assert_refused_at("/v1/admin/purge", &json!({ "collection": "wrong", "keep": "best" }), "/keep", &desk.server);
     expect_problem(&desk.server.send("POST", reindex, &json!({ "collection": "none" })), 404, "unknown_collection");
-    let decide = |path: &str, body: &Value| desk.send("PUT", &format!("/decisions/{path}"), body);
-    expect_problem(&decide("a/b", &json!({ "judgement": "maybe" })), 422, "invalid_value");
-    expect_problem(&decide("a/b", &json!({ "judgement": "withdrawn" })), 422, "invalid_value");
-    expect_problem(&decide("a/a", &json!({ "judgement": "same" })), 422, "same_record");
-    expect_problem(&decide("a/z", &json!({ "judgement": "same" })), 404, "unknown_record");
+    expect_problem(&put_decision("a/b", &json!({ "judgement": "maybe" }), &desk), 422, "invalid_value");
+    expect_problem(&put_decision("a/b", &json!({ "judgement": "withdrawn" }), &desk), 422, "invalid_value");
+    expect_problem(&put_decision("a/a", &json!({ "judgement": "same" }), &desk), 422, "same_record");
+    expect_problem(&put_decision("a/z", &json!({ "judgement": "same" }), &desk), 404, "unknown_record");
     expect_problem(&desk.send("GET", "/decisions/a/b", &Value::Null), 404, "unknown_decision");
     expect_problem(&desk.send("GET", "/groups?order=best", &Value::Null), 422, "invalid_parameter");
     expect_problem(&desk.send("GET", "/generations/x/compare", &Value::Null), 422, "invalid_generation");
 }
 
+fn assert_refused_at(path: &str, body: &Value, pointer: &str, server: &crate::support::OwnServer) {
+    let answer = server.send("POST", path, body);
+    assert_eq!(answer.status, 422, "{body}: {}", answer.text);
+    let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
+    assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
+}
+
+fn put_decision(path: &str, body: &Value, desk: &TestDesk) -> crate::support::TestResponse {
+    desk.send("PUT", &format!("/decisions/{path}"), body)
+}
+
 #[test]
 fn decisions_groups_and_purge_over_http() {
-    let desk = Desk::with("desk", &json!({}));
-    let with = |matter, wording, user: &str, time: &str| {
-        let mut row = letter(matter, wording);
-        row["user"] = user.into();
-        row["time"] = time.into();
-        row
-    };
-    desk.register("a", &with(1, 0, "甲", "2024-01-01"));
-    desk.register("b", &with(1, 1, "乙", "2024-02-01"));
-    desk.register("c", &with(1, 0, "甲", "2024-03-01"));
-    desk.register("d", &with(2, 0, "丙", "2024-03-01"));
+    let desk = TestDesk::with("desk", &json!({}));
+    desk.register("a", &letter_with_sender(1, 0, "甲", "2024-01-01"));
+    desk.register("b", &letter_with_sender(1, 1, "乙", "2024-02-01"));
+    desk.register("c", &letter_with_sender(1, 0, "甲", "2024-03-01"));
+    desk.register("d", &letter_with_sender(2, 0, "丙", "2024-03-01"));
     let group = desk.ask("GET", "/groups/b", &Value::Null);
     assert_eq!(
         (&group["id"], &group["members"], &group["petitioners"]),
@@ -295,19 +319,27 @@ fn decisions_groups_and_purge_over_http() {
     );
     expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
 
-    let purge = |more: Value| {
-        let mut body = json!({ "collection": "desk" });
-        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        let task = begin(&desk, "/v1/admin/purge", &body);
-        ended(&desk, &task)["result"].clone()
-    };
-    let dry = purge(json!({}));
+    let dry = purge_with(&json!({}), &desk);
     assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
     assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
-    assert_eq!(purge(json!({ "from": "1999-01-01", "to": "1999-02-01" }))["superfluous"], 0);
+    assert_eq!(purge_with(&json!({ "from": "1999-01-01", "to": "1999-02-01" }), &desk)["superfluous"], 0);
     let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
-    assert_eq!(purge(json!({ "dry_run": false }))["deleted"], 1);
+    assert_eq!(purge_with(&json!({ "dry_run": false }), &desk)["deleted"], 1);
     assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
+}
+
+fn letter_with_sender(matter: u32, wording: usize, user: &str, time: &str) -> Value {
+    let mut row = letter(matter, wording);
+    row["user"] = user.into();
+    row["time"] = time.into();
+    row
+}
+
+fn purge_with(more: &Value, desk: &TestDesk) -> Value {
+    let mut body = json!({ "collection": "desk" });
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let task = begin(desk, "/v1/admin/purge", &body);
+    ended(desk, &task)["result"].clone()
 }

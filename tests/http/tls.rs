@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::support::certificates::{Office, der, says, shown, until};
+use crate::support::certificates::{CertificateOffice, der, says, shown, until};
 use crate::support::{TestServer, read_to_end, run};
 
 fn letter(number: u64) -> String {
@@ -17,7 +17,7 @@ fn letter(number: u64) -> String {
 }
 
 /// Callers that register letters one after another. Some keep one connection; others open a connection for each letter.
-struct Load {
+struct LetterLoad {
     runtime: Runtime,
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -25,8 +25,8 @@ struct Load {
     callers: Vec<JoinHandle<()>>,
 }
 
-impl Load {
-    fn start(office: &Office, server: &TestServer) -> Self {
+impl LetterLoad {
+    fn start(office: &CertificateOffice, server: &TestServer) -> Self {
         let mut load = Self {
             runtime: Runtime::new().expect("a runtime"),
             stop: Arc::default(),
@@ -36,7 +36,9 @@ impl Load {
         };
         for caller in 0..4_u64 {
             let client = office.client(None, caller % 2 == 0);
-            let (stop, sent, failed) = (load.stop.clone(), load.sent.clone(), load.failed.clone());
+            let stop = load.stop.clone();
+            let sent = load.sent.clone();
+            let failed = load.failed.clone();
             let records = format!("{}/v1/collections/letters/records", server.url());
             let caller = load.runtime.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
@@ -73,10 +75,10 @@ impl Load {
 
 #[test]
 fn a_certificate_is_swapped_under_load_and_no_request_fails() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     let first = office.put("server");
     let server = office.serve(&[]);
-    let load = Load::start(&office, &server);
+    let load = LetterLoad::start(&office, &server);
     load.go_on();
     assert_eq!(shown(&server), Some(der(&first)));
     // The certificate changes after a signal, and also when only the files change.
@@ -100,20 +102,24 @@ fn a_certificate_is_swapped_under_load_and_no_request_fails() {
             office.client(None, false).get(format!("{}/metrics", server.url())).send().await.expect("an answer");
         answer.text().await.expect("a text")
     });
-    let number = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
-        line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok()).expect("a number")
-    };
-    assert!(number("doppel_tls_certificates_read_total{result=\"loaded\"}") >= 2.0);
-    assert!(number("doppel_tls_certificates_read_total{result=\"refused\"}") >= 1.0);
-    assert!(number("doppel_tls_certificate_expires_in_seconds") > 1e6, "rcgen's certificates are valid for long");
-    assert!(number("doppel_reloads_total{result=\"refused\"}") >= 1.0);
+    assert!(metric_number("doppel_tls_certificates_read_total{result=\"loaded\"}", &text) >= 2.0);
+    assert!(metric_number("doppel_tls_certificates_read_total{result=\"refused\"}", &text) >= 1.0);
+    assert!(
+        metric_number("doppel_tls_certificate_expires_in_seconds", &text) > 1e6,
+        "rcgen's certificates are valid for long"
+    );
+    assert!(metric_number("doppel_reloads_total{result=\"refused\"}", &text) >= 1.0);
+}
+
+fn metric_number(name: &str, text: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok()).expect("a number")
 }
 
 #[test]
 fn callers_show_a_certificate_where_they_may_or_must() {
-    let office = Office::new();
-    let strangers = Office::new();
+    let office = CertificateOffice::new();
+    let strangers = CertificateOffice::new();
     office.put("server");
     office.put("clerk");
     let strange = strangers.sign(|_| ());
@@ -124,24 +130,22 @@ fn callers_show_a_certificate_where_they_may_or_must() {
     for (kind, without, of_a_stranger) in [("off", true, true), ("optional", true, false), ("required", false, false)] {
         let with_ca = [("DOPPEL_SERVER__TLS__CLIENT_CERTIFICATES", kind), ("DOPPEL_SERVER__TLS__CLIENT_CA", &*ca)];
         let server = office.serve(if kind == "off" { &[] } else { &with_ca });
-        let asks = |shows: Option<&str>| {
-            let client = office.client(shows, false);
-            let answer =
-                runtime.block_on(async { client.get(format!("{}/v1/collections", server.url())).send().await });
-            answer.is_ok_and(|answer| answer.status() == 200)
-        };
-        assert_eq!((asks(None), asks(Some("stranger"))), (without, of_a_stranger), "{kind}");
-        assert!(asks(Some("clerk")), "{kind}");
+        assert_eq!(
+            (
+                asks_collections(None, &office, &runtime, &server),
+                asks_collections(Some("stranger"), &office, &runtime, &server)
+            ),
+            (without, of_a_stranger),
+            "{kind}"
+        );
+        assert!(asks_collections(Some("clerk"), &office, &runtime, &server), "{kind}");
         // The commands also show a certificate.
         let to = server.url().to_owned();
-        let (certificate, key) = (office.file("clerk.pem"), office.file("clerk.key"));
+        let certificate = office.file("clerk.pem");
+        let key = office.file("clerk.key");
         let own = ["--client-certificate", &certificate, "--client-key", &key];
-        let health = |more: &[&str]| {
-            let url = format!("{to}/readyz");
-            says(&[&["healthcheck", "--url", &url][..], more].concat(), &[])
-        };
-        assert_eq!(health(&[]).0, Some(if kind == "required" { 1 } else { 0 }), "{kind}");
-        let shown = health(&own);
+        assert_eq!(healthcheck_with(&[], &to).0, Some(if kind == "required" { 1 } else { 0 }), "{kind}");
+        let shown = healthcheck_with(&own, &to);
         assert_eq!(shown.0, Some(0), "{kind}: {}", shown.1);
         let file = office.file("letters.jsonl");
         std::fs::write(&file, format!("{}\n", json!({ "id": kind, "content": "桥头的路灯坏了半个月，请尽快修理" })))
@@ -157,9 +161,20 @@ fn callers_show_a_certificate_where_they_may_or_must() {
     }
 }
 
+fn asks_collections(shows: Option<&str>, office: &CertificateOffice, runtime: &Runtime, server: &TestServer) -> bool {
+    let client = office.client(shows, false);
+    let answer = runtime.block_on(async { client.get(format!("{}/v1/collections", server.url())).send().await });
+    answer.is_ok_and(|answer| answer.status() == 200)
+}
+
+fn healthcheck_with(more: &[&str], to: &str) -> (Option<i32>, String) {
+    let url = format!("{to}/readyz");
+    says(&[&["healthcheck", "--url", &url][..], more].concat(), &[])
+}
+
 #[test]
 fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     let (certificate, key) = office.sign(|params| params.subject_alt_names.clear());
     office.replace("server.pem", &certificate);
     office.replace("server.key", &key);
@@ -175,7 +190,7 @@ fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
 
 #[test]
 fn who_speaks_http_to_the_port_is_told_to_write_https() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[]);
     let key = "dpl_desk_0123456789abcdef";
@@ -188,22 +203,17 @@ fn who_speaks_http_to_the_port_is_told_to_write_https() {
 
 #[test]
 fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let limits = [("DOPPEL_LIMITS__MAX_CONNECTIONS", "2"), ("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "4000")];
     let server = office.serve(&limits);
     let runtime = Runtime::new().expect("a runtime");
-    let ask = |path: &str| {
-        let client = office.client(None, false);
-        let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
-        answer.map(|answer| answer.status().as_u16()).ok()
-    };
     // The first client sends nothing, and the second stops in the middle of its handshake.
     let mut silent = server.connect();
     let mut half = server.connect();
     half.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("sent");
     for _ in 0..4 {
-        assert_eq!(ask("/v1/collections"), Some(200), "an idle connection makes room");
+        assert_eq!(ask_path("/v1/collections", &office, &runtime, &server), Some(200), "an idle connection makes room");
     }
     for stream in [&mut silent, &mut half] {
         stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
@@ -211,12 +221,18 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
         let _ = stream.read(&mut [0; 64]);
         assert_eq!(read_to_end(stream), "");
     }
-    assert_eq!(ask("/v1/collections"), Some(200));
+    assert_eq!(ask_path("/v1/collections", &office, &runtime, &server), Some(200));
+}
+
+fn ask_path(path: &str, office: &CertificateOffice, runtime: &Runtime, server: &TestServer) -> Option<u16> {
+    let client = office.client(None, false);
+    let answer = runtime.block_on(async { client.get(format!("{}{path}", server.url())).send().await });
+    answer.map(|answer| answer.status().as_u16()).ok()
 }
 
 #[test]
 fn a_drain_waits_for_nobody_who_has_not_asked() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "60000")]);
     let _silent = server.connect();
@@ -227,7 +243,7 @@ fn a_drain_waits_for_nobody_who_has_not_asked() {
 
 #[test]
 fn cookies_of_the_desk_are_for_tls_alone() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[]);
     let answer = Runtime::new().expect("a runtime").block_on(async {
@@ -250,7 +266,7 @@ fn p521() -> String {
 
 #[test]
 fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_config_check() {
-    let office = Office::new();
+    let office = CertificateOffice::new();
     office.put("server");
     let expired = office.sign(|params| {
         (params.not_before, params.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
@@ -293,7 +309,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         ("pipe", "server.key", "is no file"),
         ("vast.pem", "server.key", "has more than"),
     ] {
-        let (certificate, key) = (office.file(certificate), office.file(key));
+        let certificate = office.file(certificate);
+        let key = office.file(key);
         let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
         for arguments in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0", "--data", &data]] {
             let (status, text) = says(arguments, &files);
@@ -308,7 +325,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
     let (status, text) =
         says(&["healthcheck", "--url", "https://127.0.0.1:1/", "--ca", &office.file("marked.pem")], &[]);
     assert!(status == Some(2) && text.contains("--ca") && text.contains("begins with a byte order mark"), "{text}");
-    let (certificate, key) = (office.file("server.pem"), office.file("server.key"));
+    let certificate = office.file("server.pem");
+    let key = office.file("server.key");
     let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
     assert_eq!(says(&["config", "check"], &files), (Some(0), String::new()));
     use std::os::unix::fs::PermissionsExt as _;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 /// A span as it was received.
 #[derive(Clone, Debug)]
-pub(crate) struct Span {
+pub(crate) struct ReceivedSpan {
     pub(crate) name: String,
     pub(crate) trace: String,
     pub(crate) id: String,
@@ -18,12 +18,12 @@ pub(crate) struct Span {
     pub(crate) ended: u64,
 }
 
-pub(crate) struct Collector {
+pub(crate) struct SpanCollector {
     url: String,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Collector {
+impl SpanCollector {
     /// Starts a collector on a free port of the loopback interface. It runs until the test ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -54,7 +54,7 @@ impl Collector {
     }
 
     /// Returns the spans of all scopes of all resources.
-    pub(crate) fn spans(&self) -> Vec<Span> {
+    pub(crate) fn spans(&self) -> Vec<ReceivedSpan> {
         let bodies = self.bodies.lock().expect("no reader panicked");
         let resources = bodies.iter().flat_map(|body| parts(body, 1));
         let scopes = resources.flat_map(|resource| parts(resource, 2));
@@ -65,7 +65,8 @@ impl Collector {
 /// Reads one request and answers it. Returns `None` at the end of the connection.
 fn answer(mut connection: &TcpStream) -> Option<Vec<u8>> {
     let mut reader = BufReader::new(connection);
-    let (mut first, mut length) = (String::new(), 0);
+    let mut first = String::new();
+    let mut length = 0;
     reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
     assert!(first.starts_with("POST /v1/traces "), "{first}");
     loop {
@@ -88,14 +89,28 @@ fn answer(mut connection: &TcpStream) -> Option<Vec<u8>> {
     Some(body)
 }
 
-fn span(bytes: &[u8]) -> Span {
-    let hex = |number| parts(bytes, number).flatten().map(|byte| format!("{byte:02x}")).collect();
-    let text = |number| String::from_utf8(parts(bytes, number).flatten().copied().collect()).expect("UTF-8");
-    let time = |number| {
-        let found = fields(bytes).find(|field| field.0 == number).map(|field| field.1);
-        u64::from_le_bytes(found.and_then(|bytes| bytes.try_into().ok()).expect("a time"))
-    };
-    Span { trace: hex(1), id: hex(2), parent: hex(4), name: text(5), began: time(7), ended: time(8) }
+fn span(bytes: &[u8]) -> ReceivedSpan {
+    ReceivedSpan {
+        trace: hex_of_field(1, bytes),
+        id: hex_of_field(2, bytes),
+        parent: hex_of_field(4, bytes),
+        name: text_of_field(5, bytes),
+        began: time_of_field(7, bytes),
+        ended: time_of_field(8, bytes),
+    }
+}
+
+fn hex_of_field(number: u64, bytes: &[u8]) -> String {
+    parts(bytes, number).flatten().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn text_of_field(number: u64, bytes: &[u8]) -> String {
+    String::from_utf8(parts(bytes, number).flatten().copied().collect()).expect("UTF-8")
+}
+
+fn time_of_field(number: u64, bytes: &[u8]) -> u64 {
+    let found = fields(bytes).find(|field| field.0 == number).map(|field| field.1);
+    u64::from_le_bytes(found.and_then(|bytes| bytes.try_into().ok()).expect("a time"))
 }
 
 fn parts(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {

@@ -9,14 +9,14 @@ mod support;
 
 use serde_json::{Value, json};
 
-use self::collector::{Collector, Span};
+use self::collector::{ReceivedSpan, SpanCollector};
 use self::support::TestServer;
 
 const RECORDS: &str = "/v1/collections/letters/records";
 const CHECK: &str = "/v1/collections/{collection}/check";
 const PUT: &str = "PUT /v1/collections/{collection}/records/{id}";
 
-fn start(folder: &std::path::Path, collector: &Collector, share: &str) -> TestServer {
+fn start(folder: &std::path::Path, collector: &SpanCollector, share: &str) -> TestServer {
     let environment = [("DOPPEL_LOG__OTLP_ENDPOINT", collector.url()), ("DOPPEL_LOG__OTLP_SHARE", share)];
     TestServer::start_with(folder, &[], &environment)
 }
@@ -30,13 +30,14 @@ fn log_with(server: &TestServer, word: &str) -> String {
     server.log()
 }
 
-fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
+fn named<'a>(spans: &'a [ReceivedSpan], name: &str) -> Vec<&'a ReceivedSpan> {
     spans.iter().filter(|span| span.name == name).collect()
 }
 
 #[test]
 fn a_request_and_its_stages_are_sent_in_the_trace_of_its_caller() {
-    let (folder, collector) = (tempfile::tempdir().expect("a temporary folder"), Collector::start());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let collector = SpanCollector::start();
     let server = start(folder.path(), &collector, "1.0");
     let text = "桥头的路灯坏了半个月，晚上行人看不清台阶";
     let row = json!({ "content": text });
@@ -54,7 +55,7 @@ fn a_request_and_its_stages_are_sent_in_the_trace_of_its_caller() {
     let whole = named(&spans, PUT);
     let [whole] = whole[..] else { panic!("{spans:?}") };
     assert_eq!((&*whole.trace, &*whole.parent), (trace, "00f067aa0ba902b7"));
-    let below: Vec<&Span> = spans.iter().filter(|span| span.parent == whole.id).collect();
+    let below: Vec<&ReceivedSpan> = spans.iter().filter(|span| span.parent == whole.id).collect();
     let mut stages: Vec<&str> = below.iter().map(|span| &*span.name).collect();
     stages.sort_unstable();
     assert_eq!(stages, ["commit", "propose", "read", "sign", "verify", "wait"]);
@@ -73,22 +74,24 @@ fn a_request_and_its_stages_are_sent_in_the_trace_of_its_caller() {
 
 #[test]
 fn the_caller_and_the_share_say_which_requests_are_followed() {
-    let (folder, collector) = (tempfile::tempdir().expect("a temporary folder"), Collector::start());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let collector = SpanCollector::start();
     let server = start(folder.path(), &collector, "0.0");
     let row = json!({ "content": "桥头的路灯坏了半个月" }).to_string();
-    let put = |id: &str, parent: Option<&str>| {
-        let parent = parent.map(|parent| ("traceparent", parent));
-        let headers: Vec<_> = [("content-type", "application/json")].into_iter().chain(parent).collect();
-        let answer = server.request("PUT", &format!("{RECORDS}/{id}"), &headers, row.as_bytes());
-        assert_eq!(answer.map(|answer| answer.status), Some(201));
-    };
-    put("1", None);
-    put("2", Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"));
-    put("3", Some("00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-01"));
+    put_with_parent("1", None, &server, &row);
+    put_with_parent("2", Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"), &server, &row);
+    put_with_parent("3", Some("00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-01"), &server, &row);
     server.stop();
     let spans = collector.spans();
     let whole = named(&spans, PUT);
     assert!(whole.len() == 1 && whole[0].trace.ends_with("4737"), "{spans:?}");
+}
+
+fn put_with_parent(id: &str, parent: Option<&str>, server: &TestServer, row: &str) {
+    let parent = parent.map(|parent| ("traceparent", parent));
+    let headers: Vec<_> = [("content-type", "application/json")].into_iter().chain(parent).collect();
+    let answer = server.request("PUT", &format!("{RECORDS}/{id}"), &headers, row.as_bytes());
+    assert_eq!(answer.map(|answer| answer.status), Some(201));
 }
 
 #[test]

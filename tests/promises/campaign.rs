@@ -29,10 +29,12 @@ fn unlike(number: u64) -> String {
 
 /// Registers letters in bulk.
 fn register(server: &TestServer, prefix: &str, letters: impl Iterator<Item = String>) {
-    let line = |(number, content): (usize, String)| {
-        format!("{}\n", json!({ "id": format!("{prefix}{number}"), "content": content }))
-    };
-    let lines: String = letters.enumerate().map(line).collect();
+    let lines: String = letters
+        .enumerate()
+        .map(|(number, content): (usize, String)| {
+            format!("{}\n", json!({ "id": format!("{prefix}{number}"), "content": content }))
+        })
+        .collect();
     let answer = server.send_text("POST", "/v1/collections/letters/records/_bulk", "application/x-ndjson", &lines);
     assert!(answer.status == 200 && !answer.text.contains("\"code\""), "{}", answer.text);
 }

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const WRITERS: u64 = 8;
@@ -24,7 +24,7 @@ const PROBED: usize = 150;
 
 /// The state of an id in the log: its last acknowledged content (`None`: deleted), and the contents of later calls without an answer.
 #[derive(Clone, Debug, Default)]
-struct Expected {
+struct ExpectedRecord {
     acknowledged: Option<Value>,
     unanswered: Vec<Option<Value>>,
 }
@@ -35,8 +35,8 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     let seed = setting("DOPPEL_TEST_SEED", 20_261_122);
     println!("rounds {rounds}, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut log: BTreeMap<String, Expected> = BTreeMap::new();
-    let mut random = Rng::new(seed);
+    let mut log: BTreeMap<String, ExpectedRecord> = BTreeMap::new();
+    let mut random = TestRandom::new(seed);
     let mut acknowledged = 0;
     for round in 0..rounds {
         let server = TestServer::start_in(folder.path());
@@ -50,14 +50,17 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 }
 
 /// Runs the writers and kills the server after `millis`. Returns the number of acknowledged writes.
-fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
+fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, ExpectedRecord>, seed: u64, millis: u64) -> u64 {
     let shared = Mutex::new(std::mem::take(log));
-    let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let acknowledged = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (shared, stop, acknowledged) = (&shared, &stop, &acknowledged);
+            let shared = &shared;
+            let stop = &stop;
+            let acknowledged = &acknowledged;
             scope.spawn(move || {
-                let mut random = Rng::new(seed ^ writer);
+                let mut random = TestRandom::new(seed ^ writer);
                 while !stop.load(Ordering::Relaxed) {
                     // A writer uses only its own ids, so that the order of the calls is known.
                     let id = format!("w{writer}-{}", random.below(400));
@@ -65,7 +68,7 @@ fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>,
                     match send(server, &id, row.as_ref()) {
                         Some(()) => {
                             acknowledged.fetch_add(1, Ordering::Relaxed);
-                            let expected = Expected { acknowledged: row, unanswered: Vec::new() };
+                            let expected = ExpectedRecord { acknowledged: row, unanswered: Vec::new() };
                             shared.lock().expect("no writer panicked").insert(id, expected);
                         }
                         None => {
@@ -98,7 +101,7 @@ fn send(server: &TestServer, id: &str, row: Option<&Value>) -> Option<()> {
 }
 
 /// Returns an invented complaint. It has so few parts that many records match one another.
-fn row(random: &mut Rng) -> Value {
+fn row(random: &mut TestRandom) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
         "路灯连续多日不亮,晚上行走十分危险,多次报修没有结果",
@@ -111,7 +114,7 @@ fn row(random: &mut Rng) -> Value {
 }
 
 /// Compares the records of the server with the log, and each record with its index entries, in both directions.
-fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rng) {
+fn verify(server: &TestServer, log: &BTreeMap<String, ExpectedRecord>, random: &mut TestRandom) {
     if log.is_empty() {
         return;
     }
@@ -148,21 +151,22 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
 }
 
 /// Compares the results of searches with the stored texts: after a kill at any moment, the search index must be equal to a new one.
-fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut Rng) {
+fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut TestRandom) {
     let number = random.below(40);
     let phrases = ["".to_owned(), "\"河口片区\"".into(), format!("\"编号{number}的\""), "\"柳林片区\" -自来水".into()];
-    let reads = |row: &Value, phrase: &str| {
-        let text = row["content"].as_str().expect("a text");
-        let (has, has_not) = phrase.split_once(" -").unwrap_or((phrase, "\n"));
-        text.contains(has.trim_matches('"')) && !text.contains(has_not)
-    };
     for phrase in &phrases {
         let expected: BTreeSet<&str> =
-            stored.iter().filter(|(_, row)| reads(row, phrase)).map(|(id, _)| id.as_str()).collect();
+            stored.iter().filter(|(_, row)| phrase_is_found(row, phrase)).map(|(id, _)| id.as_str()).collect();
         let found = search_all(server, phrase);
         let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
         assert!(found == expected, "{phrase}: {:?}", found.symmetric_difference(&expected).collect::<Vec<_>>());
     }
+}
+
+fn phrase_is_found(row: &Value, phrase: &str) -> bool {
+    let text = row["content"].as_str().expect("a text");
+    let (has, has_not) = phrase.split_once(" -").unwrap_or((phrase, "\n"));
+    text.contains(has.trim_matches('"')) && !text.contains(has_not)
 }
 
 /// Waits until the search index has read all changes. Returns the ids that a search finds.
@@ -170,7 +174,8 @@ fn search_all(server: &TestServer, phrase: &str) -> Vec<String> {
     let begin = Instant::now();
     let quoted = percent_encoding::utf8_percent_encode(phrase, percent_encoding::NON_ALPHANUMERIC);
     let first = format!("/v1/collections/crash/search?q={quoted}&order=newest&limit=100");
-    let (mut path, mut ids) = (first.clone(), Vec::new());
+    let mut path = first.clone();
+    let mut ids = Vec::new();
     loop {
         let answer = server.send("GET", &path, &Value::Null);
         if answer.status == 404 {

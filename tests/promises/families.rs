@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Rng, TestServer, setting};
+use crate::support::{TestRandom, TestServer, setting};
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 64;
@@ -17,7 +17,7 @@ const MEMBERS: u64 = 6;
 
 /// The members of one family differ only in ways that `channel` tolerates.
 #[derive(Clone, Copy, Debug)]
-enum Channel {
+enum FamilyChannel {
     /// Equal texts, for the exact stage.
     Exact,
     /// Equal texts with fewer than `min_features` features.
@@ -35,7 +35,7 @@ fn exactly_one_of_a_family_is_the_original() {
     println!("families {families} a channel, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
-    for channel in [Channel::Exact, Channel::TooShort, Channel::Simhash, Channel::Shingle] {
+    for channel in [FamilyChannel::Exact, FamilyChannel::TooShort, FamilyChannel::Simhash, FamilyChannel::Shingle] {
         let collection = format!("{channel:?}").to_lowercase();
         let created = server.send("PUT", &format!("/v1/collections/{collection}"), &settings(channel));
         assert_eq!(created.status, 201, "{}", created.text);
@@ -45,39 +45,43 @@ fn exactly_one_of_a_family_is_the_original() {
     }
 }
 
-fn settings(channel: Channel) -> Value {
+fn settings(channel: FamilyChannel) -> Value {
     let channels = match channel {
-        Channel::Simhash => json!([{ "scheme": "simhash", "weighting": "tf_len", "radius": 3 }]),
-        Channel::Shingle => json!([{ "scheme": "shingle", "t": 0.0 }]),
-        Channel::Exact | Channel::TooShort => json!([]),
+        FamilyChannel::Simhash => json!([{ "scheme": "simhash", "weighting": "tf_len", "radius": 3 }]),
+        FamilyChannel::Shingle => json!([{ "scheme": "shingle", "t": 0.0 }]),
+        FamilyChannel::Exact | FamilyChannel::TooShort => json!([]),
     };
     json!({ "fields": [{ "name": "content", "role": "text" }], "channels": channels, "verify": null })
 }
 
-struct Member {
+struct FamilyMember {
     family: u64,
     id: String,
     row: Value,
 }
 
-fn shuffled_members(channel: Channel, families: u64, seed: u64) -> Vec<Member> {
+fn shuffled_members(channel: FamilyChannel, families: u64, seed: u64) -> Vec<FamilyMember> {
     let mut members = Vec::new();
     for family in 0..families {
         let base = passage(seed, family, 30);
         for member in 0..MEMBERS {
             let content = match channel {
-                Channel::Exact => base.clone(),
-                Channel::TooShort => passage(seed, family, 1),
+                FamilyChannel::Exact => base.clone(),
+                FamilyChannel::TooShort => passage(seed, family, 1),
                 // Punctuation is no word: the words are equal and the digests differ.
-                Channel::Simhash => format!("{base}{}", "。".repeat(member as usize + 1)),
-                Channel::Shingle => {
+                FamilyChannel::Simhash => format!("{base}{}", "。".repeat(member as usize + 1)),
+                FamilyChannel::Shingle => {
                     format!("{}{base}{}", passage(seed + 1 + member, family, 3), passage(seed + 99 + member, family, 3))
                 }
             };
-            members.push(Member { family, id: format!("f{family}-m{member}"), row: json!({ "content": content }) });
+            members.push(FamilyMember {
+                family,
+                id: format!("f{family}-m{member}"),
+                row: json!({ "content": content }),
+            });
         }
     }
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     for last in (1..members.len()).rev() {
         members.swap(last, random.below(last as u64 + 1) as usize);
     }
@@ -130,7 +134,7 @@ fn passage(seed: u64, family: u64, words: u64) -> String {
         "热水",
         "暖气",
     ];
-    let mut random = Rng::new(seed.wrapping_mul(1_000_003) ^ family.wrapping_mul(0x9e37_79b9));
+    let mut random = TestRandom::new(seed.wrapping_mul(1_000_003) ^ family.wrapping_mul(0x9e37_79b9));
     let mut pair = || {
         let word = vocabulary[random.below(vocabulary.len() as u64) as usize];
         format!("{word}{}", family * 1000 + random.below(1000))
@@ -138,14 +142,14 @@ fn passage(seed: u64, family: u64, words: u64) -> String {
     (0..words).map(|_| pair()).collect()
 }
 
-struct Answer {
+struct MemberAnswer {
     family: u64,
     id: String,
     verdict: String,
     duplicate_of: Option<String>,
 }
 
-fn register_all(server: &TestServer, collection: &str, work: &[Member]) -> Vec<Answer> {
+fn register_all(server: &TestServer, collection: &str, work: &[FamilyMember]) -> Vec<MemberAnswer> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::with_capacity(work.len()));
     std::thread::scope(|scope| {
@@ -156,7 +160,7 @@ fn register_all(server: &TestServer, collection: &str, work: &[Member]) -> Vec<A
                     let answer = server.send("PUT", &path, &member.row);
                     assert_eq!(answer.status, 201, "{}", answer.text);
                     let body = answer.json();
-                    answers.lock().expect("no client panicked").push(Answer {
+                    answers.lock().expect("no client panicked").push(MemberAnswer {
                         family: member.family,
                         id: member.id.clone(),
                         verdict: body["verdict"].as_str().expect("a verdict").to_owned(),
@@ -169,14 +173,14 @@ fn register_all(server: &TestServer, collection: &str, work: &[Member]) -> Vec<A
     answers.into_inner().expect("no client panicked")
 }
 
-fn assert_one_original_each(channel: Channel, answers: &[Answer]) {
-    let mut families: BTreeMap<u64, Vec<&Answer>> = BTreeMap::new();
+fn assert_one_original_each(channel: FamilyChannel, answers: &[MemberAnswer]) {
+    let mut families: BTreeMap<u64, Vec<&MemberAnswer>> = BTreeMap::new();
     for answer in answers {
         families.entry(answer.family).or_default().push(answer);
     }
-    let first = if matches!(channel, Channel::TooShort) { "too_short" } else { "original" };
+    let first = if matches!(channel, FamilyChannel::TooShort) { "too_short" } else { "original" };
     for (family, members) in families {
-        let originals: Vec<&&Answer> = members.iter().filter(|answer| answer.verdict == first).collect();
+        let originals: Vec<&&MemberAnswer> = members.iter().filter(|answer| answer.verdict == first).collect();
         let verdicts: Vec<(&str, &str)> = members.iter().map(|a| (a.id.as_str(), a.verdict.as_str())).collect();
         assert_eq!(originals.len(), 1, "{channel:?} family {family}: {verdicts:?}");
         let original = &originals[0].id;

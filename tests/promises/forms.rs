@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Desk;
+use crate::support::TestDesk;
 
 const SURNAMES: &str = "赵钱孙李周吴郑王冯陈";
 const GIVEN_NAMES: [&str; 4] = ["明远", "秀兰", "建国", "丽华"];
@@ -29,7 +29,7 @@ fn another_call(person: &str) -> Value {
 }
 
 /// Starts a task and waits until it has ended well.
-pub(crate) fn done(desk: &Desk, method: &str, path: &str, body: &Value) -> Value {
+pub(crate) fn done(desk: &TestDesk, method: &str, path: &str, body: &Value) -> Value {
     let begun = desk.send(method, path, body);
     assert_eq!(begun.status, 202, "{}", begun.text);
     let id = begun.json()["id"].as_str().expect("a task").to_owned();
@@ -45,7 +45,7 @@ pub(crate) fn done(desk: &Desk, method: &str, path: &str, body: &Value) -> Value
     }
 }
 
-fn group_sizes(desk: &Desk) -> Vec<u64> {
+fn group_sizes(desk: &TestDesk) -> Vec<u64> {
     let groups = desk.ask("GET", "/groups", &Value::Null);
     let items = groups["items"].as_array().expect("a list").clone();
     items.iter().filter_map(|group| group["size"].as_u64()).collect()
@@ -53,7 +53,7 @@ fn group_sizes(desk: &Desk) -> Vec<u64> {
 
 #[test]
 fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
-    let desk = Desk::new("forms");
+    let desk = TestDesk::new("forms");
     for number in 0..40 {
         desk.register(&format!("i{number}"), &invitation(&person(number)));
     }
@@ -98,13 +98,13 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
 
 #[test]
 fn a_form_is_forgotten_and_what_is_no_form_is_refused_by_its_place() {
-    let desk = Desk::new("forgotten");
+    let desk = TestDesk::new("forgotten");
     for number in 0..3 {
         desk.register(&format!("i{number}"), &invitation(&person(number)));
     }
     let passages = json!(["兹定于本周五上午九点在街道办事处三楼会议室召开物业服务座谈会"]);
     done(&desk, "PUT", "/forms/a", &json!({ "passages": passages, "activate": true }));
-    let forms = |desk: &Desk| desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"].clone();
+    let forms = |desk: &TestDesk| desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"].clone();
     assert_eq!(forms(&desk), json!([{ "name": "a", "passages": passages }]));
     done(&desk, "DELETE", "/forms/a?activate=true", &Value::Null);
     assert_eq!(forms(&desk), Value::Null);

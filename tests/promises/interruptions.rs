@@ -18,8 +18,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
-use crate::support::{Response, Rng, TestServer, setting};
+use crate::home::StoreHome;
+use crate::support::{TestRandom, TestResponse, TestServer, setting};
 use serde_json::{Value, json};
 
 const COLLECTION: &str = "/v1/collections/whole";
@@ -34,20 +34,20 @@ type IdPair = (String, String);
 
 /// The logged state of a record (`T` is its row) or of a pair (`T` is the judgement).
 #[derive(Clone, Debug)]
-struct Expected<T> {
+struct LoggedState<T> {
     /// The state after the last acknowledged call; `None` if there is no such record or judgement.
     acknowledged: Option<T>,
     /// The states that later calls without an answer may have left.
     unanswered: Vec<Option<T>>,
 }
 
-impl<T> Default for Expected<T> {
+impl<T> Default for LoggedState<T> {
     fn default() -> Self {
         Self { acknowledged: None, unanswered: Vec::new() }
     }
 }
 
-impl<T: PartialEq> Expected<T> {
+impl<T: PartialEq> LoggedState<T> {
     fn is_possible(&self, found: Option<&T>) -> bool {
         std::iter::once(&self.acknowledged).chain(&self.unanswered).any(|state| state.as_ref() == found)
     }
@@ -56,15 +56,15 @@ impl<T: PartialEq> Expected<T> {
 /// The log of all calls.
 #[derive(Debug, Default)]
 struct CallLog {
-    records: BTreeMap<String, Expected<Value>>,
-    judgements: BTreeMap<IdPair, Expected<String>>,
+    records: BTreeMap<String, LoggedState<Value>>,
+    judgements: BTreeMap<IdPair, LoggedState<String>>,
     /// Petitioners whose erasure was acknowledged. No writer uses their names again.
     erased: BTreeSet<String>,
     acknowledged: u64,
 }
 
 impl CallLog {
-    fn judgements_about(&mut self, id: &str) -> impl Iterator<Item = &mut Expected<String>> {
+    fn judgements_about(&mut self, id: &str) -> impl Iterator<Item = &mut LoggedState<String>> {
         self.judgements.iter_mut().filter(move |(pair, _)| pair.0 == id || pair.1 == id).map(|(_, expected)| expected)
     }
 
@@ -73,13 +73,13 @@ impl CallLog {
         let is_removal = row.is_none();
         let record = self.records.entry(id.to_owned()).or_default();
         if answered {
-            *record = Expected { acknowledged: row, unanswered: Vec::new() };
+            *record = LoggedState { acknowledged: row, unanswered: Vec::new() };
         } else {
             record.unanswered.push(row);
         }
         for judgement in self.judgements_about(id).filter(|_| is_removal) {
             if answered {
-                *judgement = Expected::default();
+                *judgement = LoggedState::default();
             } else {
                 judgement.unanswered.push(None);
             }
@@ -95,7 +95,7 @@ impl CallLog {
         let judgement = judgement.map(str::to_owned);
         if answered {
             let unanswered = if may_be_erased { vec![None] } else { Vec::new() };
-            *expected = Expected { acknowledged: judgement, unanswered };
+            *expected = LoggedState { acknowledged: judgement, unanswered };
         } else {
             expected.unanswered.push(judgement);
         }
@@ -103,11 +103,13 @@ impl CallLog {
 
     /// Notes that the records of a petitioner may be erased from now on.
     fn note_erasure(&mut self, petitioner: &str) {
-        let wrote = |row: &Option<Value>| row.as_ref().is_some_and(|row| row["user"] == petitioner);
         let hit: Vec<String> = self
             .records
             .iter()
-            .filter(|(_, expected)| wrote(&expected.acknowledged) || expected.unanswered.iter().any(wrote))
+            .filter(|(_, expected)| {
+                is_by_petitioner(expected.acknowledged.as_ref(), petitioner)
+                    || expected.unanswered.iter().any(|row| is_by_petitioner(row.as_ref(), petitioner))
+            })
             .map(|(id, _)| id.clone())
             .collect();
         for id in hit {
@@ -116,28 +118,33 @@ impl CallLog {
     }
 }
 
+fn is_by_petitioner(row: Option<&Value>, petitioner: &str) -> bool {
+    row.is_some_and(|row| row["user"] == petitioner)
+}
+
 /// Returns the text of a family. Two families share no run of characters, except by chance.
 fn text_of(family: u64) -> String {
-    let mut random = Rng::new(family + 1);
+    let mut random = TestRandom::new(family + 1);
     (0..40).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
 }
 
 /// The calls of one writer. A writer uses only its own ids, so that the order of the calls is known.
-struct Writer<'a> {
+struct LetterWriter<'a> {
     server: &'a TestServer,
     log: &'a Mutex<CallLog>,
-    random: Rng,
+    random: TestRandom,
     number: u64,
     petitioner: &'a str,
 }
 
-impl Writer<'_> {
+impl LetterWriter<'_> {
     fn id(&mut self) -> String {
         format!("w{}-{}", self.number, self.random.below(RECORDS_PER_WRITER))
     }
 
     fn pair(&mut self) -> Option<IdPair> {
-        let (one, other) = (self.id(), self.id());
+        let one = self.id();
+        let other = self.id();
         (one != other).then(|| if one < other { (one, other) } else { (other, one) })
     }
 
@@ -157,7 +164,7 @@ impl Writer<'_> {
     }
 
     /// Returns true if the call was answered, and asserts that the status is one of `fine`.
-    fn send(&self, method: &str, path: &str, body: &Value, fine: &[u16]) -> Option<Response> {
+    fn send(&self, method: &str, path: &str, body: &Value, fine: &[u16]) -> Option<TestResponse> {
         let response = self.server.try_send(method, &format!("{COLLECTION}{path}"), body)?;
         // A service that stops refuses calls.
         if response.status == 503 {
@@ -207,7 +214,13 @@ impl Writer<'_> {
 }
 
 /// Runs the writers and a task, and interrupts the service after at most `longest_ms` and 50 milliseconds.
-fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64, longest_ms: u64, random: &mut Rng) {
+fn write_until_interrupted(
+    server: &TestServer,
+    log: &Mutex<CallLog>,
+    round: u64,
+    longest_ms: u64,
+    random: &mut TestRandom,
+) {
     let seed = random.next();
     let millis = random.below(longest_ms) + 50;
     let signal = ["KILL", "TERM"][random.below(2) as usize];
@@ -215,8 +228,9 @@ fn write_until_interrupted(server: &TestServer, log: &Mutex<CallLog>, round: u64
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..WRITERS {
-            let (stop, petitioner) = (&stop, &petitioner);
-            let mut writer = Writer { server, log, random: Rng::new(seed ^ number), number, petitioner };
+            let stop = &stop;
+            let petitioner = &petitioner;
+            let mut writer = LetterWriter { server, log, random: TestRandom::new(seed ^ number), number, petitioner };
             scope.spawn(move || writer.write(stop));
         }
         std::thread::sleep(Duration::from_millis(millis / 2));
@@ -250,7 +264,8 @@ fn begin_erasure(server: &TestServer, log: &Mutex<CallLog>, petitioner: &str) {
 
 /// Reads all pages of a list below the collection. Returns nothing if the collection does not exist.
 fn list(server: &TestServer, path: &str) -> Vec<Value> {
-    let (mut items, mut cursor) = (Vec::new(), String::new());
+    let mut items = Vec::new();
+    let mut cursor = String::new();
     loop {
         let page = server.send("GET", &format!("{COLLECTION}{path}?limit=1000{cursor}"), &Value::Null);
         if page.status == 404 {
@@ -268,7 +283,8 @@ fn list(server: &TestServer, path: &str) -> Vec<Value> {
 
 /// Reads the whole change feed, and asserts that its numbers ascend.
 fn changes(server: &TestServer) -> Vec<Value> {
-    let (mut all, mut since): (Vec<Value>, u64) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut since = 0;
     loop {
         let page = server.send("GET", &format!("{COLLECTION}/changes?since={since}&limit=1000"), &Value::Null);
         if page.status == 404 {
@@ -369,7 +385,8 @@ impl ShownState {
 
     /// Asserts that the last change of each record and of each pair agrees with the present state.
     fn compare_with_feed(&self, server: &TestServer) {
-        let (mut records, mut judgements) = (BTreeMap::new(), BTreeMap::new());
+        let mut records = BTreeMap::new();
+        let mut judgements = BTreeMap::new();
         for change in changes(server) {
             let id = text(&change["id"]);
             match change["kind"].as_str().expect("a kind") {
@@ -393,7 +410,8 @@ impl ShownState {
                 let are_copies = self.records[*one]["content"] == self.records[*other]["content"];
                 let judgement = self.judgements.get(&((*one).clone(), (*other).clone()));
                 let is_linked = judgement.map_or(are_copies, |judgement| judgement == "same");
-                let (kept, merged) = (group_of[a], group_of[b]);
+                let kept = group_of[a];
+                let merged = group_of[b];
                 if is_linked && kept != merged {
                     group_of.iter_mut().filter(|group| **group == merged).for_each(|group| *group = kept);
                 }
@@ -466,10 +484,10 @@ fn verify(server: &TestServer, log: &CallLog) -> usize {
     shown.expected_groups().len()
 }
 
-fn interrupt(home: &Home, rounds: u64, longest_ms: u64) {
+fn interrupt(home: &StoreHome, rounds: u64, longest_ms: u64) {
     let seed = setting("DOPPEL_TEST_SEED", 20_261_128);
     println!("{}: rounds {rounds}, seed {seed}", home.name());
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let log = Mutex::new(CallLog::default());
     let mut groups = 0;
     for round in 0..rounds {
@@ -488,13 +506,13 @@ fn interrupt(home: &Home, rounds: u64, longest_ms: u64) {
 
 #[test]
 fn interruptions_lose_nothing_and_records_decisions_feed_search_and_groups_agree() {
-    interrupt(&Home::folder(), setting("DOPPEL_TEST_INTERRUPTIONS", 6), 700);
+    interrupt(&StoreHome::folder(), setting("DOPPEL_TEST_INTERRUPTIONS", 6), 700);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_mongodb_interruptions_lose_nothing_and_all_parts_agree() {
-    let mongo = crate::mongod::Shared::start().await;
-    let home = Home::database(mongo.uri());
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let home = StoreHome::database(mongo.uri());
     // A call takes longer than on the embedded store.
     interrupt(&home, setting("DOPPEL_TEST_INTERRUPTIONS_MONGODB", 2), 3_000);
     home.forget().await;

@@ -7,9 +7,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
+use crate::home::StoreHome;
 use crate::mongod;
-use crate::support::{Response, TestServer};
+use crate::support::{TestResponse, TestServer};
 use futures_util::TryStreamExt as _;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn at(collection: &str, id: u64) -> String {
 }
 
 #[track_caller]
-fn done(answer: &Response) -> Value {
+fn done(answer: &TestResponse) -> Value {
     assert!((200..300).contains(&answer.status), "{}", answer.text);
     if answer.text.is_empty() { Value::Null } else { answer.json() }
 }
@@ -83,15 +83,15 @@ fn work(server: &TestServer) {
 
 /// Returns whether the files below a folder contain each of the two markers.
 fn found_below(folder: &Path) -> (bool, bool) {
-    let (mut withheld, mut kept) = (false, false);
+    let mut withheld = false;
+    let mut kept = false;
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let (a, b) = match path.is_dir() {
             true => found_below(&path),
             false => {
                 let bytes = std::fs::read(&path).unwrap_or_default();
-                let holds = |marker: &str| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
-                (holds(WITHHELD), holds(KEPT))
+                (holds_marker(WITHHELD, &bytes), holds_marker(KEPT, &bytes))
             }
         };
         (withheld, kept) = (withheld | a, kept | b);
@@ -99,29 +99,37 @@ fn found_below(folder: &Path) -> (bool, bool) {
     (withheld, kept)
 }
 
+fn holds_marker(marker: &str, bytes: &[u8]) -> bool {
+    bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
+}
+
 /// Returns whether the documents of a database contain each of the two markers.
 async fn found_in(uri: &str, name: &str) -> (bool, bool) {
     let database = mongodb::Client::with_uri_str(uri).await.expect("a client").database(name);
-    let (mut withheld, mut kept) = (false, false);
+    let mut withheld = false;
+    let mut kept = false;
     for collection in database.list_collection_names().await.expect("names") {
         let mut cursor = database.collection::<Document>(&collection).find(doc! {}).await.expect("documents");
         while let Some(document) = cursor.try_next().await.expect("a document") {
             let bytes = mongodb::bson::serialize_to_vec(&document).expect("bytes");
-            let holds = |marker: &str| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
-            (withheld, kept) = (withheld | holds(WITHHELD), kept | holds(KEPT));
+            (withheld, kept) = (withheld | bytes_hold(WITHHELD, &bytes), kept | bytes_hold(KEPT, &bytes));
         }
     }
     (withheld, kept)
 }
 
-async fn found(home: &Home) -> (bool, bool) {
+fn bytes_hold(marker: &str, bytes: &[u8]) -> bool {
+    bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
+}
+
+async fn found(home: &StoreHome) -> (bool, bool) {
     match home {
-        Home::Folder(folder) => found_below(folder.path()),
-        Home::Database(uri, name) => found_in(uri, name).await,
+        StoreHome::Folder(folder) => found_below(folder.path()),
+        StoreHome::Database(uri, name) => found_in(uri, name).await,
     }
 }
 
-async fn leaves_no_text(home: Home) {
+async fn leaves_no_text(home: StoreHome) {
     let server = home.start(&[]);
     work(&server);
     assert_eq!(found(&home).await, (false, true), "{}: while it runs", home.name());
@@ -144,11 +152,11 @@ async fn leaves_no_text(home: Home) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_text_is_left_in_the_files_of_a_data_directory() {
-    leaves_no_text(Home::folder()).await;
+    leaves_no_text(StoreHome::folder()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_text_is_left_in_the_documents_of_a_database() {
-    let mongo = mongod::Shared::start().await;
-    leaves_no_text(Home::database(mongo.uri())).await;
+    let mongo = mongod::SharedMongod::start().await;
+    leaves_no_text(StoreHome::database(mongo.uri())).await;
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::forms::{done, invitation, person};
-use crate::support::Desk;
+use crate::support::TestDesk;
 
 /// Number of pairs of each judgement.
 const PAIRS: usize = 8;
@@ -20,7 +20,7 @@ fn complaint(number: usize, again: bool) -> Value {
 
 #[test]
 fn decisions_teach_the_model_and_one_step_undoes_it() {
-    let desk = Desk::new("learning");
+    let desk = TestDesk::new("learning");
     let learn = || desk.server.send("POST", "/v1/admin/evidence", &json!({ "collection": "learning" }));
     for number in 0..2 * PAIRS {
         desk.register(&format!("i{number:02}"), &invitation(&person(number)));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::mongod::ReplicaSet;
-use crate::support::{Response, Rng, TestServer, setting};
+use crate::support::{TestRandom, TestResponse, TestServer, setting};
 use serde_json::{Value, json};
 
 const MEMBERS: u64 = 6;
@@ -57,28 +57,28 @@ fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)])
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not_to() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("migrate");
-    let run = |arguments: &[&str], more: &[(&str, &str)]| command(server.uri(), &database, arguments, more);
     let unwilling = [("DOPPEL_STORE__MIGRATE", "false"), ("DOPPEL_SERVER__LISTEN", "127.0.0.1:0")];
-    let (text, fine) = run(&["serve"], &unwilling);
+    let (text, fine) = command(server.uri(), &database, &["serve"], &unwilling);
     assert!(!fine && text.contains("run doppel migrate"), "{text}");
-    let (text, fine) = run(&["migrate", "--dry-run"], &[]);
+    let (text, fine) = command(server.uri(), &database, &["migrate", "--dry-run"], &[]);
     assert!(fine && text.contains("0001_first_schema  pending"), "{text}");
-    let (text, fine) = run(&["migrate"], &[]);
+    let (text, fine) = command(server.uri(), &database, &["migrate"], &[]);
     assert!(fine && text.contains("applied 0001_first_schema"), "{text}");
-    let (text, fine) = run(&["migrate"], &[]);
+    let (text, fine) = command(server.uri(), &database, &["migrate"], &[]);
     assert!(fine && text.contains("nothing to do"), "{text}");
-    let (text, fine) = run(&["migrate", "--status"], &[]);
+    let (text, fine) = command(server.uri(), &database, &["migrate", "--status"], &[]);
     assert!(fine && text.contains("0001_first_schema  applied 2"), "{text}");
-    let (text, fine) = run(&["migrate", "--status"], &[("DOPPEL_STORE__KIND", "embedded")]);
+    let (text, fine) =
+        command(server.uri(), &database, &["migrate", "--status"], &[("DOPPEL_STORE__KIND", "embedded")]);
     assert!(!fine && text.contains("needs no migrations"), "{text}");
     crate::mongod::drop_database(server.uri(), &database).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neither() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("keys");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("doppel.toml");
@@ -92,34 +92,41 @@ async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neit
     let body = json!({ "name": "clerk", "scopes": ["read"] });
     let made = instances[0].send_as(office, "POST", keys, &body).json();
     let key = made["key"].as_str().expect("the key");
-    let asks = |instance: &TestServer| instance.send_as(key, "GET", "/v1/collections", &Value::Null).status;
-    let until = |status: u16| {
-        let begun = Instant::now();
-        while asks(&instances[0]) != status || asks(&instances[1]) != status {
-            assert!(begun.elapsed() < Duration::from_secs(60), "still waiting for {status}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
-    assert_eq!(asks(&instances[0]), 200, "at once where it was made");
-    until(200);
+    assert_eq!(status_for(key, &instances[0]), 200, "at once where it was made");
+    wait_for_status(200, key, &instances);
     assert_eq!(instances[1].send_as(office, "POST", keys, &body).status, 409, "its name is taken everywhere");
     assert_eq!(instances[1].send_as(office, "DELETE", &format!("{keys}/clerk"), &Value::Null).status, 204);
-    assert_eq!(asks(&instances[1]), 401);
-    until(401);
+    assert_eq!(status_for(key, &instances[1]), 401);
+    wait_for_status(401, key, &instances);
     drop(instances);
     crate::mongod::drop_database(server.uri(), &database).await;
 }
 
+/// Returns the status of a request with `key` to `instance`.
+fn status_for(key: &str, instance: &TestServer) -> u16 {
+    instance.send_as(key, "GET", "/v1/collections", &Value::Null).status
+}
+
+/// Waits until both instances answer a request with `key` with `status`.
+fn wait_for_status(status: u16, key: &str, instances: &[TestServer; 2]) {
+    let begun = Instant::now();
+    while instances.iter().any(|instance| status_for(key, instance) != status) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "still waiting for {status}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_leaves_nothing() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("eval");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let sample = folder.path().to_str().expect("a plain path");
     let (text, fine) =
-        command(server.uri(), &database, &["sample", "--records", "150", "--seed", "3", "--out", &path("s")], &[]);
+        command(server.uri(), &database, &["sample", "--records", "150", "--seed", "3", "--out", sample], &[]);
     assert!(fine, "{text}");
-    let (records, groups) = (path("s/records.jsonl"), path("s/groups.jsonl"));
+    let records = format!("{sample}/records.jsonl");
+    let groups = format!("{sample}/groups.jsonl");
     let figures = |store: &str| {
         let arguments = ["eval", "--records", &records, "--groups", &groups, "--format", "json", "--store", store];
         let (text, fine) = command(server.uri(), &database, &arguments, &[("DOPPEL_LOG__LEVEL", "error")]);
@@ -163,7 +170,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
 fn passage(seed: u64, words: u64) -> String {
     const WORDS: [&str; 12] =
         ["道路", "积水", "楼道", "灯光", "施工", "噪声", "垃圾", "物业", "停车", "公园", "电梯", "油烟"];
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let mut rare = || char::from_u32(0x4e00 + random.below(6_000) as u32).expect("a character");
     let rare: Vec<String> = (0..words).map(|_| [rare(), rare(), rare()].iter().collect()).collect();
     rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
@@ -181,7 +188,7 @@ fn row(family: u64, member: u64) -> Value {
 }
 
 /// Sends a PUT until an answer other than 503 and 429 arrives. Returns `None` if the connection fails. Panics after a minute of refusals.
-fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response> {
+fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<TestResponse> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
         match server.try_send("PUT", path, row) {
@@ -199,21 +206,24 @@ fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original() {
     let families = setting("DOPPEL_TEST_FAMILIES", 40);
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("service");
     let instances = [instance(server.uri(), &database), instance(server.uri(), &database)];
     let next = AtomicU64::new(0);
     let answers = Mutex::new(BTreeMap::<u64, Vec<(String, Value)>>::new());
     std::thread::scope(|scope| {
         for client in 0..64 {
-            let (next, answers, server) = (&next, &answers, &instances[client % 2]);
+            let next = &next;
+            let answers = &answers;
+            let server = &instances[client % 2];
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= families * MEMBERS {
                         return;
                     }
-                    let (family, member) = (number / MEMBERS, number % MEMBERS);
+                    let family = number / MEMBERS;
+                    let member = number % MEMBERS;
                     let id = format!("f{family}-{member}");
                     let path = format!("/v1/collections/families/records/{id}");
                     let answer = patient_put(server, &path, &row(family, member)).expect("an answer");
@@ -253,96 +263,95 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_knows_within_a_second_what_another_one_changed() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("changes");
     let [one, other] = [0, 1].map(|_| Arc::new(instance(server.uri(), &database)));
-    let path = |rest: &str| format!("/v1/collections/c/{rest}");
     for member in 0..3 {
-        let put = one.send("PUT", &path(&format!("records/{member}")), &row(1, member));
+        let put = one.send("PUT", &format!("/v1/collections/c/records/{member}"), &row(1, member));
         assert_eq!(put.status, 201, "{}", put.text);
     }
-    let sizes = |server: &TestServer| {
-        let groups = server.send("GET", &path("groups"), &Value::Null).json();
-        groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64()).collect::<Vec<_>>()
-    };
-    assert_eq!(sizes(&other), [Some(3)]);
-    let found = |server: &TestServer, count: u64| {
-        let asked = Instant::now();
-        loop {
-            let answer = server.send("GET", &path("search"), &Value::Null);
-            if answer.status == 200 && answer.json()["total"]["count"] == count {
-                return asked.elapsed();
-            }
-            assert!(asked.elapsed() < Duration::from_secs(20), "{}", answer.text);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    println!("found by the other instance after {:?}", found(&other, 3));
-    let end = |server: &TestServer| server.send("GET", &path("changes"), &Value::Null).json()["next_since"].clone();
-    let since = end(&other);
+    assert_eq!(group_sizes(&other), [Some(3)]);
+    println!("found by the other instance after {:?}", time_until_found(&other, 3));
+    let since = other.send("GET", "/v1/collections/c/changes", &Value::Null).json()["next_since"].clone();
     let started = Instant::now();
     let waiting = std::thread::spawn({
-        let (other, path) = (Arc::clone(&other), path(&format!("changes?since={since}&wait_s=20")));
+        let other = Arc::clone(&other);
+        let path = format!("/v1/collections/c/changes?since={since}&wait_s=20");
         move || (other.send("GET", &path, &Value::Null).json(), Instant::now())
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
     let removed = Instant::now();
-    assert_eq!(one.send("DELETE", &path("records/2"), &Value::Null).status, 204);
+    assert_eq!(one.send("DELETE", "/v1/collections/c/records/2", &Value::Null).status, 204);
     let (seen, at) = waiting.join().expect("no panic");
     assert_eq!((&seen["items"][0]["kind"], &seen["items"][0]["id"]), (&json!("removed"), &json!("2")));
     println!("seen by the other instance after {:?}", at - removed);
     assert!(started.elapsed() < Duration::from_secs(15), "it did not wait for its end");
-    assert_eq!(sizes(&other), [Some(2)], "groups follow");
-    println!("not found any more by the other instance after {:?}", found(&other, 2));
-    let decided = one.send("PUT", &path("decisions/0/1"), &json!({"judgement": "not_same"}));
+    assert_eq!(group_sizes(&other), [Some(2)], "groups follow");
+    println!("not found any more by the other instance after {:?}", time_until_found(&other, 2));
+    let decided = one.send("PUT", "/v1/collections/c/decisions/0/1", &json!({"judgement": "not_same"}));
     assert_eq!(decided.status, 200, "{}", decided.text);
-    assert!(sizes(&other).is_empty(), "what people say, too");
+    assert!(group_sizes(&other).is_empty(), "what people say, too");
     crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+fn group_sizes(server: &TestServer) -> Vec<Option<u64>> {
+    let groups = server.send("GET", "/v1/collections/c/groups", &Value::Null).json();
+    groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64()).collect()
+}
+
+/// Returns the time until a search at `server` finds `count` records.
+fn time_until_found(server: &TestServer, count: u64) -> Duration {
+    let asked = Instant::now();
+    loop {
+        let answer = server.send("GET", "/v1/collections/c/search", &Value::Null);
+        if answer.status == 200 && answer.json()["total"]["count"] == count {
+            return asked.elapsed();
+        }
+        assert!(asked.elapsed() < Duration::from_secs(20), "{}", answer.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("bulk");
     let instance = patient_instance(server.uri(), &database);
     // Lines of several families alternate. Every seventh line repeats a recent id with a row of another family.
     let lines = (0..160_u64).map(|number| {
-        let (family, member) = (number % 23, number / 23);
+        let family = number % 23;
+        let member = number / 23;
         let id = if number % 7 == 6 { number - 1 - number % 3 } else { number };
         let mut row = row(family, member);
         row["id"] = format!("r{id}").into();
         row
     });
     let lines: Vec<Value> = lines.collect();
-    let said = |answer: &Value| {
-        let similar = answer["similar"].as_array().expect("a list").iter().map(|found| found["id"].clone());
-        let mut similar: Vec<String> = similar.map(|id| id.to_string()).collect();
-        similar.sort();
-        (
-            answer["id"].clone(),
-            answer["outcome"].clone(),
-            answer["verdict"].clone(),
-            answer["duplicate_of"].clone(),
-            similar,
-        )
-    };
-    let singly = lines.iter().map(|row| said(&instance.send("POST", "/v1/collections/singly/records", row).json()));
+    let singly =
+        lines.iter().map(|row| judgement_in(&instance.send("POST", "/v1/collections/singly/records", row).json()));
     let singly: Vec<_> = singly.collect();
     let text: String = lines.iter().map(|row| format!("{row}\n")).collect();
     let bulk = instance.send_text("POST", "/v1/collections/bulk/records/_bulk", "application/x-ndjson", &text);
-    let bulk = bulk.text.lines().map(|line| said(&serde_json::from_str(line).expect("JSON")));
+    let bulk = bulk.text.lines().map(|line| judgement_in(&serde_json::from_str(line).expect("JSON")));
     assert_eq!(bulk.collect::<Vec<_>>(), singly);
-    assert!(singly.iter().any(|(_, outcome, ..)| outcome == "replaced"), "{singly:?}");
+    assert!(singly.iter().any(|(judged, _)| judged[1] == "replaced"), "{singly:?}");
     instance.stop();
     crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+/// Returns the id, the outcome, the verdict and the original of an answer, and its similar ids in alphabetical order.
+fn judgement_in(answer: &Value) -> ([Value; 4], Vec<String>) {
+    let similar = answer["similar"].as_array().expect("a list").iter().map(|found| found["id"].to_string());
+    let mut similar: Vec<String> = similar.collect();
+    similar.sort();
+    (["id", "outcome", "verdict", "duplicate_of"].map(|name| answer[name].clone()), similar)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on() {
     let set = ReplicaSet::start(1).await;
     let server = instance(&set.uri(), "doppel");
-    let put = |id: &str| server.send("PUT", &format!("/v1/collections/c/records/{id}"), &row(1, 1));
-    assert_eq!(put("before").status, 201);
+    assert_eq!(put_first_row(&server, "before").status, 201);
     set.kill(0);
     let start = Instant::now();
     for (method, path, body) in [
@@ -366,8 +375,12 @@ async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on()
     doctor(&set.uri(), "doppel");
 }
 
+fn put_first_row(server: &TestServer, id: &str) -> TestResponse {
+    server.send("PUT", &format!("/v1/collections/c/records/{id}"), &row(1, 1))
+}
+
 /// The acknowledged records: the JSON of each verdict, by id.
-type Acknowledged = Arc<Mutex<BTreeMap<String, Value>>>;
+type AcknowledgedRecords = Arc<Mutex<BTreeMap<String, Value>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances_die() {
@@ -377,7 +390,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
     let uri = set.uri();
     let instances: Vec<Arc<Mutex<Arc<TestServer>>>> =
         (0..2).map(|_| Arc::new(Mutex::new(Arc::new(instance(&uri, "doppel"))))).collect();
-    let acknowledged = Acknowledged::default();
+    let acknowledged = AcknowledgedRecords::default();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..8_u64)
         .map(|writer| {
@@ -416,7 +429,7 @@ async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances
 }
 
 /// Registers one family after another until `stop` is set. Two writers share each family, so that they race.
-fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &Acknowledged, stop: &AtomicBool) {
+fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &AcknowledgedRecords, stop: &AtomicBool) {
     for family in 0.. {
         if stop.load(Ordering::Acquire) {
             return;

@@ -13,7 +13,7 @@ use doppel_sources::tables::guard::samples;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::support::{Rng, TestServer, run, setting};
+use crate::support::{TestRandom, TestServer, run, setting};
 
 /// The longest processor time for one file, and the longest time on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const NUMBERS: [&str; 8] =
     ["0", "-1", "65536", "2147483648", "4294967295", "9223372036854775808", "18446744073709551615", "1e308"];
 
 /// Changes a few bytes.
-fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn damage(bytes: &mut Vec<u8>, rng: &mut TestRandom) {
     for _ in 0..=rng.below(4) {
         if bytes.is_empty() {
             return;
@@ -67,7 +67,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
 }
 
 /// Changes an archive, or a file inside it; in the second case the archive stays readable.
-fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn damage_archive(bytes: &mut Vec<u8>, rng: &mut TestRandom) {
     if rng.below(4) == 0 {
         return damage(bytes, rng);
     }
@@ -76,7 +76,8 @@ fn damage_archive(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let mut parts = Vec::new();
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).expect("a sound archive");
-        let (name, mut content) = (part.name().expect("a name").into_owned(), Vec::new());
+        let name = part.name().expect("a name").into_owned();
+        let mut content = Vec::new();
         part.read_to_end(&mut content).expect("a sound archive");
         if at == chosen {
             damage(&mut content, rng);
@@ -155,7 +156,8 @@ fn read(arguments: &[&str]) -> Result<ReadingCost, String> {
         text
     });
     let watched = watch(&mut child);
-    let (status, said) = (child.wait().expect("it ended"), said.join().expect("a text"));
+    let status = child.wait().expect("it ended");
+    let said = said.join().expect("a text");
     let cost = watched?;
     if !matches!(status.code(), Some(0..=3)) {
         return Err(format!("an abort: {status}\n{said}"));
@@ -256,7 +258,7 @@ impl SampleFiles {
     }
 
     /// Returns a sound file of a kind.
-    fn sound(&self, kind: FileKind, rng: &mut Rng) -> Vec<u8> {
+    fn sound(&self, kind: FileKind, rng: &mut TestRandom) -> Vec<u8> {
         match kind {
             FileKind::Xlsx => samples::xlsx(),
             FileKind::Xls => samples::xls(),
@@ -346,13 +348,15 @@ struct FileTally {
 #[test]
 #[expect(clippy::print_stdout, reason = "the test says what it measured")]
 fn damaged_files_of_every_kind_are_read_or_refused() {
-    let (first, count) = (setting("DOPPEL_TEST_SEED", 1), setting("DOPPEL_TEST_MUTATIONS", 8));
+    let first = setting("DOPPEL_TEST_SEED", 1);
+    let count = setting("DOPPEL_TEST_MUTATIONS", 8);
     let time = Duration::from_secs(setting("DOPPEL_TEST_MUTATION_SECONDS", 0));
-    let (files, begun) = (SampleFiles::new(), Instant::now());
+    let files = SampleFiles::new();
+    let begun = Instant::now();
     let mut tallies = [FileTally::default(); KINDS.len()];
     for seed in first.. {
         for (kind, tally) in KINDS.into_iter().zip(&mut tallies) {
-            let mut rng = Rng::new(seed);
+            let mut rng = TestRandom::new(seed);
             for number in 0..count {
                 let sound = files.sound(kind, &mut rng);
                 let mut bytes = sound.clone();

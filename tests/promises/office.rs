@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
-use crate::support::{Rng, TestServer, ids, run, setting};
+use crate::home::StoreHome;
+use crate::support::{TestRandom, TestServer, ids, run, setting};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
@@ -37,9 +37,9 @@ const DURING: u8 = 1;
 
 /// The durations of requests in microseconds, before the reindex and during it.
 #[derive(Default)]
-struct Took([Mutex<Vec<u64>>; 2]);
+struct RequestDurations([Mutex<Vec<u64>>; 2]);
 
-impl Took {
+impl RequestDurations {
     fn note(&self, phase: u8, begun: Instant) {
         let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner).push(micros);
@@ -49,12 +49,12 @@ impl Took {
     fn summary(&self, phase: u8) -> (usize, u64, u64) {
         let mut all = self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner);
         all.sort_unstable();
-        let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0);
-        (all.len(), at(0.5), at(0.99))
+        (all.len(), quantile(0.5, &all), quantile(0.99, &all))
     }
 
     fn print(&self, what: &str) {
-        let (idle, during) = (self.summary(IDLE), self.summary(DURING));
+        let idle = self.summary(IDLE);
+        let during = self.summary(DURING);
         let ratio = during.2 as f64 / idle.2.max(1) as f64;
         println!(
             "  {what}: before {} requests, p50 {} p99 {} us; during {}, p50 {} p99 {} us; ratio of p99 {ratio:.2}",
@@ -63,33 +63,37 @@ impl Took {
     }
 }
 
+fn quantile(share: f64, all: &std::sync::MutexGuard<'_, Vec<u64>>) -> u64 {
+    all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0)
+}
+
 /// Returns the records that are similar to a record, and the version of the statistics that judged them. With another version, another pair
 /// may be near enough.
-fn similar(server: &TestServer, id: &str) -> Similar {
+fn similar(server: &TestServer, id: &str) -> SimilarRecords {
     let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
     let answer = answer.json();
     let ids = ids(&answer["similar"]).iter().map(ToString::to_string).collect();
-    Similar { ids, statistics: answer["statistics"].as_u64() }
+    SimilarRecords { ids, statistics: answer["statistics"].as_u64() }
 }
 
-struct Similar {
+struct SimilarRecords {
     ids: BTreeSet<String>,
     statistics: Option<u64>,
 }
 
 /// Generates letters: the file of the first letters, and the letters that arrive later.
 fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
-    let make = |name: &str, records: u64, seed: &str| {
-        let out = folder.join(name);
-        let out = out.to_str().expect("a plain path");
-        let made =
-            run(&["sample", "--records", &records.to_string(), "--seed", seed, "--forms", "0", "--out", out], &[]);
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        format!("{out}/records.jsonl")
-    };
-    let later = std::fs::read_to_string(make("later", 5_000, "2")).expect("a file");
-    (make("first", records, "1"), later.lines().map(str::to_owned).collect())
+    let later = std::fs::read_to_string(make_letters("later", 5_000, "2", folder)).expect("a file");
+    (make_letters("first", records, "1", folder), later.lines().map(str::to_owned).collect())
+}
+
+fn make_letters(name: &str, records: u64, seed: &str, folder: &Path) -> String {
+    let out = folder.join(name);
+    let out = out.to_str().expect("a plain path");
+    let made = run(&["sample", "--records", &records.to_string(), "--seed", seed, "--forms", "0", "--out", out], &[]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    format!("{out}/records.jsonl")
 }
 
 /// Starts a reindex and waits for its end, which must be a success. Returns its result.
@@ -109,10 +113,10 @@ pub(crate) fn ended(server: &TestServer, asked: &Value) -> Value {
 }
 
 /// An office at work.
-struct Office<'a> {
+struct WorkingOffice<'a> {
     /// One or two instances. Writers use the first, readers the last.
     servers: &'a [TestServer],
-    watched: &'a [(String, Similar)],
+    watched: &'a [(String, SimilarRecords)],
     /// Number of answers that were compared with earlier answers.
     compared: AtomicU64,
     later: &'a [String],
@@ -120,22 +124,24 @@ struct Office<'a> {
     stop: AtomicBool,
     /// The pause between an answer and the next request.
     think: Duration,
-    reads: Took,
-    writes: Took,
+    reads: RequestDurations,
+    writes: RequestDurations,
 }
 
-impl Office<'_> {
+impl WorkingOffice<'_> {
     fn read(&self, reader: u64) {
         let server = self.servers.last().expect("a server");
-        let mut random = Rng::new(reader);
+        let mut random = TestRandom::new(reader);
         while !self.stop.load(Ordering::Relaxed) {
             let (id, before) = &self.watched[random.below(self.watched.len() as u64) as usize];
-            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let phase = self.phase.load(Ordering::Relaxed);
+            let begun = Instant::now();
             let now = similar(server, id);
             self.reads.note(phase, begun);
             // Later records may also be found; all earlier matches must still be found.
             if now.statistics == before.statistics {
-                let (now, before) = (now.ids, &before.ids);
+                let now = now.ids;
+                let before = &before.ids;
                 assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
                 self.compared.fetch_add(1, Ordering::Relaxed);
             }
@@ -152,7 +158,8 @@ impl Office<'_> {
             let mut row: Value = serde_json::from_str(row).expect("JSON");
             let path = format!("/v1/collections/c/records/later-{writer}-{turn}");
             row.as_object_mut().expect("an object").remove("id");
-            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let phase = self.phase.load(Ordering::Relaxed);
+            let begun = Instant::now();
             let answer = server.send("PUT", &path, &row);
             self.writes.note(phase, begun);
             assert_eq!(answer.status, 201, "{}", answer.text);
@@ -191,15 +198,17 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// Returns ids and answers of records that are spread over the file of the first letters.
-fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, Similar)> {
+fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, SimilarRecords)> {
     use std::io::BufRead;
     let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
     let step = (records as usize / WATCHED).max(1);
-    let id = |line: std::io::Result<String>| {
-        let row: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-        row["id"].as_str().expect("an id").to_owned()
-    };
-    let ids: Vec<String> = lines.step_by(step).map(id).collect();
+    let ids: Vec<String> = lines
+        .step_by(step)
+        .map(|line: std::io::Result<String>| {
+            let row: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+            row["id"].as_str().expect("an id").to_owned()
+        })
+        .collect();
     ids.into_iter().map(|id| (similar(server, &id), id)).map(|(found, id)| (id, found)).collect()
 }
 
@@ -235,7 +244,7 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
     store.fill(&name, rows).await.expect("it is filled");
 }
 
-fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
+fn keeps_working(home: &StoreHome, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, later) = letters(folder.path(), records);
     // The test checks answers and not times: a slow machine may need long.
@@ -249,7 +258,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
     assert_eq!(counted.status, 200, "{}", counted.text);
     let watched = watch(&servers[0], &first, records);
     assert!(watched.iter().any(|(_, found)| !found.ids.is_empty()), "there is something to miss");
-    let office = Office {
+    let office = WorkingOffice {
         servers: &servers,
         watched: &watched,
         compared: AtomicU64::new(0),
@@ -257,8 +266,8 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
         phase: AtomicU8::new(IDLE),
         stop: AtomicBool::new(false),
         think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 250)),
-        reads: Took::default(),
-        writes: Took::default(),
+        reads: RequestDurations::default(),
+        writes: RequestDurations::default(),
     };
     let begun = Instant::now();
     let result = office.reindex();
@@ -296,16 +305,16 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
 #[test]
 fn on_the_embedded_store() {
     let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 600);
-    keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
+    keeps_working(&StoreHome::folder(), 1, records, |servers, file| register(&servers[0], file));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_mongodb_with_two_instances() {
-    let mongo = crate::mongod::Shared::start().await;
-    let home = Home::database(mongo.uri());
+    let mongo = crate::mongod::SharedMongod::start().await;
+    let home = StoreHome::database(mongo.uri());
     let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 300);
     keeps_working(&home, 2, records, |servers, file| match &home {
-        Home::Database(uri, database) if records > REGISTERED => {
+        StoreHome::Database(uri, database) if records > REGISTERED => {
             let filling = put_in_bulk(uri, database, file);
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(filling));
         }

@@ -8,24 +8,25 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
-use crate::support::{Rng, TestServer, ids, setting};
+use crate::home::StoreHome;
+use crate::support::{TestRandom, TestServer, ids, setting};
 use serde_json::{Value, json};
 
 const RECORDS: u64 = 400;
 
 /// Returns texts in families of about four, with much in common.
 fn rows(seed: u64) -> Vec<(String, Value)> {
-    let mut random = Rng::new(seed);
+    let mut random = TestRandom::new(seed);
     let mut passage = |length: u64| -> String {
         (0..length).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
     };
     let families: Vec<String> = (0..RECORDS / 4).map(|_| passage(50)).collect();
-    let row = |number: u64| {
-        let family = &families[(number % (RECORDS / 4)) as usize];
-        (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
-    };
-    (0..RECORDS).map(row).collect()
+    (0..RECORDS)
+        .map(|number: u64| {
+            let family = &families[(number % (RECORDS / 4)) as usize];
+            (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
+        })
+        .collect()
 }
 
 fn fill(server: &TestServer, rows: &[(String, Value)]) {
@@ -42,12 +43,13 @@ fn fill(server: &TestServer, rows: &[(String, Value)]) {
 }
 
 fn answers(server: &TestServer, rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
-    let of = |(id, _): &(String, Value)| {
-        let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
-    };
-    rows.iter().map(of).collect()
+    rows.iter()
+        .map(|(id, _): &(String, Value)| {
+            let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+        })
+        .collect()
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -76,7 +78,7 @@ fn settings() -> Value {
 
 /// Returns the answers of a collection that was filled under the new settings.
 fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
-    let home = Home::folder();
+    let home = StoreHome::folder();
     let server = home.start(&[]);
     assert_eq!(server.send("PUT", "/v1/collections/c", &settings()).status, 201);
     fill(&server, rows);
@@ -85,7 +87,7 @@ fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
     expected
 }
 
-fn kill_and_resume(home: &Home, step: &str, all: &[(String, Value)], expected: &[BTreeSet<String>]) {
+fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expected: &[BTreeSet<String>]) {
     let server = home.start(&[("FAILPOINTS", step)]);
     fill(&server, all);
     // At a step near the end of the reindex, the test also drops the earlier generation.
@@ -121,18 +123,18 @@ fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
     let all = rows(7);
     let expected = left_alone(&all);
     for step in STEPS {
-        kill_and_resume(&Home::folder(), step, &all, &expected);
+        kill_and_resume(&StoreHome::folder(), step, &all, &expected);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
-    let mongo = crate::mongod::Shared::start().await;
+    let mongo = crate::mongod::SharedMongod::start().await;
     let all = rows(8);
     let expected = left_alone(&all);
     let steps = if setting("DOPPEL_TEST_ALL_STEPS", 0) == 1 { &STEPS[..] } else { &STEPS[..1] };
     for step in steps {
-        let home = Home::database(mongo.uri());
+        let home = StoreHome::database(mongo.uri());
         kill_and_resume(&home, step, &all, &expected);
         home.forget().await;
     }
@@ -142,14 +144,18 @@ async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
 fn groups(server: &TestServer) -> Vec<BTreeSet<String>> {
     let answer = server.send("GET", "/v1/collections/c/groups?limit=1000", &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
-    let members = |group: &Value| {
-        let id = group["id"].as_str().expect("an id");
-        let detail = server.send("GET", &format!("/v1/collections/c/groups/{id}"), &Value::Null);
-        assert_eq!(detail.status, 200, "{}", detail.text);
-        let members = detail.json()["members"].as_array().cloned().unwrap_or_default();
-        members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()
-    };
-    answer.json()["items"].as_array().expect("a list").iter().map(members).collect()
+    answer.json()["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|group: &Value| {
+            let id = group["id"].as_str().expect("an id");
+            let detail = server.send("GET", &format!("/v1/collections/c/groups/{id}"), &Value::Null);
+            assert_eq!(detail.status, 200, "{}", detail.text);
+            let members = detail.json()["members"].as_array().cloned().unwrap_or_default();
+            members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()
+        })
+        .collect()
 }
 
 /// Asserts that all members of each group of `before` are in one group. Returns the groups.
@@ -162,7 +168,7 @@ fn not_shrunk(server: &TestServer, before: &[BTreeSet<String>], when: &str) -> V
     now
 }
 
-fn groups_never_shrink(home: &Home) {
+fn groups_never_shrink(home: &StoreHome) {
     let all = rows(11);
     let (first, during) = all.split_at(300);
     let server = home.start(&[("FAILPOINTS", "reindex::complete=pause")]);
@@ -202,15 +208,15 @@ fn groups_never_shrink(home: &Home) {
 
 #[test]
 fn groups_never_shrink_through_a_reindex_that_is_killed_at_every_step_of_the_switch() {
-    groups_never_shrink(&Home::folder());
+    groups_never_shrink(&StoreHome::folder());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_mongodb_groups_never_shrink_through_a_reindex_that_is_killed() {
     // The next instance waits half a minute for the lease of each killed instance.
     if setting("DOPPEL_TEST_ALL_STEPS", 0) == 1 {
-        let mongo = crate::mongod::Shared::start().await;
-        let home = Home::database(mongo.uri());
+        let mongo = crate::mongod::SharedMongod::start().await;
+        let home = StoreHome::database(mongo.uri());
         groups_never_shrink(&home);
         home.forget().await;
     }
@@ -221,7 +227,7 @@ async fn a_reindex_waits_for_a_server_that_is_away() {
     let mongo = crate::mongod::ReplicaSet::start(1).await;
     let all = rows(9);
     let expected = left_alone(&all);
-    let home = Home::database(&mongo.uri());
+    let home = StoreHome::database(&mongo.uri());
     let server = home.start(&[]);
     fill(&server, &all);
     let asked = json!({ "collection": "c", "settings": settings(), "records_per_second": 100 });

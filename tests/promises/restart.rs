@@ -76,25 +76,30 @@ fn records(folder: &std::path::Path) -> String {
 fn register(server: &TestServer, records: &str) -> BTreeMap<String, String> {
     let answer = server.send_text("POST", "/v1/collections/restart/records/_bulk", "application/x-ndjson", records);
     assert_eq!(answer.status, 200, "{}", answer.text);
-    let verdict = |line: &str| {
-        let line: Value = serde_json::from_str(line).expect("a line of JSON");
-        let id = line["id"].as_str().unwrap_or_else(|| panic!("refused: {line}"));
-        (id.to_owned(), line["verdict"].as_str().expect("a verdict").to_owned())
-    };
-    answer.text.lines().map(verdict).collect()
+    answer
+        .text
+        .lines()
+        .map(|line: &str| {
+            let line: Value = serde_json::from_str(line).expect("a line of JSON");
+            let id = line["id"].as_str().unwrap_or_else(|| panic!("refused: {line}"));
+            (id.to_owned(), line["verdict"].as_str().expect("a verdict").to_owned())
+        })
+        .collect()
 }
 
 /// Returns the answers of `GET` and `similar` for each record.
 fn answers(server: &TestServer, verdicts: &BTreeMap<String, String>) -> BTreeMap<String, (Value, Value)> {
-    let answer = |(id, verdict): (&String, &String)| {
-        let record = server.send("GET", &format!("/v1/collections/restart/records/{id}"), &Value::Null);
-        assert_eq!(record.status, 200, "{}", record.text);
-        assert_eq!(record.json()["verdict"].as_str(), Some(verdict.as_str()));
-        let similar = server.send("GET", &format!("/v1/collections/restart/records/{id}/similar"), &Value::Null);
-        assert_eq!(similar.status, 200, "{}", similar.text);
-        let mut similar = similar.json();
-        similar.as_object_mut().expect("an object").remove("took_us");
-        (id.clone(), (record.json(), similar))
-    };
-    verdicts.iter().map(answer).collect()
+    verdicts
+        .iter()
+        .map(|(id, verdict): (&String, &String)| {
+            let record = server.send("GET", &format!("/v1/collections/restart/records/{id}"), &Value::Null);
+            assert_eq!(record.status, 200, "{}", record.text);
+            assert_eq!(record.json()["verdict"].as_str(), Some(verdict.as_str()));
+            let similar = server.send("GET", &format!("/v1/collections/restart/records/{id}/similar"), &Value::Null);
+            assert_eq!(similar.status, 200, "{}", similar.text);
+            let mut similar = similar.json();
+            similar.as_object_mut().expect("an object").remove("took_us");
+            (id.clone(), (record.json(), similar))
+        })
+        .collect()
 }

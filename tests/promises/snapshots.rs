@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, TestServer, run, setting};
+use crate::support::{TestRandom, TestServer, run, setting};
 use serde_json::{Value, json};
 
 const WRITERS: usize = 8;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A change by a writer: the new row of the id (`None`: deleted), and the ticks of the common clock before the call and after the answer.
 #[derive(Clone, Debug)]
-struct Write {
+struct LoggedWrite {
     id: String,
     row: Option<Value>,
     called: u64,
@@ -35,7 +35,7 @@ struct Write {
 
 /// A snapshot, and the ticks before the request and after the answer. Its moment is between them.
 #[derive(Debug)]
-struct Taken {
+struct TickedSnapshot {
     at: PathBuf,
     id: Option<String>,
     asked: u64,
@@ -44,9 +44,9 @@ struct Taken {
 
 /// A clock that all threads share.
 #[derive(Default)]
-struct Clock(AtomicU64);
+struct SharedClock(AtomicU64);
 
-impl Clock {
+impl SharedClock {
     fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
@@ -54,22 +54,27 @@ impl Clock {
 
 #[test]
 fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
-    let (count, every) = (setting("DOPPEL_TEST_SNAPSHOTS", 3), setting("DOPPEL_TEST_SNAPSHOTS_EVERY_MS", 300));
+    let count = setting("DOPPEL_TEST_SNAPSHOTS", 3);
+    let every = setting("DOPPEL_TEST_SNAPSHOTS_EVERY_MS", 300);
     let seed = setting("DOPPEL_TEST_SEED", 20_261_124);
     println!("{count} snapshots, one every {every} ms, seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let dir = kept.to_str().expect("a path").to_owned();
     let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", &dir)]);
-    let (clock, stop) = (Clock::default(), AtomicBool::new(false));
+    let clock = SharedClock::default();
+    let stop = AtomicBool::new(false);
     let (logs, taken) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (server, clock, stop) = (&server, &clock, &stop);
+                let server = &server;
+                let clock = &clock;
+                let stop = &stop;
                 scope.spawn(move || write(server, clock, stop, writer, seed))
             })
             .collect();
-        let taken: Vec<Taken> = (0..count)
+        let taken: Vec<TickedSnapshot> = (0..count)
             .map(|number| {
                 std::thread::sleep(Duration::from_millis(every));
                 match number % 3 {
@@ -79,7 +84,8 @@ fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
             })
             .collect();
         stop.store(true, Ordering::Relaxed);
-        let logs: Vec<Vec<Write>> = writers.into_iter().map(|writer| writer.join().expect("no writer fails")).collect();
+        let logs: Vec<Vec<LoggedWrite>> =
+            writers.into_iter().map(|writer| writer.join().expect("no writer fails")).collect();
         (logs, taken)
     });
     server.stop();
@@ -97,9 +103,9 @@ fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
 }
 
 /// Puts, replaces and deletes records of this writer, one after another.
-fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, seed: u64) -> Vec<Write> {
-    let mut random = Rng::new(seed ^ writer as u64);
-    let mut log: Vec<Write> = Vec::new();
+fn write(server: &TestServer, clock: &SharedClock, stop: &AtomicBool, writer: usize, seed: u64) -> Vec<LoggedWrite> {
+    let mut random = TestRandom::new(seed ^ writer as u64);
+    let mut log: Vec<LoggedWrite> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let id = format!("w{writer}-{}", random.below(IDS));
         let row = (random.below(6) > 0).then(|| row(&mut random));
@@ -111,7 +117,7 @@ fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, s
         };
         let fine = matches!(answer.status, 200 | 201 | 204) || row.is_none() && answer.status == 404;
         assert!(fine, "{path}: {} {}", answer.status, answer.text);
-        log.push(Write { id, row, called, answered: clock.tick() });
+        log.push(LoggedWrite { id, row, called, answered: clock.tick() });
         if let Some(last) = log.len().checked_sub(2).map(|last| log[last].id.clone())
             && random.below(10) == 0
         {
@@ -124,7 +130,7 @@ fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, s
 }
 
 /// Returns an invented complaint. It has so few parts that many records match one another.
-fn row(random: &mut Rng) -> Value {
+fn row(random: &mut TestRandom) -> Value {
     let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
     let what = [
         "公交站台的顶棚破了,下雨天乘客没有地方躲,盼望修补",
@@ -135,7 +141,7 @@ fn row(random: &mut Rng) -> Value {
 }
 
 /// Takes a snapshot into the directory.
-fn keep(server: &TestServer, clock: &Clock, kept: &Path) -> Taken {
+fn keep(server: &TestServer, clock: &SharedClock, kept: &Path) -> TickedSnapshot {
     let asked = clock.tick();
     let begun = server.send("POST", "/v1/admin/snapshots", &Value::Null);
     let answered = clock.tick();
@@ -146,7 +152,7 @@ fn keep(server: &TestServer, clock: &Clock, kept: &Path) -> Taken {
         match run["status"].as_str() {
             Some("succeeded") => {
                 let id = run["id"].as_str().map(ToOwned::to_owned);
-                return Taken { at: kept.to_owned(), id, asked, answered };
+                return TickedSnapshot { at: kept.to_owned(), id, asked, answered };
             }
             Some("processing") => assert!(Instant::now() < given_up, "{run}"),
             _ => panic!("{run}"),
@@ -156,16 +162,16 @@ fn keep(server: &TestServer, clock: &Clock, kept: &Path) -> Taken {
 }
 
 /// Takes a snapshot as a file.
-fn stream(server: &TestServer, clock: &Clock, folder: &Path, number: u64) -> Taken {
+fn stream(server: &TestServer, clock: &SharedClock, folder: &Path, number: u64) -> TickedSnapshot {
     let at = folder.join(format!("{number}.snapshot"));
     let asked = clock.tick();
     let created = run(&["snapshot", "create", "--from", server.url(), "--out", at.to_str().expect("a path")], &[]);
     let answered = clock.tick();
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
-    Taken { at, id: None, asked, answered }
+    TickedSnapshot { at, id: None, asked, answered }
 }
 
-fn restore(snapshot: &Taken, to: &Path) {
+fn restore(snapshot: &TickedSnapshot, to: &Path) {
     let mut arguments = vec!["snapshot", "restore", snapshot.at.to_str().expect("a path")];
     arguments.extend(["--data", to.to_str().expect("a path")]);
     arguments.extend(snapshot.id.iter().flat_map(|id| ["--id", id]));
@@ -177,7 +183,7 @@ fn restore(snapshot: &Taken, to: &Path) {
 }
 
 /// Compares the restored records with the changes that each writer had made by then.
-fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
+fn compare(restored: &Path, snapshot: &TickedSnapshot, logs: &[Vec<LoggedWrite>]) {
     let server = TestServer::start_in(restored);
     let mut stored = list(&server);
     for (writer, log) in logs.iter().enumerate() {
@@ -197,9 +203,9 @@ fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
 }
 
 /// Returns the records after these changes.
-fn state(log: &[Write]) -> BTreeMap<String, Value> {
+fn state(log: &[LoggedWrite]) -> BTreeMap<String, Value> {
     let mut state = BTreeMap::new();
-    for Write { id, row, .. } in log {
+    for LoggedWrite { id, row, .. } in log {
         match row {
             Some(row) => state.insert(id.clone(), row.clone()),
             None => state.remove(id),
@@ -209,7 +215,8 @@ fn state(log: &[Write]) -> BTreeMap<String, Value> {
 }
 
 fn list(server: &TestServer) -> BTreeMap<String, Value> {
-    let (mut stored, mut next) = (BTreeMap::new(), String::new());
+    let mut stored = BTreeMap::new();
+    let mut next = String::new();
     loop {
         let page = server.send("GET", &format!("/v1/collections/letters/records?limit=1000{next}"), &Value::Null);
         if page.status == 404 {
@@ -229,21 +236,13 @@ fn list(server: &TestServer) -> BTreeMap<String, Value> {
 #[test]
 fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_none_half_there() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let data = folder.path().join("data");
+    let kept = folder.path().join("kept");
     let dir = kept.to_str().expect("a path").to_owned();
-    let clock = Clock::default();
-    let start = |failpoints: &str| {
-        TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", &*dir), ("FAILPOINTS", failpoints)])
-    };
-    let server = start("");
-    let mut random = Rng::new(setting("DOPPEL_TEST_SEED", 20_261_124));
-    let put = |server: &TestServer, random: &mut Rng| {
-        for number in 0..20 {
-            let path = format!("/v1/collections/letters/records/{number}");
-            assert!(server.send("PUT", &path, &row(random)).status < 300);
-        }
-    };
-    put(&server, &mut random);
+    let clock = SharedClock::default();
+    let server = start_with_failpoints("", &data, &dir);
+    let mut random = TestRandom::new(setting("DOPPEL_TEST_SEED", 20_261_124));
+    put_letters(&server, &mut random);
     let first = keep(&server, &clock, &kept);
     let before = list(&server);
     server.stop();
@@ -252,8 +251,8 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
         "snapshot::chunk=3*off->sleep(60000)",
         "snapshot::manifest=sleep(60000)",
     ] {
-        let server = start(point);
-        put(&server, &mut random);
+        let server = start_with_failpoints(point, &data, &dir);
+        put_letters(&server, &mut random);
         assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
         // The snapshot may or may not have reached the failpoint, but it does not end.
         std::thread::sleep(Duration::from_millis(200));
@@ -270,7 +269,7 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
     assert_eq!(list(&restored), before);
     restored.stop();
     // Chunks of the killed snapshots are used or removed.
-    let server = start("");
+    let server = start_with_failpoints("", &data, &dir);
     keep(&server, &clock, &kept);
     server.stop();
     let pruned = run(&["snapshot", "prune", &dir, "--keep", "1"], &[]);
@@ -278,4 +277,15 @@ fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_
     let verified = run(&["snapshot", "verify", &dir], &[]);
     let said = String::from_utf8_lossy(&verified.stdout);
     assert!(verified.status.success() && said.lines().count() == 1, "{said}");
+}
+
+fn start_with_failpoints(failpoints: &str, data: &Path, dir: &str) -> TestServer {
+    TestServer::start_with(data, &[], &[("DOPPEL_SNAPSHOTS__DIR", dir), ("FAILPOINTS", failpoints)])
+}
+
+fn put_letters(server: &TestServer, random: &mut TestRandom) {
+    for number in 0..20 {
+        let path = format!("/v1/collections/letters/records/{number}");
+        assert!(server.send("PUT", &path, &row(random)).status < 300);
+    }
 }

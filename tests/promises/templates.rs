@@ -3,18 +3,27 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Desk, Rng, TestServer, ids};
+use crate::support::{TestDesk, TestRandom, TestServer, ids};
 use serde_json::{Value, json};
 
 /// Longest wait until groups follow a change. The promise is one minute.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(60);
 const SYLLABLES: &str = "鹤鸣梧桐雁坪松岗砚溪柳塘栖霞竹影听涛望云锦绣翠微桃源清漪澜岸枫桥兰亭杏林榆荫槐安棠湖荷塘菱角";
 
-fn name(rng: &mut Rng, ending: &str) -> String {
+fn name(rng: &mut TestRandom, ending: &str) -> String {
     let syllables: Vec<char> = SYLLABLES.chars().collect();
-    let one = |rng: &mut Rng| syllables[rng.below(syllables.len() as u64) as usize];
     // Four syllables out of more than forty: two names that differ in one character, and so may be misspellings, are hardly ever drawn.
-    format!("{}{}{}{}{ending}", one(rng), one(rng), one(rng), one(rng))
+    format!(
+        "{}{}{}{}{ending}",
+        random_syllable(rng, &syllables),
+        random_syllable(rng, &syllables),
+        random_syllable(rng, &syllables),
+        random_syllable(rng, &syllables)
+    )
+}
+
+fn random_syllable(rng: &mut TestRandom, syllables: &[char]) -> char {
+    syllables[rng.below(syllables.len() as u64) as usize]
 }
 
 fn order(road: &str, estate: &str) -> Value {
@@ -35,9 +44,9 @@ fn again(road: &str, estate: &str) -> Value {
 }
 
 /// Registers many orders on one form, each about another place. Returns the places.
-fn with_orders(name_of: &str, count: usize) -> (Desk, Vec<(String, String)>) {
-    let desk = Desk::new(name_of);
-    let mut rng = Rng::new(7);
+fn with_orders(name_of: &str, count: usize) -> (TestDesk, Vec<(String, String)>) {
+    let desk = TestDesk::new(name_of);
+    let mut rng = TestRandom::new(7);
     let places: Vec<_> = (0..count).map(|_| (name(&mut rng, "路"), name(&mut rng, "小区"))).collect();
     for (number, (road, estate)) in places.iter().enumerate() {
         desk.register(&format!("o{number}"), &order(road, estate));
@@ -57,8 +66,9 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
         let same = desk.ask("POST", "/similar", &order(road, estate));
         assert_eq!(ids(&same["similar"]), [format!("o{number}")]);
     }
-    let mut rng = Rng::new(1_000);
-    let (road, estate) = (name(&mut rng, "路"), name(&mut rng, "小区"));
+    let mut rng = TestRandom::new(1_000);
+    let road = name(&mut rng, "路");
+    let estate = name(&mut rng, "小区");
     let verdict = desk.register("new", &order(&road, &estate));
     assert_eq!((&verdict["verdict"], &verdict["statistics"]), (&json!("original"), &counted["version"]), "{verdict}");
     // The names are random, and some are similar: a few orders may look like one matter, but never a large number.
@@ -69,24 +79,18 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
 
 #[test]
 fn orders_about_numbered_roads_are_told_apart_before_anything_is_counted_and_none_is_a_copy_of_all() {
-    let order = |what: &str| {
-        json!({"content": format!(
-            "市民来电反映{what}自来水从三月五日起水压不足，五楼以上住户只能等到半夜接水，水厂答复说管网改造，没有给出恢复时间，\
-             请相关单位尽快核实处理并答复市民。"
-        )})
-    };
-    let desk = Desk::new("numbered");
+    let desk = TestDesk::new("numbered");
     let roads = ["松岗", "学府", "青石桥", "梧桐湾"]
         .map(|base| "一二三四五六七八九十".chars().map(move |n| format!("{base}{n}路")));
     let roads: Vec<String> = roads.into_iter().flatten().collect();
     for (number, road) in roads.iter().enumerate() {
-        let verdict = desk.register(&format!("n{number}"), &order(road));
+        let verdict = desk.register(&format!("n{number}"), &order_about(road));
         assert_eq!((&verdict["verdict"], &verdict["statistics"]), (&json!("original"), &json!(0)), "{road} {verdict}");
     }
-    let again = desk.register("again", &order("学府三路"));
+    let again = desk.register("again", &order_about("学府三路"));
     assert_eq!(again["duplicate_of"], "n12", "{again}");
     desk.ask("POST", "/statistics", &Value::Null);
-    let unrecognised = desk.register("unrecognised", &order("我家楼上"));
+    let unrecognised = desk.register("unrecognised", &order_about("我家楼上"));
     assert_eq!(unrecognised["verdict"], "original", "{unrecognised}");
     let groups = desk.ask("GET", "/groups", &Value::Null);
     assert_eq!(
@@ -94,6 +98,13 @@ fn orders_about_numbered_roads_are_told_apart_before_anything_is_counted_and_non
         Some((1, &json!(2))),
         "{groups}"
     );
+}
+
+fn order_about(what: &str) -> Value {
+    json!({"content": format!(
+        "市民来电反映{what}自来水从三月五日起水压不足，五楼以上住户只能等到半夜接水，水厂答复说管网改造，没有给出恢复时间，\
+         请相关单位尽快核实处理并答复市民。"
+    )})
 }
 
 #[test]
@@ -107,14 +118,7 @@ fn templates_are_listed_when_asked_for_with_what_differs() {
     let templates = listed["similar"].as_array().expect("a list");
     assert!(templates.len() >= 30 && templates.iter().all(|m| m["template"] == true), "{listed}");
     let first = &templates[0]["differs"];
-    let named = |side: &str| {
-        first
-            .as_array()
-            .expect("a list")
-            .iter()
-            .any(|d| d[side].as_str().is_some_and(|name| name == road || name == estate))
-    };
-    assert!(named("a") && !named("b"), "{first}");
+    assert!(names_road("a", road, estate, first) && !names_road("b", road, estate, first), "{first}");
     // Matches come before templates and are not marked as templates.
     let both = desk.ask("POST", "/similar?templates=true&limit=256", &again(road, estate));
     assert_eq!((&both["similar"][0]["id"], both["similar"][0].get("template")), (&json!("o5"), None));
@@ -122,40 +126,47 @@ fn templates_are_listed_when_asked_for_with_what_differs() {
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("?templates")));
 }
 
+fn names_road(side: &str, road: &str, estate: &str, first: &Value) -> bool {
+    first
+        .as_array()
+        .expect("a list")
+        .iter()
+        .any(|d| d[side].as_str().is_some_and(|name| name == road || name == estate))
+}
+
 #[test]
 fn explain_says_how_common_a_passage_is_and_what_differs() {
     let (desk, places) = with_orders("explained", 80);
     desk.ask("POST", "/statistics", &Value::Null);
-    let side = |number: usize| json!({"id": format!("o{number}")});
-    let template = desk.ask("POST", "/explain", &json!({"a": side(1), "b": side(2)}));
+    let template = desk.ask("POST", "/explain", &json!({"a": order_reference(1), "b": order_reference(2)}));
     assert_eq!(template["matches"], false);
     let form = &template["passages"][0];
     assert!(form["weight"].as_f64() < Some(0.2) && form["common"].as_f64() > Some(0.05), "{form}");
     assert_eq!(template["differs"][0]["a"].as_str().map(|name| places[1].0 == name || places[1].1 == name), Some(true));
     let (road, estate) = &places[1];
-    let match_of = desk.ask("POST", "/explain", &json!({"a": side(1), "b": {"row": again(road, estate)}}));
+    let match_of = desk.ask("POST", "/explain", &json!({"a": order_reference(1), "b": {"row": again(road, estate)}}));
     assert_eq!((&match_of["matches"], &match_of["differs"]), (&json!(true), &json!([])), "{match_of}");
     let rare = match_of["passages"].as_array().expect("a list").iter().find(|passage| passage["common"].is_null());
     assert!(rare.is_some_and(|passage| passage["weight"].as_f64() > Some(0.5)), "{match_of}");
 }
 
+fn order_reference(number: usize) -> Value {
+    json!({"id": format!("o{number}")})
+}
+
 #[test]
 fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_stays() {
     // Different questions on the same form contain no names, so that only the frequency of their passages distinguishes them.
-    let mut rng = Rng::new(5);
+    let mut rng = TestRandom::new(5);
     let mut rare = || char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character");
     let mut question = || (0..16).map(|_| rare()).collect::<String>();
     let questions: Vec<String> = (0..5).map(|_| question()).collect();
     let row = |text: &str| json!({"content": format!("来电人咨询事项如下，{text}，请有权答复的承办单位在三个工作日以内电话告知来电人并在系统中填写办理情况")});
-    let desk = Desk::new("questions");
+    let desk = TestDesk::new("questions");
     for (number, question) in questions.iter().enumerate() {
         desk.register(&format!("q{number}"), &row(question));
     }
-    let sizes = || -> Vec<u64> {
-        let groups = desk.ask("GET", "/groups", &Value::Null);
-        groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64().unwrap_or(0)).collect()
-    };
-    assert_eq!(sizes(), [5], "before anything is counted the form looks like one matter");
+    assert_eq!(group_sizes(&desk), [5], "before anything is counted the form looks like one matter");
     let decided = desk.send("PUT", "/decisions/q0/q1", &json!({"judgement": "same", "by": "desk 1"}));
     assert!(matches!(decided.status, 200 | 201), "{}", decided.text);
     for number in 0..300 {
@@ -165,20 +176,25 @@ fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_sta
     let begun = Instant::now();
     loop {
         let groups = desk.ask("GET", "/groups?limit=1", &Value::Null);
-        if sizes().iter().all(|size| *size == 2) {
+        if group_sizes(&desk).iter().all(|size| *size == 2) {
             assert_eq!(groups["items"][0]["id"], "q0");
             break;
         }
-        assert!(begun.elapsed() < FOLLOWS_WITHIN, "groups are {:?}", sizes());
+        assert!(begun.elapsed() < FOLLOWS_WITHIN, "groups are {:?}", group_sizes(&desk));
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+fn group_sizes(desk: &TestDesk) -> Vec<u64> {
+    let groups = desk.ask("GET", "/groups", &Value::Null);
+    groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64().unwrap_or(0)).collect()
 }
 
 #[test]
 fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
-    let mut rng = Rng::new(11);
+    let mut rng = TestRandom::new(11);
     let places: Vec<_> = (0..120).map(|_| (name(&mut rng, "路"), name(&mut rng, "小区"))).collect();
     for (number, (road, estate)) in places.iter().enumerate() {
         let put = server.send("PUT", &format!("/v1/collections/kept/records/o{number}"), &order(road, estate));
@@ -186,18 +202,13 @@ fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
     }
     let counted = server.send("POST", "/v1/collections/kept/statistics", &Value::Null);
     assert_eq!(counted.status, 200, "{}", counted.text);
-    let ask = |server: &TestServer| {
-        let (road, estate) = &places[60];
-        let found = server.send("POST", "/v1/collections/kept/similar", &again(road, estate)).json();
-        (ids(&found["similar"]).iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), found["similar"].clone())
-    };
-    let before = ask(&server);
+    let before = ask_about_place(&server, &places);
     assert_eq!(before.0, ["o60"]);
     server.stop();
     let server = TestServer::start_in(folder.path());
     let now = server.send("GET", "/v1/collections/kept/statistics", &Value::Null);
     assert_eq!(now.json(), counted.json());
-    assert_eq!(ask(&server), before);
+    assert_eq!(ask_about_place(&server, &places), before);
     let settings = server.send("GET", "/v1/collections/kept", &Value::Null).json()["settings"].clone();
     let mut other = settings;
     other["min_features"] = json!(3);
@@ -209,9 +220,15 @@ fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
         assert!(begun.elapsed() < FOLLOWS_WITHIN, "{}", server.send("GET", &location, &Value::Null).text);
         std::thread::sleep(Duration::from_millis(100));
     }
-    let after = ask(&server);
+    let after = ask_about_place(&server, &places);
     assert_eq!(after.0, ["o60"]);
     assert!(server.send("GET", "/v1/collections/kept/statistics", &Value::Null).json()["version"].as_u64() >= Some(2));
+}
+
+fn ask_about_place(server: &TestServer, places: &[(String, String)]) -> (Vec<String>, Value) {
+    let (road, estate) = &places[60];
+    let found = server.send("POST", "/v1/collections/kept/similar", &again(road, estate)).json();
+    (ids(&found["similar"]).iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), found["similar"].clone())
 }
 
 #[test]
@@ -219,8 +236,7 @@ fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
     // There are so many orders that the keys of the form propose crowds, in which the earliest orders hide all others.
     let (desk, places) = with_orders("hot", 1_100);
     let begun = Instant::now();
-    let live = || desk.ask("GET", "", &Value::Null)["generation"].clone();
-    while live() == 1 {
+    while live_generation(&desk) == 1 {
         assert!(begun.elapsed() < FOLLOWS_WITHIN, "{}", desk.ask("GET", "/statistics", &Value::Null));
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -233,23 +249,29 @@ fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
     assert_eq!((&verdict["duplicate_of"], &verdict["generation"]), (&json!("o900"), &json!(2)), "{verdict}");
 }
 
+fn live_generation(desk: &TestDesk) -> Value {
+    desk.ask("GET", "", &Value::Null)["generation"].clone()
+}
+
 #[test]
 fn what_two_letters_name_is_the_same_whichever_came_first() {
-    let (one, other) = (
-        "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事",
-        "反映订单20240561一直没有退款，打了四次客服电话都是叫人等待，现在连柜台也搬走了，盼望早日解决此事",
-    );
-    let row = |text: &str| json!({ "content": text });
-    let judged = |name: &str, first: &str, second: &str| {
-        let desk = Desk::new(name);
-        desk.register("first", &row(first));
-        let found = desk.ask("POST", "/similar", &row(second))["similar"][0].clone();
-        let explained = desk.ask("POST", "/explain", &json!({"a": {"row": row(second)}, "b": {"id": "first"}}));
-        assert_eq!((&found["similarity"], &found["differs"]), (&explained["similarity"], &Value::Null));
-        assert_eq!(explained["differs"], json!([]), "one says more, and nothing else");
-        found["similarity"].clone()
-    };
-    assert_eq!(judged("one-way", one, other), judged("other-way", other, one));
+    let one = "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事";
+    let other = "反映订单20240561一直没有退款，打了四次客服电话都是叫人等待，现在连柜台也搬走了，盼望早日解决此事";
+    assert_eq!(judge_pair("one-way", one, other, &content_row), judge_pair("other-way", other, one, &content_row));
+}
+
+fn content_row(text: &str) -> Value {
+    json!({ "content": text })
+}
+
+fn judge_pair(name: &str, first: &str, second: &str, row: &impl Fn(&str) -> Value) -> Value {
+    let desk = TestDesk::new(name);
+    desk.register("first", &row(first));
+    let found = desk.ask("POST", "/similar", &row(second))["similar"][0].clone();
+    let explained = desk.ask("POST", "/explain", &json!({"a": {"row": row(second)}, "b": {"id": "first"}}));
+    assert_eq!((&found["similarity"], &found["differs"]), (&explained["similarity"], &Value::Null));
+    assert_eq!(explained["differs"], json!([]), "one says more, and nothing else");
+    found["similarity"].clone()
 }
 
 #[test]
@@ -265,19 +287,19 @@ fn settings_that_go_by_what_was_not_counted_have_it_counted() {
         std::thread::sleep(Duration::from_millis(100));
     }
     // The form has been recognised; otherwise the order would match nearly all orders.
-    let mut rng = Rng::new(2_000);
+    let mut rng = TestRandom::new(2_000);
     let found = desk.ask("POST", "/similar", &order(&name(&mut rng, "路"), &name(&mut rng, "小区")));
     assert!(ids(&found["similar"]).len() <= 2, "{found}");
 }
 
 #[test]
 fn copies_of_one_letter_match_however_common_they_are_and_whatever_each_adds() {
-    let mut rng = Rng::new(3);
+    let mut rng = TestRandom::new(3);
     let mut han = |count: u64| -> String {
         (0..count).map(|_| char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character")).collect()
     };
     let letter = han(130);
-    let desk = Desk::new("copies");
+    let desk = TestDesk::new("copies");
     for number in 0..60 {
         desk.register(&format!("c{number}"), &json!({"content": format!("{letter}。补充：{}。", han(30))}));
     }

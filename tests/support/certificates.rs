@@ -11,12 +11,12 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use super::{TestServer, run};
 
 /// An authority, and a folder for the certificates that it signs.
-pub struct Office {
+pub struct CertificateOffice {
     issuer: CertifiedIssuer<'static, KeyPair>,
     pub folder: tempfile::TempDir,
 }
 
-impl Office {
+impl CertificateOffice {
     pub fn new() -> Self {
         // Installs the provider of this process. Another test may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -67,7 +67,8 @@ impl Office {
 
     /// Starts the service behind TLS with the pair `server` and these environment variables.
     pub fn serve(&self, environment: &[(&str, &str)]) -> TestServer {
-        let (certificate, key) = (self.file("server.pem"), self.file("server.key"));
+        let certificate = self.file("server.pem");
+        let key = self.file("server.key");
         let mut all = vec![("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
         all.extend_from_slice(environment);
         TestServer::start_with(self.path("data"), &[], &all)
@@ -84,8 +85,9 @@ impl Office {
         let builder = match shows {
             None => builder,
             Some(name) => {
-                let read = |ending: &str| std::fs::read(self.path(&format!("{name}.{ending}"))).expect("read");
-                let identity = reqwest::Identity::from_pem(&[read("pem"), read("key")].concat()).expect("a pair");
+                let identity =
+                    reqwest::Identity::from_pem(&[read_file("pem", name, self), read_file("key", name, self)].concat())
+                        .expect("a pair");
                 builder.identity(identity)
             }
         };
@@ -93,9 +95,13 @@ impl Office {
     }
 }
 
+fn read_file(ending: &str, name: &str, this: &CertificateOffice) -> Vec<u8> {
+    std::fs::read(this.path(&format!("{name}.{ending}"))).expect("read")
+}
+
 /// Returns the certificate that a service shows now.
 pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SeenCertificate::default());
     let config = rustls::ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(seen.clone())
@@ -116,9 +122,9 @@ pub fn der(pem: &str) -> CertificateDer<'static> {
 
 /// Accepts every certificate and stores the last one.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Option<CertificateDer<'static>>>);
+struct SeenCertificate(Mutex<Option<CertificateDer<'static>>>);
 
-impl rustls::client::danger::ServerCertVerifier for Seen {
+impl rustls::client::danger::ServerCertVerifier for SeenCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

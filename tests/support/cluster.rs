@@ -1,9 +1,9 @@
 //! A real sharded cluster of two shards for tests, with a router of the tests instead of mongos.
 //!
-//! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`Router`]
+//! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`CommandRouter`]
 //! understands the wire protocol and decides which shard gets which command. Its placement rule is not that of mongos: [`hash`]
 //! decides the shard of documents of a collection with a hashed key; ranges of other keys begin on the first shard and are split and moved
-//! on command. A collection that has documents when it is sharded stays on the first shard until [`Router::spread`] moves its documents, as
+//! on command. A collection that has documents when it is sharded stays on the first shard until [`CommandRouter::spread`] moves its documents, as
 //! on a real cluster before the balancer runs. Shards receive commands without versions: stale routing itself is not tested, but the errors
 //! that a router returns for it are.
 
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::RwLock;
 
-use crate::mongod::Member;
+use crate::mongod::MongodProcess;
 
 const SHARDS: usize = 2;
 const OP_REPLY: i32 = 1;
@@ -36,16 +36,16 @@ const MOST_FINISHED: usize = 10_000;
 const DEFINITIONS: [&str; 6] = ["create", "collMod", "createIndexes", "dropIndexes", "drop", "dropDatabase"];
 
 /// A config server, two shards and a router.
-pub struct Cluster {
-    config: Member,
-    shards: [Member; SHARDS],
-    router: Router,
+pub struct ShardedCluster {
+    config: MongodProcess,
+    shards: [MongodProcess; SHARDS],
+    router: CommandRouter,
 }
 
-impl Cluster {
+impl ShardedCluster {
     /// Starts an empty cluster.
     pub async fn start() -> Self {
-        let first = Member::new();
+        let first = MongodProcess::new();
         first.start(&["--shardsvr", "--replSet", "shard0"]);
         first.wait().await;
         first.initiate("shard0", doc! {}).await;
@@ -53,15 +53,16 @@ impl Cluster {
     }
 
     /// Turns a replica set of one member with the name `shard0` into the first shard of a cluster. The member is restarted.
-    pub async fn from_set(member: Member) -> Self {
+    pub async fn from_set(member: MongodProcess) -> Self {
         member.kill();
         member.start(&["--shardsvr", "--replSet", "shard0"]);
         member.wait_for_primary().await;
         Self::around(member).await
     }
 
-    async fn around(first: Member) -> Self {
-        let (config, second) = (Member::new(), Member::new());
+    async fn around(first: MongodProcess) -> Self {
+        let config = MongodProcess::new();
+        let second = MongodProcess::new();
         config.start(&["--configsvr", "--replSet", "config"]);
         second.start(&["--shardsvr", "--replSet", "shard1"]);
         for member in [&config, &second] {
@@ -74,7 +75,7 @@ impl Cluster {
             let add = doc! { "_configsvrAddShard": shard, "writeConcern": { "w": "majority" } };
             config.ask(add).await.expect("the shard is added");
         }
-        let router = Router::start([first.port, second.port], config.port).await;
+        let router = CommandRouter::start([first.port, second.port], config.port).await;
         Self { config, shards: [first, second], router }
     }
 
@@ -83,7 +84,7 @@ impl Cluster {
         format!("mongodb://127.0.0.1:{}/", self.router.port)
     }
 
-    pub fn router(&self) -> &Router {
+    pub fn router(&self) -> &CommandRouter {
         &self.router
     }
 
@@ -111,7 +112,7 @@ impl Cluster {
 
 /// The placement of the documents of a sharded collection.
 #[derive(Clone, Debug)]
-enum Placement {
+enum DocumentPlacement {
     /// All documents are on the first shard.
     First,
     /// [`hash`] decides the shard.
@@ -121,16 +122,16 @@ enum Placement {
 }
 
 #[derive(Clone, Debug)]
-struct Sharded {
+struct ShardedCollection {
     key: Document,
-    placement: Placement,
+    placement: DocumentPlacement,
     /// Time of the last move. Older snapshots and transactions do not know the present places of the documents.
     since: Timestamp,
 }
 
 /// A transaction on the shards that take part in it.
 #[derive(Clone, Debug, Default)]
-struct Transaction {
+struct ShardTransaction {
     participants: Vec<usize>,
     read_concern: Document,
     at: Option<Timestamp>,
@@ -140,48 +141,48 @@ struct Transaction {
 type TransactionKey = (Vec<u8>, i64);
 
 /// The route of a command: its name, its collection, and the number of shards, or `unsharded`.
-pub type Route = (String, String, String);
+pub type CommandRoute = (String, String, String);
 
 #[derive(Default)]
-struct Transactions {
-    open: HashMap<TransactionKey, Transaction>,
-    finished: VecDeque<(TransactionKey, Transaction)>,
+struct ClientTransactions {
+    open: HashMap<TransactionKey, ShardTransaction>,
+    finished: VecDeque<(TransactionKey, ShardTransaction)>,
 }
 
-struct State {
+struct RouterState {
     shards: [u16; SHARDS],
     config: u16,
-    sharded: Mutex<HashMap<String, Sharded>>,
+    sharded: Mutex<HashMap<String, ShardedCollection>>,
     versions: Mutex<HashMap<String, Document>>,
     /// The latest cluster time that was seen, with its signature.
     clock: Mutex<(Timestamp, Option<Document>)>,
-    transactions: Mutex<Transactions>,
+    transactions: Mutex<ClientTransactions>,
     cursors: Mutex<HashMap<i64, VecDeque<Document>>>,
     next_cursor: AtomicI64,
-    routes: Mutex<BTreeMap<Route, u64>>,
+    routes: Mutex<BTreeMap<CommandRoute, u64>>,
     /// Commands lock it for reading; a move of documents locks it for writing.
     moving: RwLock<()>,
 }
 
 /// Listens on the loopback interface and routes commands. Dropping this value stops the router.
-pub struct Router {
+pub struct CommandRouter {
     port: u16,
-    state: Arc<State>,
+    state: Arc<RouterState>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Router {
+impl Drop for CommandRouter {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Router {
+impl CommandRouter {
     async fn start(shards: [u16; SHARDS], config: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let zero = Timestamp { time: 1, increment: 1 };
-        let state = Arc::new(State {
+        let state = Arc::new(RouterState {
             shards,
             config,
             sharded: Mutex::default(),
@@ -207,21 +208,23 @@ impl Router {
     }
 
     /// Returns how often each kind of command took each route since the start or the last call.
-    pub fn take_routes(&self) -> BTreeMap<Route, u64> {
+    pub fn take_routes(&self) -> BTreeMap<CommandRoute, u64> {
         std::mem::take(&mut *lock(&self.state.routes))
     }
 
     /// Moves the documents of a collection with a hashed key to their shards. Aborts open transactions.
     pub async fn spread(&self, database: &str, collection: &str) {
         let _alone = self.state.moving.write().await;
-        let mut connections = Connections::default();
-        self.state.move_documents(&mut connections, &format!("{database}.{collection}"), &Placement::Hashed).await;
+        let mut connections = ShardConnections::default();
+        self.state
+            .move_documents(&mut connections, &format!("{database}.{collection}"), &DocumentPlacement::Hashed)
+            .await;
     }
 }
 
 /// The connections of one client to the shards and to the config server (the last one). They are opened when they are needed.
 #[derive(Default)]
-struct Connections([Option<TcpStream>; SHARDS + 1]);
+struct ShardConnections([Option<TcpStream>; SHARDS + 1]);
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no panic before")
@@ -276,13 +279,14 @@ fn moved() -> Document {
     error
 }
 
-impl Placement {
+impl DocumentPlacement {
     /// Returns the shards that have documents that `filter` may find.
     fn shards(&self, filter: &Document) -> BTreeSet<usize> {
-        let all = || (0..SHARDS).collect();
         match self {
             Self::First => BTreeSet::from([0]),
-            Self::Hashed => values(filter.get("_id")).map_or_else(all, |ids| ids.iter().map(|id| hash(id)).collect()),
+            Self::Hashed => {
+                values(filter.get("_id")).map_or_else(all_shards, |ids| ids.iter().map(|id| hash(id)).collect())
+            }
             Self::Ranges { fields, first, bounds } => {
                 let mut keys = vec![Vec::new()];
                 for field in fields {
@@ -295,20 +299,25 @@ impl Placement {
                                 let within = bounds.iter().filter(|(bound, _)| bound.starts_with(prefix));
                                 within.map(|(_, shard)| *shard).chain([below]).collect()
                             }
-                            _ => all(),
+                            _ => all_shards(),
                         };
                     };
-                    let longer = |key: &Vec<i64>| {
-                        let key = key.clone();
-                        values.iter().map(move |value| [&key[..], &[number(Some(value))]].concat()).collect::<Vec<_>>()
-                    };
-                    keys = keys.iter().flat_map(longer).collect();
+                    keys = keys.iter().flat_map(|key| longer_keys(key, &values)).collect();
                 }
-                let shard = |key| bounds.range(..=key).next_back().map_or(*first, |(_, shard)| *shard);
-                keys.into_iter().map(shard).collect()
+                let ranges = keys.into_iter().map(|key| bounds.range(..=key).next_back());
+                ranges.map(|range| range.map_or(*first, |(_, shard)| *shard)).collect()
             }
         }
     }
+}
+
+fn all_shards() -> BTreeSet<usize> {
+    (0..SHARDS).collect()
+}
+
+/// Returns `key` with each of `values` behind it.
+fn longer_keys(key: &[i64], values: &[&Bson]) -> Vec<Vec<i64>> {
+    values.iter().map(|value| [key, &[number(Some(*value))]].concat()).collect()
 }
 
 /// Returns the values that a filter allows for a field, if it lists them.
@@ -330,9 +339,14 @@ fn transaction_key(command: &Document) -> Option<TransactionKey> {
     Some((session.bytes.clone(), number(command.get("txnNumber"))))
 }
 
-impl State {
+impl RouterState {
     /// Sends a command to a shard and reads its answer. The number after the last shard means the config server.
-    async fn ask(&self, connections: &mut Connections, shard: usize, mut command: Document) -> io::Result<Document> {
+    async fn ask(
+        &self,
+        connections: &mut ShardConnections,
+        shard: usize,
+        mut command: Document,
+    ) -> io::Result<Document> {
         {
             let clock = lock(&self.clock);
             if let (false, Some(time)) = (shard == SHARDS, &clock.1) {
@@ -366,15 +380,15 @@ impl State {
         Ok(reply)
     }
 
-    /// Works like [`State::ask`] for several shards at once. Returns the answers by shard.
+    /// Works like [`RouterState::ask`] for several shards at once. Returns the answers by shard.
     async fn ask_all(
         &self,
-        connections: &mut Connections,
+        connections: &mut ShardConnections,
         commands: BTreeMap<usize, Document>,
     ) -> BTreeMap<usize, Document> {
         let mut taken = Vec::new();
         for (shard, command) in commands {
-            let mut own = Connections::default();
+            let mut own = ShardConnections::default();
             own.0[shard] = connections.0[shard].take();
             taken.push((shard, own, command));
         }
@@ -394,7 +408,7 @@ impl State {
     /// no documents.
     async fn rows(
         &self,
-        connections: &mut Connections,
+        connections: &mut ShardConnections,
         shard: usize,
         command: Document,
     ) -> io::Result<(Vec<Document>, Document)> {
@@ -424,7 +438,7 @@ impl State {
         }
     }
 
-    fn placement(&self, database: &str, collection: &str) -> Option<Sharded> {
+    fn placement(&self, database: &str, collection: &str) -> Option<ShardedCollection> {
         lock(&self.sharded).get(&format!("{database}.{collection}")).cloned()
     }
 
@@ -465,7 +479,7 @@ impl State {
     }
 
     /// True if a transaction or a snapshot is older than the last move of documents of the collection.
-    fn is_stale(&self, command: &Document, sharded: &Sharded) -> bool {
+    fn is_stale(&self, command: &Document, sharded: &ShardedCollection) -> bool {
         let own =
             transaction_key(command).and_then(|key| lock(&self.transactions).open.get(&key).and_then(|own| own.at));
         let snapshot =
@@ -473,8 +487,8 @@ impl State {
         own.or(snapshot).is_some_and(|at| at < sharded.since)
     }
 
-    async fn abort_all(&self, connections: &mut Connections) -> io::Result<()> {
-        let open: Vec<(TransactionKey, Transaction)> = lock(&self.transactions).open.clone().into_iter().collect();
+    async fn abort_all(&self, connections: &mut ShardConnections) -> io::Result<()> {
+        let open: Vec<(TransactionKey, ShardTransaction)> = lock(&self.transactions).open.clone().into_iter().collect();
         for ((session, number), transaction) in open {
             for shard in transaction.participants {
                 let id =
@@ -489,7 +503,12 @@ impl State {
     }
 
     /// Creates a collection on the second shard with the options and indexes that it has on the first shard.
-    async fn copy_definition(&self, connections: &mut Connections, database: &str, collection: &str) -> io::Result<()> {
+    async fn copy_definition(
+        &self,
+        connections: &mut ShardConnections,
+        database: &str,
+        collection: &str,
+    ) -> io::Result<()> {
         let list = doc! { "listCollections": 1, "filter": { "name": collection }, "$db": database };
         let (found, _) = self.rows(connections, 0, list).await?;
         let mut create = doc! { "create": collection };
@@ -509,7 +528,7 @@ impl State {
         Ok(())
     }
 
-    async fn shard_collection(&self, connections: &mut Connections, command: &Document) -> io::Result<Document> {
+    async fn shard_collection(&self, connections: &mut ShardConnections, command: &Document) -> io::Result<Document> {
         let name = command.get_str("shardCollection").unwrap_or_default().to_owned();
         let (database, collection) = name.split_once('.').unwrap_or((&name, ""));
         let key = command.get_document("key").cloned().unwrap_or_default();
@@ -526,20 +545,20 @@ impl State {
         }
         let is_hashed = key.values().any(|kind| kind.as_str() == Some("hashed"));
         let placement = match (is_hashed, is_empty) {
-            (true, true) => Placement::Hashed,
-            (true, false) => Placement::First,
+            (true, true) => DocumentPlacement::Hashed,
+            (true, false) => DocumentPlacement::First,
             (false, _) => {
-                Placement::Ranges { fields: key.keys().cloned().collect(), first: 0, bounds: BTreeMap::new() }
+                DocumentPlacement::Ranges { fields: key.keys().cloned().collect(), first: 0, bounds: BTreeMap::new() }
             }
         };
         let since = Timestamp { time: 1, increment: 1 };
-        lock(&self.sharded).entry(name).or_insert(Sharded { key, placement, since });
+        lock(&self.sharded).entry(name).or_insert(ShardedCollection { key, placement, since });
         Ok(doc! { "ok": 1.0 })
     }
 
     /// Moves the documents of a collection to the shards of `target`, and stores the new placement. Aborts open transactions. No command
     /// may run meanwhile.
-    async fn move_documents(&self, connections: &mut Connections, name: &str, target: &Placement) {
+    async fn move_documents(&self, connections: &mut ShardConnections, name: &str, target: &DocumentPlacement) {
         let (database, collection) = name.split_once('.').expect("a database and a collection");
         self.abort_all(connections).await.expect("transactions are aborted");
         self.copy_definition(connections, database, collection).await.expect("the collection is defined");
@@ -570,7 +589,7 @@ impl State {
     }
 
     /// Moves a range of documents to another shard.
-    async fn move_range(&self, connections: &mut Connections, command: &Document) -> Document {
+    async fn move_range(&self, connections: &mut ShardConnections, command: &Document) -> Document {
         let _alone = self.moving.write().await;
         let target = command.get_str("to").ok().and_then(|name| name.strip_prefix("shard")?.parse().ok()).unwrap_or(0);
         let name = command.get_str("moveChunk").unwrap_or_default().to_owned();
@@ -590,7 +609,9 @@ impl State {
     fn change_ranges(&self, command: &Document, target: Option<usize>) -> Document {
         let Some((_, Bson::String(name))) = command.iter().next() else { return error(9, "FailedToParse", "no name") };
         let mut sharded = lock(&self.sharded);
-        let Some(Sharded { placement: Placement::Ranges { fields, first, bounds }, .. }) = sharded.get_mut(name) else {
+        let Some(ShardedCollection { placement: DocumentPlacement::Ranges { fields, first, bounds }, .. }) =
+            sharded.get_mut(name)
+        else {
             return error(118, "NamespaceNotSharded", "no ranges");
         };
         let at = command.get_document("middle").or_else(|_| command.get_document("find"));
@@ -608,7 +629,7 @@ impl State {
     /// Commits or aborts on all shards of the transaction. For more than one shard, it uses the two-phase commit of the server.
     async fn end_transaction(
         &self,
-        connections: &mut Connections,
+        connections: &mut ShardConnections,
         is_commit: bool,
         command: Document,
     ) -> io::Result<Document> {
@@ -670,7 +691,9 @@ impl State {
         batch: &str,
         id: i64,
     ) -> Document {
-        let (mut rows, mut sent, mut bytes) = (VecDeque::from(rows), Vec::new(), 0);
+        let mut rows = VecDeque::from(rows);
+        let mut sent = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = rows.front() {
             bytes += row.to_vec().map_or(0, |row| row.len());
             if !sent.is_empty() && bytes > MOST_ANSWER_BYTES {
@@ -691,7 +714,12 @@ impl State {
         reply
     }
 
-    async fn find(&self, connections: &mut Connections, name: &str, mut command: Document) -> io::Result<Document> {
+    async fn find(
+        &self,
+        connections: &mut ShardConnections,
+        name: &str,
+        mut command: Document,
+    ) -> io::Result<Document> {
         let database = command.get_str("$db").unwrap_or_default().to_owned();
         let collection = command.get_str(name).unwrap_or_default().to_owned();
         let sharded = self.placement(&database, &collection);
@@ -732,7 +760,7 @@ impl State {
         }
         let mut taken = Vec::new();
         for shard in shards {
-            let mut own = Connections::default();
+            let mut own = ShardConnections::default();
             own.0[shard] = connections.0[shard].take();
             taken.push((shard, own, self.prepared(shard, &command)));
         }
@@ -740,7 +768,8 @@ impl State {
             let rows = self.rows(&mut own, shard, command).await;
             (shard, own, rows)
         });
-        let (mut rows, mut first) = (Vec::new(), None);
+        let mut rows = Vec::new();
+        let mut first = None;
         for (shard, mut own, found) in join_all(asked).await {
             connections.0[shard] = own.0[shard].take();
             let Ok((found, reply)) = found else { return Ok(no_shard()) };
@@ -773,7 +802,7 @@ impl State {
         Ok(self.answer(&name, rows, &first.unwrap_or_default(), at, "firstBatch", id))
     }
 
-    async fn write(&self, connections: &mut Connections, name: &str, command: Document) -> io::Result<Document> {
+    async fn write(&self, connections: &mut ShardConnections, name: &str, command: Document) -> io::Result<Document> {
         let list = match name {
             "insert" => "documents",
             "update" => "updates",
@@ -825,7 +854,7 @@ impl State {
         Ok(merged)
     }
 
-    async fn find_and_modify(&self, connections: &mut Connections, command: Document) -> io::Result<Document> {
+    async fn find_and_modify(&self, connections: &mut ShardConnections, command: Document) -> io::Result<Document> {
         let database = command.get_str("$db").unwrap_or_default().to_owned();
         let collection = command.get_str("findAndModify").unwrap_or_default().to_owned();
         let sharded = self.placement(&database, &collection);
@@ -843,7 +872,12 @@ impl State {
         self.ask(connections, shard, self.prepared(shard, &command)).await
     }
 
-    async fn handle(&self, connections: &mut Connections, name: &str, mut command: Document) -> io::Result<Document> {
+    async fn handle(
+        &self,
+        connections: &mut ShardConnections,
+        name: &str,
+        mut command: Document,
+    ) -> io::Result<Document> {
         command.remove("recoveryToken");
         let database = command.get_str("$db").unwrap_or_default().to_owned();
         let collection = command.get_str(name).unwrap_or_default().to_owned();
@@ -918,13 +952,12 @@ impl State {
                 let everywhere = name == "dropDatabase"
                     || self
                         .placement(&database, &collection)
-                        .is_some_and(|sharded| !matches!(sharded.placement, Placement::First));
+                        .is_some_and(|sharded| !matches!(sharded.placement, DocumentPlacement::First));
                 let shards = if everywhere { SHARDS } else { 1 };
                 let all = (0..shards).map(|shard| (shard, command.clone())).collect();
                 let mut replies = self.ask_all(connections, all).await;
                 // The second shard may not have the collection yet.
-                let is_bad = |reply: &Document| !is_ok(reply) && number(reply.get("code")) != 26;
-                let bad = replies.values().find(|reply| is_bad(reply)).cloned();
+                let bad = replies.values().find(|reply| !is_ok(reply) && number(reply.get("code")) != 26).cloned();
                 Ok(bad.or_else(|| replies.remove(&0)).unwrap_or_else(no_shard))
             }
             _ => {
@@ -956,7 +989,9 @@ fn as_router(mut hello: Document) -> Document {
 
 async fn receive(stream: &mut TcpStream) -> io::Result<(i32, i32, i32, Vec<u8>)> {
     let length = stream.read_i32_le().await?;
-    let (id, to, kind) = (stream.read_i32_le().await?, stream.read_i32_le().await?, stream.read_i32_le().await?);
+    let id = stream.read_i32_le().await?;
+    let to = stream.read_i32_le().await?;
+    let kind = stream.read_i32_le().await?;
     let mut body = vec![0; usize::try_from(length - 16).map_err(io::Error::other)?];
     stream.read_exact(&mut body).await?;
     Ok((id, to, kind, body))
@@ -971,27 +1006,36 @@ async fn send(stream: &mut TcpStream, to: i32, kind: i32, body: &[u8]) -> io::Re
     stream.write_all(&message).await
 }
 
+fn unreadable_message() -> io::Error {
+    io::Error::other("a message cannot be read")
+}
+
+/// Returns the length that a section of a message states at `at`.
+fn length_at(body: &[u8], at: usize) -> io::Result<usize> {
+    let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(unreadable_message)
+}
+
 /// Returns the command of an OP_MSG with its sections joined, its name, and true if no answer is wanted.
 fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
-    let wrong = || io::Error::other("a message cannot be read");
-    let flags = u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(wrong)?);
+    let flags =
+        u32::from_le_bytes(body.get(..4).and_then(|flags| flags.try_into().ok()).ok_or_else(unreadable_message)?);
     let end = body.len() - if flags & 1 == 1 { 4 } else { 0 };
-    let (mut command, mut sequences, mut at) = (Document::new(), Vec::new(), 4);
-    let length = |at: usize| {
-        let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| i32::from_le_bytes(bytes) as usize).ok_or_else(wrong)
-    };
+    let mut command = Document::new();
+    let mut sequences = Vec::new();
+    let mut at = 4;
     while at < end {
         let kind = body[at];
         at += 1;
-        let size = length(at)?;
-        let section = body.get(at..at + size).ok_or_else(wrong)?;
+        let size = length_at(body, at)?;
+        let section = body.get(at..at + size).ok_or_else(unreadable_message)?;
         if kind == 0 {
             command = Document::from_reader(section).map_err(io::Error::other)?;
         } else {
-            let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(wrong)? + 4;
+            let name_end = section[4..].iter().position(|byte| *byte == 0).ok_or_else(unreadable_message)? + 4;
             let name = String::from_utf8_lossy(&section[4..name_end]).into_owned();
-            let (mut documents, mut rest) = (Vec::new(), &section[name_end + 1..]);
+            let mut documents = Vec::new();
+            let mut rest = &section[name_end + 1..];
             while !rest.is_empty() {
                 documents.push(Bson::from(Document::from_reader(&mut rest).map_err(io::Error::other)?));
             }
@@ -999,15 +1043,15 @@ fn parse(body: &[u8]) -> io::Result<(String, Document, bool)> {
         }
         at += size;
     }
-    let name = command.keys().next().cloned().ok_or_else(wrong)?;
+    let name = command.keys().next().cloned().ok_or_else(unreadable_message)?;
     sequences.into_iter().for_each(|(name, documents)| _ = command.insert(name, documents));
     Ok((name, command, flags & 2 == 2))
 }
 
 /// Answers one client until it closes the connection.
-async fn serve(state: &State, mut stream: TcpStream) -> io::Result<()> {
+async fn serve(state: &RouterState, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut connections = Connections::default();
+    let mut connections = ShardConnections::default();
     loop {
         let (id, _, kind, body) = receive(&mut stream).await?;
         if kind == OP_QUERY {

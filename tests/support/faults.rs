@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use doppel_store::conformance::{Desk, Sample};
-use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store::conformance::{SampleRecord, TestCollection};
+use doppel_store::{RegisterOutcome, RegistrationMode, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 /// Opens a store with the smallest reserve of free space.
@@ -17,8 +17,8 @@ pub(crate) fn open(dir: &Path) -> Arc<dyn Store> {
 }
 
 /// Returns one of several records that have nothing in common.
-pub(crate) fn sample(number: u64) -> Sample {
-    Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
+pub(crate) fn sample(number: u64) -> SampleRecord {
+    SampleRecord::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
 }
 
 /// Stops each thread that reaches the failpoint. The receiver gets a message at each stop, and a message to the sender lets the thread
@@ -27,18 +27,18 @@ pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (go, wait) = channel::<()>();
     let wait = std::sync::Mutex::new(wait);
-    let stop = move || {
+    fail::cfg_callback(name, move || {
         let _ = arrived.send(());
         let _ = wait.lock().map(|wait| wait.recv());
-    };
-    fail::cfg_callback(name, stop).expect("a failpoint");
+    })
+    .expect("a failpoint");
     (arrivals, go)
 }
 
 /// Repeats until the store accepts writes again, as a client would after a 503.
-pub(crate) async fn insist(desk: &Desk, sample: &Sample) -> Registered {
+pub(crate) async fn insist(desk: &TestCollection, sample: &SampleRecord) -> RegisterOutcome {
     for _ in 0..2_000 {
-        match desk.try_put(sample, Mode::Put).await {
+        match desk.try_put(sample, RegistrationMode::Put).await {
             Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

@@ -7,13 +7,13 @@ use tempfile::TempDir;
 use crate::mongod;
 use crate::support::{TestServer, run};
 
-pub enum Home {
+pub enum StoreHome {
     Folder(TempDir),
     /// MongoDB: the URI and the name of the database.
     Database(String, String),
 }
 
-impl Home {
+impl StoreHome {
     /// Creates an empty folder.
     pub fn folder() -> Self {
         Self::Folder(tempfile::tempdir().expect("a temporary folder"))

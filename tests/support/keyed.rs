@@ -6,16 +6,17 @@ use super::{TestServer, run};
 use serde_json::{Value, json};
 
 /// A service with keys: `desk` may read and write, `reader` may read, `intake` may write, and `office` may do everything.
-pub struct Keyed {
+pub struct KeyedServer {
     pub server: TestServer,
     keys: BTreeMap<&'static str, String>,
     _folder: tempfile::TempDir,
 }
 
-impl Keyed {
+impl KeyedServer {
     pub fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (mut text, mut keys) = (String::new(), BTreeMap::new());
+        let mut text = String::new();
+        let mut keys = BTreeMap::new();
         for (name, scopes) in
             [("desk", "read,write"), ("reader", "read"), ("intake", "write"), ("office", "read,write,admin")]
         {

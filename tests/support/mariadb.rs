@@ -16,12 +16,12 @@ use sqlx::{Connection as _, MySqlConnection};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, which dropping this value kills and cleans up; or the server of `DOPPEL_TEST_MYSQL_URL`.
-pub struct Mariadb {
+pub struct MariadbServer {
     url: String,
     running: Option<(Child, tempfile::TempDir)>,
 }
 
-impl Mariadb {
+impl MariadbServer {
     /// Starts a server, or uses the given one.
     pub async fn start() -> Self {
         Self::start_with(None).await
@@ -73,7 +73,7 @@ impl Mariadb {
     }
 }
 
-impl Drop for Mariadb {
+impl Drop for MariadbServer {
     fn drop(&mut self) {
         if let Some((child, _)) = &mut self.running {
             let _ = child.kill();

@@ -27,13 +27,13 @@ pub struct TestServer {
 
 /// An answer of the service.
 #[derive(Clone, Debug)]
-pub struct Response {
+pub struct TestResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub text: String,
 }
 
-impl Response {
+impl TestResponse {
     /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error} in the body {:?}", self.text))
@@ -68,7 +68,8 @@ impl TestServer {
             Box::new(child.stdout.take().expect("piped")) as Box<dyn Read + Send>,
             Box::new(child.stderr.take().expect("piped")),
         ] {
-            let (log, found) = (log.clone(), found.clone());
+            let log = log.clone();
+            let found = found.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                     if let Some(at) = line.find("http://127.0.0.1:").or_else(|| line.find("https://127.0.0.1:")) {
@@ -104,24 +105,24 @@ impl TestServer {
     }
 
     /// Sends `body` (nothing if it is `null`). Panics if no answer arrives.
-    pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         self.try_send(method, path, body).unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
     }
 
     /// Sends `body` (nothing if it is `null`). Returns `None` if no complete answer arrives.
-    pub fn try_send(&self, method: &str, path: &str, body: &Value) -> Option<Response> {
+    pub fn try_send(&self, method: &str, path: &str, body: &Value) -> Option<TestResponse> {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         self.request(method, path, &[("content-type", "application/json")], text.as_bytes())
     }
 
     /// Sends `body` without changes.
-    pub fn send_text(&self, method: &str, path: &str, content_type: &str, body: &str) -> Response {
+    pub fn send_text(&self, method: &str, path: &str, content_type: &str, body: &str) -> TestResponse {
         let answer = self.request(method, path, &[("content-type", content_type)], body.as_bytes());
         answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
     }
 
     /// Sends bytes with headers. Returns `None` if no complete answer arrives.
-    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Response> {
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<TestResponse> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url()));
         for (name, value) in headers.iter().filter(|_| !body.is_empty()) {
             request = request.header(*name, *value);
@@ -138,11 +139,11 @@ impl TestServer {
         let headers = headers.map(|(k, v)| (k.to_string(), String::from_utf8_lossy(v.as_bytes()).into())).collect();
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(1 << 30).read_to_string().ok()?;
-        Some(Response { status, headers, text })
+        Some(TestResponse { status, headers, text })
     }
 
     /// Sends JSON with a bearer key.
-    pub fn send_as(&self, key: &str, method: &str, path: &str, body: &Value) -> Response {
+    pub fn send_as(&self, key: &str, method: &str, path: &str, body: &Value) -> TestResponse {
         let bearer = format!("Bearer {key}");
         let text = if body.is_null() { String::new() } else { body.to_string() };
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
@@ -240,12 +241,12 @@ pub fn shared_server() -> Arc<OwnServer> {
 }
 
 /// A collection on the shared service. Ids in paths must be percent-encoded.
-pub struct Desk {
+pub struct TestDesk {
     pub server: Arc<OwnServer>,
     pub path: String,
 }
 
-impl Desk {
+impl TestDesk {
     /// Returns a collection that the first record will create.
     pub fn new(name: &str) -> Self {
         Self { server: shared_server(), path: format!("/v1/collections/{name}") }
@@ -262,7 +263,7 @@ impl Desk {
 
     /// Sends `body` to `path` below the path of the collection.
     #[track_caller]
-    pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         self.server.send(method, &format!("{}{path}", self.path), body)
     }
 
@@ -313,7 +314,8 @@ pub fn ids(list: &Value) -> Vec<&str> {
 
 /// Reads everything from `stream` until the other side closes it or the read times out.
 pub fn read_to_end(stream: &mut TcpStream) -> String {
-    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    let mut all = Vec::new();
+    let mut piece = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut piece) {
         all.extend_from_slice(&piece[..count]);
     }
@@ -329,7 +331,7 @@ pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 
 /// Asserts that `answer` is a problem in the form that all problems have. Returns its body.
 #[track_caller]
-pub fn expect_problem(answer: &Response, status: u16, code: &str) -> Value {
+pub fn expect_problem(answer: &TestResponse, status: u16, code: &str) -> Value {
     assert_eq!(answer.status, status, "{}", answer.text);
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{}", answer.text);
     let body = answer.json();
@@ -352,9 +354,9 @@ pub fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// The generator splitmix64: small, well known, and the same on all machines.
-pub struct Rng(u64);
+pub struct TestRandom(u64);
 
-impl Rng {
+impl TestRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

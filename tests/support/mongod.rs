@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const STALE_CONFIG: i32 = 13_388;
 
 /// A mongod process. Dropping this value kills the process and removes its folder.
-pub struct Member {
+pub struct MongodProcess {
     child: Mutex<Option<Child>>,
     pub port: u16,
     folder: tempfile::TempDir,
@@ -29,7 +29,7 @@ pub struct Member {
 
 /// A replica set.
 pub struct ReplicaSet {
-    members: Vec<Member>,
+    members: Vec<MongodProcess>,
     name: String,
 }
 
@@ -53,7 +53,7 @@ pub fn mongod() -> &'static Path {
     })
 }
 
-impl Member {
+impl MongodProcess {
     pub fn new() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         let folder = tempfile::Builder::new().prefix("doppel-mongod").tempdir().expect("a temporary folder");
@@ -127,18 +127,18 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for MongodProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 /// A server without a replica set.
-pub struct Standalone(Member);
+pub struct StandaloneMongod(MongodProcess);
 
-impl Standalone {
+impl StandaloneMongod {
     pub async fn start() -> Self {
-        let member = Member::new();
+        let member = MongodProcess::new();
         member.start(&[]);
         member.wait().await;
         Self(member)
@@ -154,7 +154,8 @@ impl ReplicaSet {
     pub async fn start(members: usize) -> Self {
         static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let set = Self { members: (0..members).map(|_| Member::new()).collect(), name: format!("doppel{number}") };
+        let set =
+            Self { members: (0..members).map(|_| MongodProcess::new()).collect(), name: format!("doppel{number}") };
         for member in &set.members {
             member.start(&["--replSet", &set.name]);
         }
@@ -237,12 +238,12 @@ impl ReplicaSet {
 }
 
 /// A replica set of one member that all tests of a program share; or the server of `DOPPEL_TEST_MONGODB_URI`.
-pub struct Shared {
+pub struct SharedMongod {
     uri: String,
     _set: Option<ReplicaSet>,
 }
 
-impl Shared {
+impl SharedMongod {
     /// Starts the replica set, or uses the given server.
     pub async fn start() -> Self {
         match std::env::var("DOPPEL_TEST_MONGODB_URI") {

@@ -5,22 +5,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel_store::conformance::{Desk, Sample};
-use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store::conformance::{SampleRecord, TestCollection};
+use doppel_store::{RegisterOutcome, RegistrationMode, Store, StoreError};
 use doppel_store_mongodb::MongoStore;
 
 use crate::mongod;
 
 /// Two instances on a separate database.
-pub struct Pair {
-    pub server: mongod::Shared,
+pub struct InstancePair {
+    pub server: mongod::SharedMongod,
     pub database: String,
     pub stores: [MongoStore; 2],
 }
 
-impl Pair {
+impl InstancePair {
     pub async fn start(test: &str) -> Self {
-        let server = mongod::Shared::start().await;
+        let server = mongod::SharedMongod::start().await;
         let database = mongod::database(test);
         let open = || MongoStore::connect(server.uri(), &database, mongod::options());
         // Both open at once, so that both want to migrate.
@@ -30,9 +30,9 @@ impl Pair {
     }
 
     /// Returns a collection as both instances see it.
-    pub async fn desks(&self, name: &str) -> [Desk; 2] {
+    pub async fn desks(&self, name: &str) -> [TestCollection; 2] {
         let [first, second] = self.stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
-        [Desk::new(&first, name).await, Desk::existing(&second, name)]
+        [TestCollection::new(&first, name).await, TestCollection::existing(&second, name)]
     }
 
     pub async fn client(&self) -> mongodb::Database {
@@ -53,8 +53,8 @@ impl Pair {
 }
 
 /// Returns a record with a fingerprint and without keys.
-pub fn near(id: impl Into<String>, fingerprint: u64) -> Sample {
-    Sample { fingerprint: Some(fingerprint), ..Sample::with_keys(id, []) }
+pub fn near(id: impl Into<String>, fingerprint: u64) -> SampleRecord {
+    SampleRecord { fingerprint: Some(fingerprint), ..SampleRecord::with_keys(id, []) }
 }
 
 /// Spreads bits, so that families have nothing in common.
@@ -64,10 +64,10 @@ pub fn spread(number: u64) -> u64 {
 }
 
 /// Puts a record. A busy store may refuse, and then the call is repeated for at most a minute.
-pub async fn patient_put(desk: &Desk, sample: &Sample) -> Registered {
+pub async fn patient_put(desk: &TestCollection, sample: &SampleRecord) -> RegisterOutcome {
     let start = Instant::now();
     loop {
-        match desk.try_put(sample, Mode::Put).await {
+        match desk.try_put(sample, RegistrationMode::Put).await {
             Ok(outcome) => return outcome,
             Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))
                 if start.elapsed() < Duration::from_secs(60) => {}

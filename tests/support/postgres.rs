@@ -23,14 +23,14 @@ const ODBC_DRIVERS: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so", "/usr/lib/aarch64-linux-gnu/odbc/psqlodbcw.so"];
 
 /// A server. Dropping this value stops the server and removes its folder. Its user `office` may do everything.
-pub struct Postgres {
+pub struct PostgresServer {
     port: u16,
     password: String,
     child: Child,
     _folder: tempfile::TempDir,
 }
 
-impl Postgres {
+impl PostgresServer {
     /// Starts a server whose user `office` has this password.
     pub async fn start(password: &str) -> Self {
         Self::start_with(password, None).await
@@ -124,7 +124,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         // The server stops its processes, unless the server itself is suspended.
         self.signal("CONT");

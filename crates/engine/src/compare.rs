@@ -11,7 +11,7 @@ use crate::{Engine, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::RecordPair;
-use doppel_store::generations::Pairs;
+use doppel_store::generations::RecordMatches;
 use doppel_store::{CollectionState, GenerationId, Seq};
 
 /// Number of lists of pairs that are read at once.
@@ -165,7 +165,7 @@ struct PairStream<'a> {
     engine: &'a Engine,
     collection: &'a CollectionName,
     generation: GenerationId,
-    piece: std::vec::IntoIter<Pairs>,
+    piece: std::vec::IntoIter<RecordMatches>,
     last: Seq,
     /// Records from this seq on are left out.
     end: Seq,

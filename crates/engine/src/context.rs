@@ -29,9 +29,9 @@ use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::objects::NamedObject;
 use doppel_core::text::{Document, Reader};
 use doppel_core::violation::{Violation, child};
-use doppel_store::content::{Content, HashKey};
-use doppel_store::generations::Phase;
-use doppel_store::stages::Span;
+use doppel_store::content::{HashKey, RecordContent};
+use doppel_store::generations::GenerationPhase;
+use doppel_store::stages::StageSpan;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError, StoredRecord};
 
 /// A collection with its profile compiled.
@@ -91,8 +91,8 @@ pub(super) struct SignedRow {
 
 /// The time that reading and signing a row took.
 pub(super) struct SigningTimes {
-    pub(super) read: Span,
-    pub(super) sign: Span,
+    pub(super) read: StageSpan,
+    pub(super) sign: StageSpan,
 }
 
 /// The code of a refusal because a row has no text to compare.
@@ -191,7 +191,7 @@ impl Context {
 
     /// True while a generation is built: the rebuilding threads then have enough work.
     pub(super) fn is_indexed_anew(&self) -> bool {
-        self.state.others.iter().any(|other| other.phase == Phase::Building)
+        self.state.others.iter().any(|other| other.phase == GenerationPhase::Building)
     }
 
     /// True if the live generation was built with rules that have changed since.
@@ -301,9 +301,9 @@ impl Context {
     pub(super) fn timed_subject(&self, row: &Row) -> Result<(SignedRow, SigningTimes)> {
         let began = Instant::now();
         let document = self.read(row)?;
-        let read = Span::since(began);
+        let read = StageSpan::since(began);
         let signed = Arc::new(self.profile.sign(&document));
-        let sign = Span::since(read.ended);
+        let sign = StageSpan::since(read.ended);
         Ok((SignedRow { document, signed, named: None }, SigningTimes { read, sign }))
     }
 
@@ -337,10 +337,10 @@ impl Context {
     }
 
     /// Returns the content that is stored of a row that was read as `document`. O(bytes).
-    pub(super) fn content(&self, row: &Row, document: &Document) -> Result<Content> {
+    pub(super) fn content(&self, row: &Row, document: &Document) -> Result<RecordContent> {
         match self.state.settings.keep {
-            Keep::All => Ok(Content::from(row)),
-            Keep::Signatures => Ok(Content::Hashes(Box::new(self.hash_key()?.hashes(row, document)))),
+            Keep::All => Ok(RecordContent::from(row)),
+            Keep::Signatures => Ok(RecordContent::Hashes(Box::new(self.hash_key()?.hashes(row, document)))),
         }
     }
 
@@ -353,8 +353,8 @@ impl Context {
     /// True if `identity`, which is normalised, is one of the petitioner's values of a stored record; `None` if the record cannot be read.
     pub(super) fn is_by(&self, record: &StoredRecord, identity: &str) -> Option<bool> {
         match &record.content {
-            Content::Row(_) => Some(self.profile.read(&record.content.read()?).ok()?.is_by(identity)),
-            Content::Hashes(hashes) => Some(hashes.is_by(&self.hash_key().ok()?.identity(identity))),
+            RecordContent::Row(_) => Some(self.profile.read(&record.content.read()?).ok()?.is_by(identity)),
+            RecordContent::Hashes(hashes) => Some(hashes.is_by(&self.hash_key().ok()?.identity(identity))),
         }
     }
 

@@ -10,8 +10,8 @@ use crate::{Engine, Error, Result, off_thread, rejudge};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruled, Ruling};
-use doppel_store::generations::{Pairs, Phase};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling, RulingOutcome};
+use doppel_store::generations::{GenerationPhase, RecordMatches};
 use doppel_store::request::one_request;
 use doppel_store::{GenerationId, Seq, StoreError};
 
@@ -203,7 +203,7 @@ impl Engine {
             self.groups.outdate(collection);
             return Ok(());
         }
-        let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
+        let ready = live.state.others.iter().filter(|other| other.phase == GenerationPhase::Ready);
         let standby = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
         for context in std::iter::once(Arc::clone(&live)).chain(standby) {
             let generation = context.state.generation;
@@ -226,7 +226,7 @@ impl Engine {
     ) -> Result<()> {
         let recorded = self.store.pairs(collection, generation, later.before(1), 1).await?;
         let recorded = recorded.into_iter().find(|pairs| pairs.seq == later);
-        let mut pairs = recorded.unwrap_or(Pairs { seq: later, earlier: Vec::new() });
+        let mut pairs = recorded.unwrap_or(RecordMatches { seq: later, earlier: Vec::new() });
         match (pairs.earlier.binary_search(&earlier), matching) {
             (Err(place), true) => pairs.earlier.insert(place, earlier),
             (Ok(place), false) => drop(pairs.earlier.remove(place)),
@@ -270,9 +270,9 @@ impl Engine {
                 self.pair_by_score(collection, one, other).await?;
             }
             let view = match self.store.decide(collection, pair, ruling, seen).await {
-                Ok(Ruled::Added(decision) | Ruled::Repeated(decision)) => DecisionView::from(decision),
-                Ok(Ruled::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
-                Ok(Ruled::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
+                Ok(RulingOutcome::Added(decision) | RulingOutcome::Repeated(decision)) => DecisionView::from(decision),
+                Ok(RulingOutcome::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
+                Ok(RulingOutcome::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
                 Err(StoreError::UnknownRecord(id)) => return Err(Error::UnknownRecord(collection.clone(), id)),
                 Err(error) => return Err(error.into()),
             };

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_store::generations::Phase;
+use doppel_store::generations::GenerationPhase;
 use doppel_store::{GenerationId, Seq, StoreError};
 
 /// The state of a generation.
@@ -53,8 +53,8 @@ impl Engine {
         found.extend(state.others.iter().map(|other| Generation {
             generation: other.id,
             status: match other.phase {
-                Phase::Building => Standing::Building,
-                Phase::Ready => Standing::Ready,
+                GenerationPhase::Building => Standing::Building,
+                GenerationPhase::Ready => Standing::Ready,
             },
             settings: other.settings.clone(),
             profile: other.profile.clone(),
@@ -74,7 +74,7 @@ impl Engine {
         let state = self.context(collection).await?.state.clone();
         state.check_not_live(generation)?;
         let mut others = state.others.iter().filter(|other| other.id == generation);
-        let is_built = others.any(|other| other.phase == Phase::Building);
+        let is_built = others.any(|other| other.phase == GenerationPhase::Building);
         let has_pairs_in_force = state.pair_sources.iter().any(|source| source.generation == generation);
         if (is_built || has_pairs_in_force)
             && let Some(task) = self.unfinished_task(collection).await?

@@ -34,7 +34,7 @@ use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::decisions::{Decision as StoredDecision, RecordPair};
 use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
@@ -585,11 +585,11 @@ impl CollectionGroups {
 
     fn describe(&mut self, context: &Context, record: &StoredRecord) {
         let (identity, own_time): (Box<[u64]>, Option<Timestamp>) = match &record.content {
-            Content::Row(_) => {
+            RecordContent::Row(_) => {
                 let read = record.content.read().and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
                 (read.identity_values().map(|value| city64_bytes(value.as_bytes())).collect(), read.time)
             }
-            Content::Hashes(hashes) => {
+            RecordContent::Hashes(hashes) => {
                 let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
                 (hashes.identity.iter().map(|hash| city64_bytes(&hash.0)).collect(), time)
             }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{Engine, READ_AT_ONCE, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::VerdictKind;
-use doppel_store::{Arrival, Seq};
+use doppel_store::{RecordArrival, Seq};
 
 /// Largest number of seqs that a count passes: a tenth of a second on a local store.
 pub const MOST_COUNTED: u64 = 16 << 10;
@@ -83,7 +83,7 @@ impl Engine {
 
 impl Intake {
     /// Counts a record; true if it arrived in the time range.
-    fn count(&mut self, arrival: &Arrival, begins: &[Timestamp]) -> bool {
+    fn count(&mut self, arrival: &RecordArrival, begins: &[Timestamp]) -> bool {
         let Ok(stored) = arrival.stored_at.parse::<Timestamp>() else { return true };
         let part = begins.partition_point(|begin| *begin <= stored).checked_sub(1);
         let Some(part) = part.and_then(|part| self.parts.get_mut(part)) else { return false };

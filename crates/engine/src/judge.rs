@@ -19,9 +19,9 @@ use doppel_core::similarity::{
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
-use doppel_store::content::{Content, ContentHashes};
-use doppel_store::stages::{Span, Stage};
-use doppel_store::{Candidate, Judge, Seq, StoredRecord};
+use doppel_store::content::{ContentHashes, RecordContent};
+use doppel_store::stages::{RegistrationStage, StageSpan};
+use doppel_store::{CandidateJudge, CandidateRecord, Seq, StoredRecord};
 
 /// Smallest number of candidates whose sketches are fetched together: for fewer candidates it costs more than it saves.
 const FETCHED_TOGETHER: usize = 16;
@@ -115,7 +115,7 @@ impl RecordJudge {
     }
 
     /// Returns the names of the channels that proposed the candidate and accept it. `other` is its text, if the collection keeps it.
-    fn accepting_channels(&self, candidate: &Candidate<'_>, other: Option<&Document>) -> Vec<String> {
+    fn accepting_channels(&self, candidate: &CandidateRecord<'_>, other: Option<&Document>) -> Vec<String> {
         // The candidate is signed again at most once, and only if no signature is stored and no verification follows.
         let signed_again = OnceCell::new();
         let mut accepting = Vec::new();
@@ -175,7 +175,7 @@ impl RecordJudge {
     }
 
     /// Returns the names in a candidate's text: from its sketch, or found now.
-    fn names_of(&self, candidate: &Candidate<'_>, text: &str) -> Named {
+    fn names_of(&self, candidate: &CandidateRecord<'_>, text: &str) -> Named {
         let sketches = &self.context.sketches;
         let remembered = match candidate.seq_is_immutable {
             true => sketches.compare(self.context.owner, candidate.record.seq.0, named_in).flatten(),
@@ -190,7 +190,7 @@ impl RecordJudge {
     /// Measures a candidate by its text.
     fn verified(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &CandidateRecord<'_>,
         other: &ReadRecord,
         verifier: &Verifier,
         is_copy: bool,
@@ -308,7 +308,7 @@ impl MatchMeasures {
 }
 
 impl RecordJudge {
-    fn judged(&self, candidate: &Candidate<'_>) -> Option<Match> {
+    fn judged(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let ruled = self.rulings.of(&candidate.record.id);
         if ruled == Some(false) {
             return None;
@@ -357,8 +357,13 @@ impl RecordJudge {
     }
 
     /// Judges a candidate whose text is not kept, by its digest and by the comparisons of channels. Nothing is verified.
-    fn judged_without_text(&self, candidate: &Candidate<'_>, hashes: &ContentHashes, confirmed: bool) -> Option<Match> {
-        let Candidate { record, .. } = candidate;
+    fn judged_without_text(
+        &self,
+        candidate: &CandidateRecord<'_>,
+        hashes: &ContentHashes,
+        confirmed: bool,
+    ) -> Option<Match> {
+        let CandidateRecord { record, .. } = candidate;
         let is_ours = record.digest_generation == self.context.state.generation;
         let exact = is_ours && record.digest == self.subject.signed.digest;
         let channels = self.accepting_channels(candidate, None);
@@ -398,7 +403,7 @@ impl RecordJudge {
     /// Returns a match without the fields that come from the candidate's content.
     fn found(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &CandidateRecord<'_>,
         stages: [Option<&str>; 2],
         channels: Vec<String>,
         measures: MatchMeasures,
@@ -417,8 +422,8 @@ impl RecordJudge {
     }
 }
 
-impl Judge for RecordJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for RecordJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let found = self.judged(candidate);
         let count = if found.is_some() { &self.candidates.accepted } else { &self.candidates.refused };
         count.fetch_add(1, Ordering::Relaxed);
@@ -474,7 +479,7 @@ impl Judge for RecordJudge {
         remember_sketch(&self.context, seq, || Cow::Borrowed(self.sieve(verifier).weighed()), named);
     }
 
-    fn took(&self, stage: Stage, span: Span) {
+    fn took(&self, stage: RegistrationStage, span: StageSpan) {
         self.noted.note(stage, span);
     }
 
@@ -511,15 +516,15 @@ impl FingerprintJudge {
     }
 }
 
-impl Judge for FingerprintJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for FingerprintJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let fingerprint = candidate.fingerprint.filter(|fingerprint| self.ball.contains(*fingerprint))?;
         let time = match &candidate.record.content {
-            Content::Row(_) => {
+            RecordContent::Row(_) => {
                 let other = self.context.profile.read(&candidate.record.content.read()?).ok()?;
                 other.time.map(|time| time.to_string())
             }
-            Content::Hashes(hashes) => hashes.time.clone(),
+            RecordContent::Hashes(hashes) => hashes.time.clone(),
         };
         Some(Match {
             via: vec!["simhash".into()],
@@ -529,7 +534,7 @@ impl Judge for FingerprintJudge {
         })
     }
 
-    fn took(&self, stage: Stage, span: Span) {
+    fn took(&self, stage: RegistrationStage, span: StageSpan) {
         self.noted.note(stage, span);
     }
 
@@ -593,11 +598,11 @@ mod tests {
         let subject = context.subject(&row(text)).unwrap();
         let judge = RecordJudge::new(context, subject, RecordRulings::default());
         let is_exact = |text: &str, digest, digest_generation| {
-            let content = Content::Row(text.into());
+            let content = RecordContent::Row(text.into());
             let record = StoredRecord { content, digest, digest_generation, ..stored.clone() };
             let via = Via::default().with(Via::EXACT);
             let candidate =
-                Candidate { record: &record, via, fingerprint: None, signatures: &[], seq_is_immutable: false };
+                CandidateRecord { record: &record, via, fingerprint: None, signatures: &[], seq_is_immutable: false };
             judge.judge(&candidate).is_some_and(|found| found.via.contains(&VIA_EXACT.to_owned()))
         };
         let wrong = Digest([7; 32]);

@@ -75,10 +75,13 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::request::{one_request, uncounted};
-use doppel_store::stages::Stage;
-use doppel_store::{self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage};
+use doppel_store::stages::RegistrationStage;
+use doppel_store::{
+    self, GenerationId, RegisterOutcome, RegistrationMode, Seq, SnapshotReader, Store, StoreError, StoreUsage,
+    StoredRecord,
+};
 
 /// Largest number of repetitions of a call whose live generation changed between its read and its write. Each repetition means that another
 /// reindex finished in this moment.
@@ -364,8 +367,8 @@ impl Engine {
     ) -> Result<Registration> {
         let named = self.name(collection, under, &row)?;
         let mode = match if_duplicate {
-            IfDuplicate::Keep => Mode::Put,
-            IfDuplicate::Skip => Mode::SkipDuplicate,
+            IfDuplicate::Keep => RegistrationMode::Put,
+            IfDuplicate::Skip => RegistrationMode::SkipDuplicate,
         };
         let mut attempts = 0;
         let (registered, warnings) = loop {
@@ -386,9 +389,9 @@ impl Engine {
         context: Arc<Context>,
         named: &ResolvedId,
         row: &Row,
-        mode: Mode,
+        mode: RegistrationMode,
         position: &mut Position,
-    ) -> Result<(Registered, Vec<Violation>)> {
+    ) -> Result<(RegisterOutcome, Vec<Violation>)> {
         let id = &named.id;
         let collection = &context.state.name;
         context.check_members(row)?;
@@ -418,11 +421,11 @@ impl Engine {
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
         uncounted(position.wait()).await;
         let registered = self.store.register(registration, judge).await?;
-        if matches!(registered, Registered::Replaced(_)) {
+        if matches!(registered, RegisterOutcome::Replaced(_)) {
             self.record_ended(collection);
         }
         self.sketches_used(&context);
-        if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
+        if matches!(registered, RegisterOutcome::Created(_) | RegisterOutcome::Replaced(_)) {
             if context.growth.is_first() {
                 warnings.extend(unused_members(&context.state.settings, row));
             }
@@ -457,9 +460,9 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`].
     pub async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
         match self.stored(collection, id).await?.content {
-            Content::Row(row) => Row::parse(row.as_bytes())
+            RecordContent::Row(row) => Row::parse(row.as_bytes())
                 .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into()))),
-            Content::Hashes(_) => {
+            RecordContent::Hashes(_) => {
                 let needs = "a stored record without text cannot be compared or shown; send its row with the request";
                 Err(Error::TextNotKept(collection.clone(), needs))
             }
@@ -596,7 +599,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
-    pub async fn usage(&self) -> Result<Usage> {
+    pub async fn usage(&self) -> Result<StoreUsage> {
         Ok(self.store.usage().await?)
     }
 
@@ -646,8 +649,8 @@ impl Engine {
             in_turn(move || context.timed_subject(&row)).await?
         };
         let noted = StageRecorder::new(&context.stages);
-        noted.note(Stage::Read, read);
-        noted.note(Stage::Sign, sign);
+        noted.note(RegistrationStage::Read, read);
+        noted.note(RegistrationStage::Sign, sign);
         Ok(subject)
     }
 

@@ -16,9 +16,9 @@ use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
 use doppel_core::violation::Violation;
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::request::one_request;
-use doppel_store::{self, Query, StoreError, Until};
+use doppel_store::{self, LookupEnd, LookupQuery, StoreError};
 
 /// The reason for the refusal of explanations in a collection that keeps no text.
 pub(crate) const WHY_TEXTS: &str = "an explanation is made of texts";
@@ -69,7 +69,7 @@ impl MatchFilter {
 
 /// The query to the store for a row, and the data for the answer.
 struct LookupQuestion {
-    query: Query,
+    query: LookupQuery,
     /// Judges the candidates that the store proposes.
     judge: RecordJudge,
     fingerprint: Option<Fingerprint>,
@@ -117,7 +117,7 @@ impl Engine {
         let context = self.context(collection).await?;
         context.check_members(&row)?;
         let LookupQuestion { query, judge, statistics, warnings, .. } = self.question(context, row, except).await?;
-        let until = if first { Until::FirstMatch } else { Until::Exhausted };
+        let until = if first { LookupEnd::FirstMatch } else { LookupEnd::Exhausted };
         let mut matches = self.store.find(query, Arc::new(judge), until).await?.matches;
         sort_best_first(&mut matches);
         let found = matches.into_iter().next();
@@ -212,7 +212,7 @@ impl Engine {
         };
         let within = SimhashChannel { radius: radius.unwrap_or(own.radius), ..own };
         let ball = Ball { centre: fingerprint, within };
-        let query = Query {
+        let query = LookupQuery {
             collection: collection.clone(),
             generation: context.state.generation,
             digest: None,
@@ -227,14 +227,14 @@ impl Engine {
 
     async fn list(
         &self,
-        query: Query,
-        judge: Arc<dyn doppel_store::Judge>,
+        query: LookupQuery,
+        judge: Arc<dyn doppel_store::CandidateJudge>,
         fingerprint: Option<Fingerprint>,
         wanted: &SimilarSelection,
     ) -> Result<SimilarList> {
         let generation = query.generation;
         let collection = query.collection.clone();
-        let found = self.store.find(query, judge, Until::Exhausted).await?;
+        let found = self.store.find(query, judge, LookupEnd::Exhausted).await?;
         let mut similar = found.matches;
         similar.retain(|found| wanted.filter.accepts(found));
         self.retain_selected(&collection, &mut similar, &wanted.filter).await?;
@@ -264,8 +264,8 @@ impl Engine {
         let seqs = matches.iter().map(|found| found.seq).collect();
         self.each_at(collection, seqs, |record| {
             let is_by = |wanted: &String| match &record.content {
-                Content::Row(_) => context.keep(&record).is_some_and(|read| read.document.is_by(wanted)),
-                Content::Hashes(_) => context.is_by(&record, wanted) == Some(true),
+                RecordContent::Row(_) => context.keep(&record).is_some_and(|read| read.document.is_by(wanted)),
+                RecordContent::Hashes(_) => context.is_by(&record, wanted) == Some(true),
             };
             if identity.as_ref().is_none_or(is_by) && prepared.accepts(&record) {
                 selected.insert(record.seq);
@@ -300,8 +300,8 @@ impl Engine {
     }
 }
 
-fn query_of(context: &Context, subject: &SignedRow, except: Option<RecordId>, rulings: &RecordRulings) -> Query {
-    Query {
+fn query_of(context: &Context, subject: &SignedRow, except: Option<RecordId>, rulings: &RecordRulings) -> LookupQuery {
+    LookupQuery {
         collection: context.state.name.clone(),
         generation: context.state.generation,
         digest: Some(subject.signed.digest),

@@ -14,7 +14,7 @@ use doppel_core::index::{Entry, GenerationIndex, Proposal, Proposals};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Match;
-use doppel_store::{Candidate, Judge, Seq, StoreError, StoredRecord};
+use doppel_store::{CandidateJudge, CandidateRecord, Seq, StoreError, StoredRecord};
 
 /// An index of records, which are identified by their seqs. It may be shared between threads.
 pub(super) struct RecordMatcher {
@@ -86,6 +86,6 @@ impl MatchCase {
         signatures: &[Option<Signature>],
     ) -> Option<Match> {
         let Proposal { via, fingerprint, .. } = *proposal;
-        self.judge.judge(&Candidate { record, via, fingerprint, signatures, seq_is_immutable: true })
+        self.judge.judge(&CandidateRecord { record, via, fingerprint, signatures, seq_is_immutable: true })
     }
 }

@@ -23,7 +23,7 @@ use doppel_core::index::Proposals;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
-use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs, Phase};
+use doppel_store::generations::{FiledSignatures, GenerationPhase, GenerationSpec, GenerationState, RecordMatches};
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
 /// Number of records in one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
@@ -97,7 +97,7 @@ impl Engine {
     /// [`Error::UnknownCollection`].
     pub async fn drop_half_built(&self, collection: &CollectionName) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
-        for other in state.others.iter().filter(|other| other.phase == Phase::Building) {
+        for other in state.others.iter().filter(|other| other.phase == GenerationPhase::Building) {
             self.store.drop_generation(collection, other.id).await?;
         }
         Ok(())
@@ -229,7 +229,7 @@ impl GenerationRebuild {
         }
         let filings = items.iter().map(|item| {
             let signed = Arc::clone(&item.signed);
-            Filing { id: item.record.id.clone(), seq: item.record.seq, signed }
+            FiledSignatures { id: item.record.id.clone(), seq: item.record.seq, signed }
         });
         let filings = filings.collect();
         self.engine.store.file(&self.collection, self.generation, filings).await?;
@@ -293,14 +293,18 @@ impl GenerationRebuild {
             let chunk: Vec<MatchCase> = cases.by_ref().take(TOGETHER).collect();
             found.extend(self.judge(chunk, &here).await?);
         }
-        let pairs = found.iter().map(|pairs: &Pairs| pairs.earlier.len() as u64).sum();
+        let pairs = found.iter().map(|pairs: &RecordMatches| pairs.earlier.len() as u64).sum();
         if !found.is_empty() {
             self.engine.store.put_pairs(&self.collection, self.generation, found).await?;
         }
         Ok(pairs)
     }
 
-    async fn judge(&self, cases: Vec<MatchCase>, here: &Arc<BTreeMap<Seq, StoredRecord>>) -> Result<Vec<Pairs>> {
+    async fn judge(
+        &self,
+        cases: Vec<MatchCase>,
+        here: &Arc<BTreeMap<Seq, StoredRecord>>,
+    ) -> Result<Vec<RecordMatches>> {
         let mut cases = cases;
         let cases = on_pool(self.pool, move || {
             cases.par_iter_mut().for_each(MatchCase::dismiss);
@@ -325,7 +329,7 @@ impl GenerationRebuild {
 }
 
 /// Returns the matches of a record; `None` if it has none.
-fn pairs<'a>(case: &MatchCase, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<Pairs> {
+fn pairs<'a>(case: &MatchCase, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<RecordMatches> {
     let mut earlier = Vec::new();
     for proposal in &case.proposals.items {
         if candidate(&proposal.seq).is_some_and(|record| case.judge(proposal, record, &[]).is_some()) {
@@ -333,7 +337,7 @@ fn pairs<'a>(case: &MatchCase, candidate: impl Fn(&Seq) -> Option<&'a StoredReco
         }
     }
     earlier.sort_unstable();
-    (!earlier.is_empty()).then_some(Pairs { seq: case.seq, earlier })
+    (!earlier.is_empty()).then_some(RecordMatches { seq: case.seq, earlier })
 }
 
 fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<RebuildItem> {

@@ -18,7 +18,7 @@ use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::similarity::Weighed;
-use doppel_store::generations::Pairs;
+use doppel_store::generations::RecordMatches;
 use doppel_store::{Seq, StoredRecord};
 
 /// Number of records whose pairs are judged again together.
@@ -94,7 +94,7 @@ impl Engine {
             })
             .await?;
             refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
-            let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
+            let changed: Vec<RecordMatches> = changed.into_iter().map(|(pairs, _)| pairs).collect();
             if !changed.is_empty() {
                 self.store.put_pairs(collection, generation, changed).await?;
                 self.groups.outdate(collection);
@@ -117,14 +117,18 @@ fn in_background(collection: CollectionName, judging: impl Future<Output = Resul
 }
 
 /// Returns a record's pairs without those that do not match any more, and the number of removed pairs; `None` if it is 0.
-fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, Arc<ReadRecord>>) -> Option<(Pairs, u64)> {
+fn without_refused(
+    context: &Context,
+    pairs: RecordMatches,
+    records: &HashMap<Seq, Arc<ReadRecord>>,
+) -> Option<(RecordMatches, u64)> {
     let record = records.get(&pairs.seq)?;
     let before = pairs.earlier.len();
     let judge = RecordedPairs { context, record, weighed: OnceLock::new() };
     let mut earlier = pairs.earlier;
     earlier.retain(|seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier)));
     let refused = (before - earlier.len()) as u64;
-    (refused > 0).then_some((Pairs { seq: pairs.seq, earlier }, refused))
+    (refused > 0).then_some((RecordMatches { seq: pairs.seq, earlier }, refused))
 }
 
 /// Judges the recorded pairs of one record again. Only document frequencies can have changed since.

@@ -19,8 +19,8 @@ use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::Verdict;
-use doppel_store::content::Content;
-use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Found, Seq, StoreError, StoredRecord};
+use doppel_store::content::RecordContent;
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, LookupResult, Seq, StoreError, StoredRecord};
 
 /// Number of records whose pieces of text are in memory together while they are counted.
 const COUNTED_AT_ONCE: usize = 256;
@@ -135,7 +135,7 @@ impl Replay {
         &self,
         record: PlacedRecord,
         mut earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
-    ) -> std::result::Result<Found, E> {
+    ) -> std::result::Result<LookupResult, E> {
         let PlacedRecord { seq, subject, proposals } = record;
         let mut case = self.matcher.case(seq, subject, proposals);
         case.dismiss();
@@ -145,7 +145,7 @@ impl Replay {
             let record = StoredRecord {
                 id,
                 seq: proposal.seq,
-                content: Content::Row(row),
+                content: RecordContent::Row(row),
                 digest,
                 digest_generation: self.matcher.context.state.generation,
                 // No rule reads the verdict of a candidate.
@@ -155,7 +155,7 @@ impl Replay {
             };
             matches.extend(case.judge(proposal, &record, &signatures));
         }
-        Ok(Found { matches, truncated: case.proposals.truncated })
+        Ok(LookupResult { matches, truncated: case.proposals.truncated })
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
     ];
 
     /// Returns the matches of each of `rows`, in order.
-    fn replayed(settings: Settings, rows: &[impl AsRef<[u8]>]) -> Vec<Found> {
+    fn replayed(settings: Settings, rows: &[impl AsRef<[u8]>]) -> Vec<LookupResult> {
         let replay = Replay::new(settings, None, 1 << 20).unwrap();
         let mut kept: Vec<EarlierRecord> = Vec::new();
         let mut all = Vec::new();

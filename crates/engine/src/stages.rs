@@ -11,7 +11,7 @@ use metrics::Histogram;
 use parking_lot::Mutex;
 
 use doppel_core::collection::CollectionName;
-use doppel_store::stages::{Span, Stage};
+use doppel_store::stages::{RegistrationStage, StageSpan};
 
 /// Number of collections that have their own label: the first ones that are used. Each label costs a hundred time series, which a
 /// monitoring system keeps for years. An office has a few collections; an operator of thousands looks at all of them together.
@@ -41,12 +41,12 @@ impl CollectionLabels {
 
 /// The histograms of one collection; `None` for work that serves no request.
 #[derive(Clone)]
-pub(super) struct StageHistograms(Option<Arc<[Histogram; Stage::ALL.len()]>>);
+pub(super) struct StageHistograms(Option<Arc<[Histogram; RegistrationStage::ALL.len()]>>);
 
 impl StageHistograms {
     /// Returns the histograms with the label `collection`.
     pub(super) fn of(collection: &str) -> Self {
-        Self(Some(Arc::new(Stage::ALL.map(|stage| {
+        Self(Some(Arc::new(RegistrationStage::ALL.map(|stage| {
             let collection = collection.to_owned();
             metrics::histogram!("doppel_stage_seconds", "stage" => stage.name(), "collection" => collection)
         }))))
@@ -58,7 +58,7 @@ impl StageHistograms {
     }
 
     /// Records the duration of a stage.
-    pub(super) fn note(&self, stage: Stage, span: Span) {
+    pub(super) fn note(&self, stage: RegistrationStage, span: StageSpan) {
         if let Some(histograms) = &self.0 {
             histograms[stage as usize].record(span.seconds());
         }
@@ -71,7 +71,7 @@ tokio::task_local! {
 
 /// The list of the stages of one request, for somebody who wants to see how long each stage took.
 #[derive(Clone, Debug, Default)]
-pub struct RequestTrace(Arc<Mutex<Vec<(Stage, Span)>>>);
+pub struct RequestTrace(Arc<Mutex<Vec<(RegistrationStage, StageSpan)>>>);
 
 impl RequestTrace {
     /// Returns the list of the request that the current task works on, if somebody traces the request.
@@ -85,11 +85,11 @@ impl RequestTrace {
     }
 
     /// Takes all entries out of the list.
-    pub fn take(&self) -> Vec<(Stage, Span)> {
+    pub fn take(&self) -> Vec<(RegistrationStage, StageSpan)> {
         std::mem::take(&mut self.0.lock())
     }
 
-    fn note(&self, stage: Stage, span: Span) {
+    fn note(&self, stage: RegistrationStage, span: StageSpan) {
         let mut list = self.0.lock();
         if list.len() < MOST_FOLLOWED {
             list.push((stage, span));
@@ -115,7 +115,7 @@ impl StageRecorder {
     }
 
     /// Records the duration of a stage.
-    pub(super) fn note(&self, stage: Stage, span: Span) {
+    pub(super) fn note(&self, stage: RegistrationStage, span: StageSpan) {
         self.histograms.note(stage, span);
         if let Some(followed) = &self.followed {
             followed.note(stage, span);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_number_of_each_stage_is_its_index_in_the_list_of_all() {
-        for (at, stage) in Stage::ALL.into_iter().enumerate() {
+        for (at, stage) in RegistrationStage::ALL.into_iter().enumerate() {
             assert_eq!(stage as usize, at, "{stage:?}");
         }
     }
@@ -154,10 +154,10 @@ mod tests {
         let followed = RequestTrace::default();
         let work = async {
             let noted = StageRecorder::new(&StageHistograms::none());
-            (0..=MOST_FOLLOWED).for_each(|_| noted.note(Stage::Sign, Span::since(Instant::now())));
+            (0..=MOST_FOLLOWED).for_each(|_| noted.note(RegistrationStage::Sign, StageSpan::since(Instant::now())));
         };
         followed.clone().follow(work).await;
         let list = followed.take();
-        assert!(list.len() == MOST_FOLLOWED && list.iter().all(|(stage, _)| *stage == Stage::Sign));
+        assert!(list.len() == MOST_FOLLOWED && list.iter().all(|(stage, _)| *stage == RegistrationStage::Sign));
     }
 }

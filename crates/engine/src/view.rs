@@ -10,7 +10,7 @@ use crate::{Engine, Error, ResolvedId, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::Verdict;
 use doppel_core::violation::Violation;
-use doppel_store::{Registered, Seq, StoreError, StoredRecord};
+use doppel_store::{RegisterOutcome, Seq, StoreError, StoredRecord};
 
 impl Engine {
     /// Returns the answer to a registration.
@@ -18,16 +18,16 @@ impl Engine {
         &self,
         collection: &CollectionName,
         named: ResolvedId,
-        registered: Registered,
+        registered: RegisterOutcome,
         warnings: Vec<Violation>,
     ) -> Result<Registration> {
         let id = named.id;
         let (outcome, record) = match registered {
-            Registered::Skipped(verdict) => {
+            RegisterOutcome::Skipped(verdict) => {
                 let id = named.is_given.then_some(id);
                 return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false, warnings });
             }
-            Registered::Created(StoredRecord { verdict, .. }) => {
+            RegisterOutcome::Created(StoredRecord { verdict, .. }) => {
                 return Ok(Registration {
                     id: Some(id),
                     outcome: Outcome::Created,
@@ -36,7 +36,7 @@ impl Engine {
                     warnings,
                 });
             }
-            Registered::Replaced(StoredRecord { verdict, .. }) => {
+            RegisterOutcome::Replaced(StoredRecord { verdict, .. }) => {
                 return Ok(Registration {
                     id: Some(id),
                     outcome: Outcome::Replaced,
@@ -45,8 +45,8 @@ impl Engine {
                     warnings,
                 });
             }
-            Registered::Updated(record) => (Outcome::Updated, record),
-            Registered::Unchanged(record) => (Outcome::Unchanged, record),
+            RegisterOutcome::Updated(record) => (Outcome::Updated, record),
+            RegisterOutcome::Unchanged(record) => (Outcome::Unchanged, record),
         };
         let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
         Ok(Registration { id: Some(id), outcome, verdict, original_gone, warnings })

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use doppel_store::snapshot::Entries;
+use doppel_store::snapshot::SpaceEntries;
 
 /// The first bytes of a chunk; the last of them is the version of the layout.
 const MAGIC: &[u8; 8] = b"dplchnk1";
@@ -155,7 +155,7 @@ fn may_end(key: &[u8], bytes: usize) -> bool {
 ///
 /// # Errors
 /// A description of the damage.
-pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), &'static str> {
+pub(crate) fn decode(chunk: &[u8]) -> Result<(SpaceEntries, u64), &'static str> {
     let (magic, rest) = chunk.split_first_chunk::<8>().ok_or("it is cut off")?;
     if magic[..7] != MAGIC[..7] {
         return Err("it is no chunk of a snapshot");
@@ -179,7 +179,7 @@ pub(crate) fn decode(chunk: &[u8]) -> Result<(Entries, u64), &'static str> {
     decode_pairs(&content).map(|entries| (entries, length)).ok_or("its content is cut off")
 }
 
-fn decode_pairs(mut content: &[u8]) -> Option<Entries> {
+fn decode_pairs(mut content: &[u8]) -> Option<SpaceEntries> {
     let mut entries = Vec::new();
     while !content.is_empty() {
         let (key, rest) = content.split_first_chunk::<4>()?;

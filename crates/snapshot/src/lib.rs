@@ -31,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use doppel_store::StoreError;
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 
 pub use self::chunk::{ChunkId, MAX_STATED_BYTES};
 pub use self::manifest::{ChunkEntry, Manifest, SnapshotId, SpaceEntry};
@@ -94,9 +94,9 @@ impl Error {
 }
 
 /// A reader of a snapshot in a repository or in a stream. The iterator returns the pieces of the snapshot in order.
-pub trait Snapshot: Iterator<Item = Result<Piece>> {
+pub trait Snapshot: Iterator<Item = Result<SnapshotPiece>> {
     /// The store that the snapshot was taken of, and its state at that moment.
-    fn moment(&self) -> &Moment;
+    fn moment(&self) -> &SnapshotMoment;
 
     /// The manifest, after the last piece was read without an error; `None` before. A manifest means that the snapshot is complete.
     fn manifest(&self) -> Option<&Manifest>;

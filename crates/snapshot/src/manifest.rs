@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chunk::ChunkId;
 use crate::{Error, Result};
-use doppel_store::snapshot::Moment;
+use doppel_store::snapshot::SnapshotMoment;
 
 /// Version of the manifest, and of the layout of a repository and of a stream.
 pub(crate) const FORMAT: u32 = 1;
@@ -120,7 +120,7 @@ pub struct Manifest {
     /// Name and version of the program that wrote the snapshot.
     pub written_by: String,
     /// The store that was read, and its state at that moment.
-    pub store: Moment,
+    pub store: SnapshotMoment,
     /// The spaces that contain at least one pair, in order.
     pub spaces: Vec<SpaceEntry>,
 }
@@ -224,7 +224,7 @@ mod tests {
             id: SnapshotId::at("2026-03-01T02:15:00.123Z").expect("a time"),
             taken_at: "2026-03-01T02:15:00.123Z".into(),
             written_by: "doppel 0.1.0".into(),
-            store: Moment { kind: "embedded".into(), format: 3, collections: Vec::new() },
+            store: SnapshotMoment { kind: "embedded".into(), format: 3, collections: Vec::new() },
             spaces: vec![SpaceEntry { name: "records".into(), chunks: vec![chunk, chunk] }],
         }
     }

@@ -30,7 +30,7 @@ use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId};
 use crate::take::SnapshotSink;
 use crate::verify::KeyOrder;
 use crate::{Error, Result, Snapshot};
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 
 const MARK_FILE: &str = "doppel.repository";
 const CHUNK_FOLDER: &str = "chunks";
@@ -334,7 +334,7 @@ pub struct RepositoryWriter {
 }
 
 impl SnapshotSink for RepositoryWriter {
-    fn begin(&mut self, _: &Moment) -> Result<()> {
+    fn begin(&mut self, _: &SnapshotMoment) -> Result<()> {
         Ok(())
     }
 
@@ -399,7 +399,7 @@ pub(crate) enum ReadState {
 }
 
 impl RepositoryReader {
-    fn read_piece(&mut self, space: String, entry: &ChunkEntry) -> Result<Piece> {
+    fn read_piece(&mut self, space: String, entry: &ChunkEntry) -> Result<SnapshotPiece> {
         let bytes = self.repository.read_chunk(entry.sha256, entry.stored)?;
         let damaged = Error::damaged_at(self.repository.chunk_path(entry.sha256));
         let (entries, length) = chunk::decode(&bytes).map_err(&damaged)?;
@@ -407,12 +407,12 @@ impl RepositoryReader {
             return Err(damaged("its size is not the one that the manifest states"));
         }
         self.order.check_next(&space, &entries).map_err(&damaged)?;
-        Ok(Piece { space, entries })
+        Ok(SnapshotPiece { space, entries })
     }
 }
 
 impl Iterator for RepositoryReader {
-    type Item = Result<Piece>;
+    type Item = Result<SnapshotPiece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.state != ReadState::Reading {
@@ -431,7 +431,7 @@ impl Iterator for RepositoryReader {
 }
 
 impl Snapshot for RepositoryReader {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         &self.manifest.store
     }
 

@@ -21,7 +21,7 @@ use crate::repository::ReadState;
 use crate::take::SnapshotSink;
 use crate::verify::KeyOrder;
 use crate::{Error, Result, Snapshot};
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 
 const MAGIC: &[u8; 25] = b"doppel snapshot stream 1\n";
 const BEGIN: u8 = b'B';
@@ -59,7 +59,7 @@ impl<W: Write> StreamWriter<W> {
 }
 
 impl<W: Write> SnapshotSink for StreamWriter<W> {
-    fn begin(&mut self, moment: &Moment) -> Result<()> {
+    fn begin(&mut self, moment: &SnapshotMoment) -> Result<()> {
         let moment = serde_json::to_vec(moment).map_err(|error| Error::Refused(error.to_string()))?;
         self.write_parts(&[MAGIC, &[BEGIN], &(moment.len() as u64).to_le_bytes(), &moment])
     }
@@ -84,7 +84,7 @@ impl<W: Write> SnapshotSink for StreamWriter<W> {
 /// Reads a snapshot from a stream.
 pub struct StreamReader<R> {
     input: HashingReader<R>,
-    moment: Moment,
+    moment: SnapshotMoment,
     /// The chunks that were read, to compare them with the manifest.
     spaces: Vec<SpaceEntry>,
     order: KeyOrder,
@@ -125,7 +125,7 @@ impl<R: Read> StreamReader<R> {
     }
 
     /// Reads the next piece; `None` at the end, after the manifest and the checksum were checked.
-    fn read_next(&mut self) -> Result<Option<Piece>> {
+    fn read_next(&mut self) -> Result<Option<SnapshotPiece>> {
         match self.input.read_array::<1>()?[0] {
             CHUNK => self.read_piece().map(Some),
             MANIFEST => {
@@ -136,7 +136,7 @@ impl<R: Read> StreamReader<R> {
         }
     }
 
-    fn read_piece(&mut self) -> Result<Piece> {
+    fn read_piece(&mut self) -> Result<SnapshotPiece> {
         let length = self.input.read_array::<1>()?[0];
         let space = self.input.read_bytes(length.into())?;
         let space = String::from_utf8(space).map_err(|_| self.input.damaged("the name of a space is not UTF-8"))?;
@@ -154,7 +154,7 @@ impl<R: Read> StreamReader<R> {
         if let Some(last) = self.spaces.last_mut() {
             last.chunks.push(entry);
         }
-        Ok(Piece { space, entries })
+        Ok(SnapshotPiece { space, entries })
     }
 
     fn read_end(&mut self) -> Result<()> {
@@ -176,7 +176,7 @@ impl<R: Read> StreamReader<R> {
 }
 
 impl<R: Read> Iterator for StreamReader<R> {
-    type Item = Result<Piece>;
+    type Item = Result<SnapshotPiece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.state != ReadState::Reading {
@@ -193,7 +193,7 @@ impl<R: Read> Iterator for StreamReader<R> {
 }
 
 impl<R: Read> Snapshot for StreamReader<R> {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         &self.moment
     }
 

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::chunk::{ChunkContent, ChunkCutter, ChunkId};
 use crate::manifest::{ChunkEntry, FORMAT, Manifest, SnapshotId, SpaceEntry};
 use crate::{Error, Result};
-use doppel_store::snapshot::{Moment, SnapshotReader};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotReader};
 
 /// A destination of a snapshot. Each method fails if the destination cannot be written.
 pub trait SnapshotSink {
     /// Begins a snapshot of a store at this moment.
-    fn begin(&mut self, moment: &Moment) -> Result<()>;
+    fn begin(&mut self, moment: &SnapshotMoment) -> Result<()>;
 
     /// Writes a chunk. Returns false if the destination had the chunk already.
     fn chunk(&mut self, space: &str, id: ChunkId, bytes: &[u8]) -> Result<bool>;

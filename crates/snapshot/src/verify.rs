@@ -6,7 +6,7 @@ use crate::chunk::{self, ChunkId};
 use crate::manifest::{ChunkEntry, Manifest, SnapshotId};
 use crate::repository::{ListedSnapshot, Repository};
 use crate::{Error, Result, Snapshot};
-use doppel_store::snapshot::{Entries, Piece};
+use doppel_store::snapshot::{SnapshotPiece, SpaceEntries};
 
 /// The size of an undamaged snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct KeyOrder {
 
 impl KeyOrder {
     /// Checks the next pairs of a space. The error describes the damage.
-    pub(crate) fn check_next(&mut self, space: &str, entries: &Entries) -> Result<(), &'static str> {
+    pub(crate) fn check_next(&mut self, space: &str, entries: &SpaceEntries) -> Result<(), &'static str> {
         if self.space != space {
             self.space = space.to_owned();
             self.last = None;
@@ -52,7 +52,10 @@ impl KeyOrder {
 ///
 /// # Errors
 /// The first damage that was found, with the name of the file, or an error of `check`.
-pub fn verify(mut snapshot: impl Snapshot, check: &mut dyn FnMut(&Piece) -> Result<()>) -> Result<VerifiedTotals> {
+pub fn verify(
+    mut snapshot: impl Snapshot,
+    check: &mut dyn FnMut(&SnapshotPiece) -> Result<()>,
+) -> Result<VerifiedTotals> {
     let mut verified = VerifiedTotals::default();
     for piece in snapshot.by_ref() {
         let piece = piece?;

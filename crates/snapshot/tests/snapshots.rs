@@ -8,7 +8,7 @@ use doppel_snapshot::{
     Error, Repository, Snapshot, SnapshotId, SnapshotLabel, SnapshotProgress, StreamReader, StreamWriter,
     TakenSnapshot, take, verify, verify_all,
 };
-use doppel_store::snapshot::{Moment, SnapshotReader, Visit};
+use doppel_store::snapshot::{EntryVisitor, SnapshotMoment, SnapshotReader};
 use proptest::prelude::*;
 
 /// The content of a store: the pairs of each space.
@@ -16,7 +16,7 @@ type SpaceContents = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// Reads `at_once` pairs at a time.
 struct TestReader {
-    moment: Moment,
+    moment: SnapshotMoment,
     pairs: Vec<(&'static str, Vec<u8>, Vec<u8>)>,
     at: usize,
     at_once: usize,
@@ -25,17 +25,17 @@ struct TestReader {
 impl TestReader {
     fn of(spaces: &SpaceContents, at_once: usize) -> Self {
         let pairs = spaces.iter().flat_map(|(space, pairs)| pairs.iter().map(|(k, v)| (*space, k.clone(), v.clone())));
-        let moment = Moment { kind: "test".into(), format: 1, collections: Vec::new() };
+        let moment = SnapshotMoment { kind: "test".into(), format: 1, collections: Vec::new() };
         Self { moment, pairs: pairs.collect(), at: 0, at_once }
     }
 }
 
 impl SnapshotReader for TestReader {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         &self.moment
     }
 
-    fn read(&mut self, visit: Visit<'_>) -> doppel_store::Result<bool> {
+    fn read(&mut self, visit: EntryVisitor<'_>) -> doppel_store::Result<bool> {
         for (space, key, value) in self.pairs.iter().skip(self.at).take(self.at_once) {
             visit(space, key, value);
         }

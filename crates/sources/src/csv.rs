@@ -10,7 +10,7 @@ pub(crate) mod records;
 mod tests {
     use proptest::prelude::*;
 
-    use crate::Format::Csv;
+    use crate::FileFormat::Csv;
     use crate::tests::{items, read};
 
     fn item(line: u64, text: &str) -> (u64, String) {
@@ -66,17 +66,15 @@ mod tests {
 
     #[test]
     fn a_quote_that_is_not_closed_costs_its_own_lines_and_no_row_behind_them() {
-        let good = |line, id: &str| item(line, &format!(r#"{{"id":"{id}","t":"x","u":"y"}}"#));
-        let bad = |line| item(line, "open_quote");
         // The quote would reach to the end of the file.
         let found = read(b"id,t,u\n1,x,y\n2,\"x,y\n3,x,y\n4,x,y\n", Csv, 1000);
-        assert_eq!(found, [good(2, "1"), bad(3), good(4, "3"), good(5, "4")]);
+        assert_eq!(found, [sound_row(2, "1"), open_quote(3), sound_row(4, "3"), sound_row(5, "4")]);
         // The quote is in the last line, alone or behind values.
-        assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [good(2, "1"), bad(3)]);
-        assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [good(2, "1"), bad(3)]);
+        assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
+        assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
         // The quote would reach to the quote of a later row, which closes nothing. A value of several lines stands before it.
         let text = b"id,t,u\r\n1,\"a\r\nb\",\"x,y\r\n2,\"x\",\"y\"\r\n\"3\",x,y\r\n4,x,y\r\n";
-        assert_eq!(read(text, Csv, 1000), [bad(2), good(4, "2"), good(5, "3"), good(6, "4")]);
+        assert_eq!(read(text, Csv, 1000), [open_quote(2), sound_row(4, "2"), sound_row(5, "3"), sound_row(6, "4")]);
         // Two successive rows have an open quote, and more bytes follow than a line may have.
         let text = "id,t,u\n1,\"x,y\n2,\"x,y\n".to_owned() + &"3,x,y\n".repeat(100);
         let found = read(text.as_bytes(), Csv, 50);
@@ -84,19 +82,29 @@ mod tests {
         assert_eq!(found.iter().filter(|(_, said)| said.starts_with('{')).count(), 100, "{:?}", &found[..3]);
     }
 
+    fn open_quote(line: u64) -> (u64, String) {
+        item(line, "open_quote")
+    }
+
+    fn sound_row(line: u64, id: &str) -> (u64, String) {
+        item(line, &format!(r#"{{"id":"{id}","t":"x","u":"y"}}"#))
+    }
+
     #[test]
     fn a_value_has_bounded_lines() {
-        let lines = |count: usize| format!("id,t\n1,\"{}\"\n2,x\n", "a\n".repeat(count));
-        let found = read(lines(999).as_bytes(), Csv, 1 << 20);
+        let found = read(value_of_lines(999).as_bytes(), Csv, 1 << 20);
         assert_eq!((found.len(), &found[1]), (2, &item(1002, r#"{"id":"2","t":"x"}"#)));
-        let found = read(lines(1000).as_bytes(), Csv, 1 << 20);
+        let found = read(value_of_lines(1000).as_bytes(), Csv, 1 << 20);
         assert_eq!((&found[0], found.last()), (&item(2, "open_quote"), Some(&item(1003, r#"{"id":"2","t":"x"}"#))));
+    }
+
+    fn value_of_lines(count: usize) -> String {
+        format!("id,t\n1,\"{}\"\n2,x\n", "a\n".repeat(count))
     }
 
     #[test]
     fn a_quote_that_a_far_row_seems_to_close_is_found_out_by_the_rows_between() {
-        let row = |number: usize| format!("{number},路灯坏了,东街,2024-05-01\n");
-        let rows: String = (3..60).map(row).collect();
+        let rows: String = (3..60).map(|number: usize| format!("{number},路灯坏了,东街,2024-05-01\n")).collect();
         let text = format!("id,t,u,v\n1,a,b,c\n2,\"不关的引号,东街,x\n{rows}60,\"屏幕\"\n61,d,e,f\n");
         for text in [text.clone(), text.replace('\n', "\r\n")] {
             let found = read(text.as_bytes(), Csv, 10_000);

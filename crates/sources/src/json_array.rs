@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use super::{Item, Unreadable, too_large, unreadable};
+use super::{FileLine, UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
 
 /// Reads the elements of an array one at a time. The memory depends on the longest element that is allowed.
@@ -28,7 +28,7 @@ enum ArrayState {
 
 /// An element that is being read.
 #[derive(Default)]
-struct Element {
+struct ArrayElement {
     bytes: Vec<u8>,
     is_too_long: bool,
     depth: usize,
@@ -52,7 +52,7 @@ impl<R: BufRead> JsonArray<R> {
         self.line += u64::from(byte == b'\n');
     }
 
-    fn next_item(&mut self) -> io::Result<Option<Item>> {
+    fn next_item(&mut self) -> io::Result<Option<FileLine>> {
         while let Some(byte) = self.peek()? {
             match (self.state, byte) {
                 (ArrayState::Behind, _) => return Ok(None),
@@ -71,28 +71,28 @@ impl<R: BufRead> JsonArray<R> {
         }
         let is_open = self.state == ArrayState::Between;
         self.state = ArrayState::Behind;
-        Ok(is_open.then(|| Item { line: self.line, content: Err(not_closed()) }))
+        Ok(is_open.then(|| FileLine { line: self.line, content: Err(not_closed()) }))
     }
 
     /// Reads an element that begins with the next byte.
-    fn element(&mut self) -> io::Result<Item> {
+    fn element(&mut self) -> io::Result<FileLine> {
         let line = self.line;
-        let mut element = Element::default();
+        let mut element = ArrayElement::default();
         while let Some(byte) = self.peek()? {
             if element.depth == 0 && !element.is_string && matches!(byte, b',' | b']' | b' ' | b'\t' | b'\r' | b'\n') {
-                return Ok(Item { line, content: self.content(&element) });
+                return Ok(FileLine { line, content: self.content(&element) });
             }
             self.take(byte);
             element.push(byte, self.max);
             if element.depth == 0 && matches!(byte, b'}' | b']') && !element.is_string {
-                return Ok(Item { line, content: self.content(&element) });
+                return Ok(FileLine { line, content: self.content(&element) });
             }
         }
         self.state = ArrayState::Behind;
-        Ok(Item { line, content: Err(not_closed()) })
+        Ok(FileLine { line, content: Err(not_closed()) })
     }
 
-    fn content(&self, element: &Element) -> Result<Row, Unreadable> {
+    fn content(&self, element: &ArrayElement) -> Result<Row, UnreadableLine> {
         match element.is_too_long {
             true => Err(too_large(self.max, "")),
             false => Row::parse(&element.bytes).map_err(|error| unreadable(error, &element.bytes)),
@@ -100,7 +100,7 @@ impl<R: BufRead> JsonArray<R> {
     }
 }
 
-impl Element {
+impl ArrayElement {
     fn push(&mut self, byte: u8, max: usize) {
         match byte {
             _ if self.is_escaped => self.is_escaped = false,
@@ -118,8 +118,8 @@ impl Element {
     }
 }
 
-fn not_closed() -> Unreadable {
-    Unreadable {
+fn not_closed() -> UnreadableLine {
+    UnreadableLine {
         code: "malformed_line",
         pointer: String::new(),
         detail: "the file ends within the array; perhaps it is cut off".into(),
@@ -128,7 +128,7 @@ fn not_closed() -> Unreadable {
 }
 
 impl<R: BufRead> Iterator for JsonArray<R> {
-    type Item = io::Result<Item>;
+    type Item = io::Result<FileLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_item().transpose()
@@ -137,7 +137,7 @@ impl<R: BufRead> Iterator for JsonArray<R> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Format::Jsonl;
+    use crate::FileFormat::Jsonl;
     use crate::tests::read;
 
     fn item(line: u64, text: &str) -> (u64, String) {

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead, Read};
 
-use super::lines::{Line, Lines};
-use super::tables::columns::Target;
-use super::{Item, Items, Unreadable, json_lines, too_large, unreadable};
+use super::lines::{LineCutter, NumberedLine};
+use super::tables::columns::ColumnTarget;
+use super::{FileLine, FileLines, UnreadableLine, json_lines, too_large, unreadable};
 use doppel_core::record::Row;
 
 /// Number of rows that are read ahead to find the members.
@@ -19,8 +19,8 @@ pub struct JsonStream {
     /// The names of the members of the first 100 rows, `id` included.
     pub header: Vec<String>,
     /// Items that were read ahead.
-    waiting: VecDeque<io::Result<Item>>,
-    items: Items,
+    waiting: VecDeque<io::Result<FileLine>>,
+    items: FileLines,
 }
 
 impl JsonStream {
@@ -36,7 +36,7 @@ impl JsonStream {
         let mut bytes = 0;
         while waiting.len() < ROWS_AHEAD && bytes < BYTES_AHEAD {
             let Some(item) = items.next() else { break };
-            if let Ok(Item { content: Ok(row), .. }) = &item {
+            if let Ok(FileLine { content: Ok(row), .. }) = &item {
                 bytes += row.json().len();
                 let id = row.id().map(|_| "id");
                 let new = id.into_iter().chain(row.names()).filter(|name| seen.insert((*name).to_owned()));
@@ -49,7 +49,7 @@ impl JsonStream {
 }
 
 impl Iterator for JsonStream {
-    type Item = io::Result<Item>;
+    type Item = io::Result<FileLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.waiting.pop_front().or_else(|| self.items.next())
@@ -65,7 +65,7 @@ pub struct MemberMapping {
 
 impl MemberMapping {
     /// Maps the members of `header` to `targets`.
-    pub fn new(header: &[String], targets: &[Target]) -> Self {
+    pub fn new(header: &[String], targets: &[ColumnTarget]) -> Self {
         let mut names = HashMap::new();
         for (member, target) in header.iter().zip(targets) {
             let name = target.name(member).map(str::to_owned);
@@ -80,7 +80,7 @@ impl MemberMapping {
     ///
     /// # Errors
     /// The reason why the row is no record.
-    pub fn row(&self, row: Row) -> Result<Row, Unreadable> {
+    pub fn row(&self, row: Row) -> Result<Row, UnreadableLine> {
         if self.names.is_empty() {
             return Ok(row);
         }
@@ -101,15 +101,15 @@ impl MemberMapping {
 pub(super) struct JsonLines<R> {
     input: R,
     max: usize,
-    lines: Lines,
+    lines: LineCutter,
 }
 
 impl<R: BufRead> JsonLines<R> {
     pub(super) fn new(input: R, max: usize) -> Self {
-        Self { input, max, lines: Lines::new(max) }
+        Self { input, max, lines: LineCutter::new(max) }
     }
 
-    fn next_line(&mut self) -> io::Result<Option<Line>> {
+    fn next_line(&mut self) -> io::Result<Option<NumberedLine>> {
         loop {
             if let Some(line) = self.lines.next_line() {
                 return Ok(Some(line));
@@ -124,17 +124,17 @@ impl<R: BufRead> JsonLines<R> {
         }
     }
 
-    fn item(&self, Line { number, bytes }: Line) -> Item {
+    fn item(&self, NumberedLine { number, bytes }: NumberedLine) -> FileLine {
         let content = match bytes {
             Some(bytes) => Row::parse(&bytes).map_err(|error| unreadable(error, &bytes)),
             None => Err(too_large(self.max, "")),
         };
-        Item { line: number, content }
+        FileLine { line: number, content }
     }
 }
 
 impl<R: BufRead> Iterator for JsonLines<R> {
-    type Item = io::Result<Item>;
+    type Item = io::Result<FileLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.next_line().transpose()?;
@@ -144,7 +144,7 @@ impl<R: BufRead> Iterator for JsonLines<R> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Format::Jsonl;
+    use crate::FileFormat::Jsonl;
     use crate::tests::read;
 
     use super::*;
@@ -154,7 +154,8 @@ mod tests {
         let text = "{\"工单编号\":12345678901234567890,\"市民诉求\":\"路灯\\u4e0d亮\",\"x\":1.50}\n{\n{\"other\":1}\n";
         let mut stream = JsonStream::open(text.as_bytes(), 100).unwrap();
         assert_eq!(stream.header, ["工单编号", "市民诉求", "x", "other"]);
-        let targets = [Target::Id, Target::Field("content".into()), Target::Unused, Target::Own];
+        let targets =
+            [ColumnTarget::Id, ColumnTarget::Field("content".into()), ColumnTarget::Unused, ColumnTarget::Own];
         let mapping = MemberMapping::new(&stream.header, &targets);
         let first = stream.next().unwrap().unwrap().content.unwrap();
         let json = mapping.row(first).unwrap().json().to_string();

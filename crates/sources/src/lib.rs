@@ -24,7 +24,7 @@ pub use jsonl::{JsonStream, MemberMapping};
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Format {
+pub enum FileFormat {
     /// One JSON object a line, or a JSON array of objects
     Jsonl,
     /// Values under a header row, separated by commas, semicolons or tabs
@@ -40,7 +40,7 @@ pub enum Format {
     Ods,
 }
 
-impl Format {
+impl FileFormat {
     /// Returns the format that belongs to the extension of a file.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
@@ -62,16 +62,16 @@ impl Format {
 
 /// One line of a file. In CSV one record, which may have several lines.
 #[derive(Debug)]
-pub struct Item {
+pub struct FileLine {
     /// Number of the line on which the item starts, from 1. In CSV the header is line 1.
     pub line: u64,
     /// The row, or the reason why there is none.
-    pub content: Result<Row, Unreadable>,
+    pub content: Result<Row, UnreadableLine>,
 }
 
 /// The reason why a line is no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableLine {
     /// A stable reason, in snake case. The service uses the same code for the same reason.
     pub code: &'static str,
     /// The place of the error in the row, as a JSON pointer.
@@ -83,7 +83,7 @@ pub struct Unreadable {
 }
 
 /// The items of a file, in their order.
-pub type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
+pub type FileLines = Box<dyn Iterator<Item = io::Result<FileLine>> + Send>;
 
 /// The largest number of bytes of white space before an array.
 const MOST_SPACE: usize = 1024;
@@ -95,7 +95,7 @@ pub const NULLS: [&str; 2] = ["NULL", "\\N"];
 ///
 /// # Errors
 /// The beginning of the input cannot be read.
-pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<Items> {
+pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<FileLines> {
     let mut input = without_mark(input)?;
     let mut head = Vec::new();
     let mut byte = [0];
@@ -114,19 +114,19 @@ pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<I
 }
 
 /// A reader that counts the bytes that are read.
-pub struct Counted<R> {
+pub struct CountingReader<R> {
     input: R,
     count: Arc<AtomicU64>,
 }
 
-impl<R> Counted<R> {
+impl<R> CountingReader<R> {
     /// Creates a reader of `input` that adds the bytes that are read to `count`.
     pub fn new(input: R, count: &Arc<AtomicU64>) -> Self {
         Self { input, count: Arc::clone(count) }
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(to)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-impl<R: Seek> Seek for Counted<R> {
+impl<R: Seek> Seek for CountingReader<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.input.seek(to)
     }
@@ -151,7 +151,7 @@ fn without_mark(mut input: impl Read + Send + 'static) -> io::Result<impl Read +
 }
 
 /// Turns an error of the row parser into the error of a line of a file.
-fn unreadable(error: RowError, text: &[u8]) -> Unreadable {
+fn unreadable(error: RowError, text: &[u8]) -> UnreadableLine {
     let (code, pointer, detail) = match error {
         // The messages of the parser mention a body and lines within the body. Here the body is one line.
         RowError::Malformed { detail } => {
@@ -159,11 +159,11 @@ fn unreadable(error: RowError, text: &[u8]) -> Unreadable {
         }
         RowError::Invalid(violation) => (violation.code, violation.pointer, violation.detail),
     };
-    Unreadable { code, pointer, detail, text: Some(String::from_utf8_lossy(text).into_owned()) }
+    UnreadableLine { code, pointer, detail, text: Some(String::from_utf8_lossy(text).into_owned()) }
 }
 
-fn too_large(max: usize, hint: &str) -> Unreadable {
-    Unreadable {
+fn too_large(max: usize, hint: &str) -> UnreadableLine {
+    UnreadableLine {
         code: "line_too_large",
         pointer: String::new(),
         detail: format!("more than {max} bytes (limits.max_line_bytes){hint}"),
@@ -176,9 +176,9 @@ mod tests {
     use super::*;
 
     /// A reader that returns few bytes at a time, as a pipe may.
-    pub(super) struct Dripping(pub(super) Vec<u8>, pub(super) usize);
+    pub(super) struct DrippingReader(pub(super) Vec<u8>, pub(super) usize);
 
-    impl Read for Dripping {
+    impl Read for DrippingReader {
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
             let count = self.1.min(self.0.len()).min(to.len());
             to[..count].copy_from_slice(&self.0[..count]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// Returns for each item its line, and the JSON of the row or the code of the error.
-    pub(super) fn read(text: &[u8], format: Format, max: usize) -> Vec<(u64, String)> {
+    pub(super) fn read(text: &[u8], format: FileFormat, max: usize) -> Vec<(u64, String)> {
         let whole = gather(text, text.len().max(1), format, max);
         for piece in 1..4 {
             assert_eq!(gather(text, piece, format, max), whole, "pieces of {piece} bytes");
@@ -197,33 +197,43 @@ mod tests {
     }
 
     /// Reads every row of `input` as an item. Columns keep their names.
-    pub(super) fn items(input: impl Read + Send + 'static, format: Format, max: usize, nulls: &[String]) -> Vec<Item> {
-        if format == Format::Jsonl {
+    pub(super) fn items(
+        input: impl Read + Send + 'static,
+        format: FileFormat,
+        max: usize,
+        nulls: &[String],
+    ) -> Vec<FileLine> {
+        if format == FileFormat::Jsonl {
             return json_lines(input, max).unwrap().map(Result::unwrap).collect();
         }
-        let text = tables::AsText { encoding: Some(tables::Encoding::Utf8), separator: Some(b',') };
-        let mut table = tables::Stream::of_text(input, &tables::Wanted { format, text, sheet: None, max }).unwrap();
-        let targets = vec![tables::columns::Target::Own; table.header.len()];
-        let mapping = tables::mapping::Mapping::new((&table.header, &targets), &table.kind, &[], nulls, max);
-        let item = |row: tables::TableRow| Item { line: row.line, content: mapping.row(&row) };
-        std::iter::from_fn(|| table.next_row().unwrap()).map(item).collect()
+        let text = tables::AsText { encoding: Some(tables::TextEncoding::Utf8), separator: Some(b',') };
+        let mut table =
+            tables::TableStream::of_text(input, &tables::TableRequest { format, text, sheet: None, max }).unwrap();
+        let targets = vec![tables::columns::ColumnTarget::Own; table.header.len()];
+        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.kind, &[], nulls, max);
+        std::iter::from_fn(|| table.next_row().unwrap())
+            .map(|row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) })
+            .collect()
     }
 
-    fn gather(text: &[u8], piece: usize, format: Format, max: usize) -> Vec<(u64, String)> {
-        let said = |item: Item| match item.content {
+    fn gather(text: &[u8], piece: usize, format: FileFormat, max: usize) -> Vec<(u64, String)> {
+        let items = items(DrippingReader(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
+        items.into_iter().map(|item| (item.line, json_or_code(item))).collect()
+    }
+
+    fn json_or_code(item: FileLine) -> String {
+        match item.content {
             Ok(row) => row.json().to_string(),
             Err(why) => why.code.to_owned(),
-        };
-        let items = items(Dripping(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
-        items.into_iter().map(|item| (item.line, said(item))).collect()
+        }
     }
 
     #[test]
     fn the_extension_says_the_format() {
-        assert_eq!(Format::of(Path::new("a/b.CSV")), Some(Format::Csv));
-        assert_eq!(Format::of(Path::new("b.ndjson")), Some(Format::Jsonl));
-        assert_eq!(Format::of(Path::new("b.XLSM")), Some(Format::Xlsx));
-        assert_eq!(Format::of(Path::new("b.doc")), None);
-        assert_eq!(Format::of(Path::new("-")), None);
+        assert_eq!(FileFormat::of(Path::new("a/b.CSV")), Some(FileFormat::Csv));
+        assert_eq!(FileFormat::of(Path::new("b.ndjson")), Some(FileFormat::Jsonl));
+        assert_eq!(FileFormat::of(Path::new("b.XLSM")), Some(FileFormat::Xlsx));
+        assert_eq!(FileFormat::of(Path::new("b.doc")), None);
+        assert_eq!(FileFormat::of(Path::new("-")), None);
     }
 }

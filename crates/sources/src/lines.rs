@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// A line that is not blank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct NumberedLine {
     /// The number of the line, from 1.
     pub number: u64,
     /// The bytes without the line end. `None` if the line was longer than the limit.
@@ -17,7 +17,7 @@ pub struct Line {
 
 /// Cuts lines out of a stream that arrives in pieces.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineCutter {
     buffer: BytesMut,
     /// Number of bytes at the start of `buffer` that contain no line end.
     searched: usize,
@@ -26,7 +26,7 @@ pub struct Lines {
     max: usize,
 }
 
-impl Lines {
+impl LineCutter {
     /// Creates a cutter for lines of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, number: 0, skipping: false, max }
@@ -38,7 +38,7 @@ impl Lines {
     }
 
     /// Returns the next whole line.
-    pub fn next_line(&mut self) -> Option<Line> {
+    pub fn next_line(&mut self) -> Option<NumberedLine> {
         loop {
             let Some(end) = self.find_end() else {
                 self.shed();
@@ -54,7 +54,7 @@ impl Lines {
     }
 
     /// Returns the last line, if the stream did not end with a line end.
-    pub fn last_line(&mut self) -> Option<Line> {
+    pub fn last_line(&mut self) -> Option<NumberedLine> {
         if self.buffer.is_empty() && !self.skipping {
             return None;
         }
@@ -89,17 +89,17 @@ impl Lines {
         }
     }
 
-    fn cut(&mut self, bytes: Bytes) -> Option<Line> {
+    fn cut(&mut self, bytes: Bytes) -> Option<NumberedLine> {
         self.number += 1;
         let bytes = match bytes.last() {
             Some(b'\r') => bytes.slice(..bytes.len() - 1),
             _ => bytes,
         };
         if std::mem::take(&mut self.skipping) || bytes.len() > self.max {
-            return Some(Line { number: self.number, bytes: None });
+            return Some(NumberedLine { number: self.number, bytes: None });
         }
         let blank = bytes.iter().all(|byte| matches!(byte, b' ' | b'\t'));
-        (!blank).then_some(Line { number: self.number, bytes: Some(bytes) })
+        (!blank).then_some(NumberedLine { number: self.number, bytes: Some(bytes) })
     }
 }
 
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    fn cut(pieces: &[&[u8]], max: usize) -> Vec<Line> {
-        let mut lines = Lines::new(max);
+    fn cut(pieces: &[&[u8]], max: usize) -> Vec<NumberedLine> {
+        let mut lines = LineCutter::new(max);
         let mut found = Vec::new();
         for piece in pieces {
             lines.feed(piece);
@@ -121,23 +121,28 @@ mod tests {
         found
     }
 
-    /// Cuts the whole text at once: a simple implementation to compare with [`Lines`].
-    fn plain(text: &[u8], max: usize) -> Vec<Line> {
+    /// Cuts the whole text at once: a simple implementation to compare with [`LineCutter`].
+    fn plain(text: &[u8], max: usize) -> Vec<NumberedLine> {
         let mut rows: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         if rows.last().is_some_and(|row| row.is_empty()) {
             rows.pop();
         }
-        let strip = |row: &[u8]| row.strip_suffix(b"\r").unwrap_or(row).to_vec();
-        let numbered = rows.into_iter().map(strip).zip(1..);
+        let numbered = rows.into_iter().map(|row: &[u8]| row.strip_suffix(b"\r").unwrap_or(row).to_vec()).zip(1..);
         let kept = numbered.filter(|(row, _)| row.len() > max || !row.iter().all(|byte| b" \t".contains(byte)));
-        kept.map(|(row, number)| Line { number, bytes: (row.len() <= max).then(|| row.into()) }).collect()
+        kept.map(|(row, number)| NumberedLine { number, bytes: (row.len() <= max).then(|| row.into()) }).collect()
     }
 
     #[test]
     fn crlf_blank_lines_and_a_last_line_without_end() {
-        let line = |number, text: &'static str| Line { number, bytes: Some(text.into()) };
-        assert_eq!(cut(&[b"a\r\n\n  \nb\nc"], 9), [line(1, "a"), line(4, "b"), line(5, "c")]);
+        assert_eq!(
+            cut(&[b"a\r\n\n  \nb\nc"], 9),
+            [numbered_line(1, "a"), numbered_line(4, "b"), numbered_line(5, "c")]
+        );
         assert_eq!(cut(&[b"", b"\n"], 9), []);
+    }
+
+    fn numbered_line(number: u64, text: &'static str) -> NumberedLine {
+        NumberedLine { number, bytes: Some(text.into()) }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Tables of offices: CSV in the usual encodings, and workbooks, row by row with all cells.
 //!
 //! Each row has its number and all its cells. A row that cannot be used gives the reason ([`RowFault`]). Only blank lines of CSV are no
-//! rows. [`Table`] reads a table as often as the caller wants and returns the same rows each time; [`Stream`] reads once and makes records
-//! ([`mapping`]). The memory depends on the longest row, and for a workbook on its [`Limits`].
+//! rows. [`TableProperties`] reads a table as often as the caller wants and returns the same rows each time; [`TableStream`] reads once and makes records
+//! ([`mapping`]). The memory depends on the longest row, and for a workbook on its [`WorkbookLimits`].
 
 pub mod columns;
 mod encoding;
@@ -24,11 +24,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use header::{Header, ROWS_READ};
+use header::{ROWS_READ, TableHeader};
 
-pub use encoding::Encoding;
+pub use encoding::TextEncoding;
 pub use sheet::{SheetChoice, SheetInfo};
-pub use stream::{Kind, Stream, Wanted};
+pub use stream::{TableKind, TableRequest, TableStream};
 pub use text::AsText;
 
 pub use crate::csv::records::QuoteEnd;
@@ -49,7 +49,7 @@ const MOST_ABOVE: usize = 10;
 
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct TableCell {
     /// The text of the cell.
     pub text: String,
     /// The number in the cell of a workbook.
@@ -57,7 +57,7 @@ pub struct Cell {
     pub number: Option<f64>,
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
         Self { text, number: None }
     }
@@ -72,10 +72,10 @@ pub struct TableRow {
     /// The line on which the row starts, as a text editor counts lines. In a workbook the number of the row.
     pub line: u64,
     /// The cells of the row; in a workbook without the empty cells at its end. For a row that cannot be cut into cells, its raw text.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<TableCell>,
     /// The columns whose cells are merged with the cell above, and the value of the merged cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub merged: Vec<(usize, Cell)>,
+    pub merged: Vec<(usize, TableCell)>,
     /// The reason why the row cannot be used.
     pub fault: Option<RowFault>,
 }
@@ -119,14 +119,14 @@ impl RowFault {
 
 /// Limits on the unpacked size of a workbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct WorkbookLimits {
     /// The limit for the whole workbook, in bytes.
     pub unpacked: u64,
     /// The limit for the part that is in memory while the workbook is read: everything except the sheets. In bytes.
     pub held: u64,
 }
 
-impl Limits {
+impl WorkbookLimits {
     /// The limits for a file that a person uploads at the desk.
     pub const DESK: Self = Self { unpacked: MOST_UNPACKED, held: MOST_UNPACKED };
     /// The limits for a file that is imported. The size of the sheets does not matter, since they are read as a stream.
@@ -135,7 +135,7 @@ impl Limits {
 
 /// A kind of workbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Workbook {
+pub enum WorkbookKind {
     /// XLSX, and XLSM.
     Xlsx,
     /// XLS, before 2007.
@@ -146,11 +146,11 @@ pub enum Workbook {
 
 /// The format of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum TableLayout {
     /// Values that a byte separates.
     Csv {
         /// The encoding of the text.
-        encoding: Encoding,
+        encoding: TextEncoding,
         /// The byte between two values.
         separator: u8,
     },
@@ -185,7 +185,7 @@ pub enum TableError {
     )]
     OverLimit {
         /// The quantity.
-        what: guard::Quantity,
+        what: guard::LimitedQuantity,
         /// The largest value that may be read.
         limit: u64,
     },
@@ -231,9 +231,9 @@ pub enum TableError {
 
 /// The properties of a table that are known before its rows are read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct TableProperties {
     /// The format of the table.
-    pub layout: Layout,
+    pub layout: TableLayout,
     /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,
     /// The names of the columns.
@@ -241,12 +241,12 @@ pub struct Table {
     /// The number of the row that names the columns; of two rows the second. The rows above are no data.
     pub header_row: u64,
     /// Recognises rows below the header that are no data.
-    found: Header,
+    found: TableHeader,
     /// The largest number of bytes of a row that is held.
     max: usize,
 }
 
-impl Table {
+impl TableProperties {
     /// Detects the format of the file at `path` and reads the names of the columns. Rows of more than `max` bytes are not held. For CSV it
     /// reads the whole file once to find the encoding.
     ///
@@ -266,19 +266,19 @@ impl Table {
         let mut sheets = SheetChoice::default();
         let layout = match &head[..read] {
             [b'P', b'K', 3 | 5, ..] => {
-                sheets = guard::sheets(path, sheet, Limits::DESK)?;
-                Layout::Xlsx { sheet: sheets.name().to_owned() }
+                sheets = guard::sheets(path, sheet, WorkbookLimits::DESK)?;
+                TableLayout::Xlsx { sheet: sheets.name().to_owned() }
             }
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
             _ => text::layout(path)?,
         };
-        let mut table = Self { layout, sheets, header: Vec::new(), header_row: 0, found: Header::default(), max };
+        let mut table = Self { layout, sheets, header: Vec::new(), header_row: 0, found: TableHeader::default(), max };
         let mut first: Vec<TableRow> = Vec::new();
         table.each_of(path, |row| {
             first.push(row);
             if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        table.found = Header::find(&first)?;
+        table.found = TableHeader::find(&first)?;
         table.header_row = first[table.found.last].number;
         table.header.clone_from(&table.found.names);
         Ok(table)
@@ -292,7 +292,7 @@ impl Table {
         self.each_of(path, |mut row| {
             if row.number > self.header_row {
                 self.found.mark(&mut row);
-                if matches!(self.layout, Layout::Csv { .. }) {
+                if matches!(self.layout, TableLayout::Csv { .. }) {
                     row.count_cells(self.header.len());
                 }
             }
@@ -302,15 +302,15 @@ impl Table {
 
     fn each_of(&self, path: &Path, seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
         match &self.layout {
-            Layout::Csv { encoding, separator } => text::rows(path, *encoding, *separator, self.max, seen),
-            Layout::Xlsx { sheet } => guard::rows(path, sheet, self.max, seen),
+            TableLayout::Csv { encoding, separator } => text::rows(path, *encoding, *separator, self.max, seen),
+            TableLayout::Xlsx { sheet } => guard::rows(path, sheet, self.max, seen),
         }
     }
 }
 
 impl TableRow {
     /// Returns the cell with the value of a column: the cell of this row, or the cell above that it is merged with.
-    fn value(&self, column: usize) -> Option<&Cell> {
+    fn value(&self, column: usize) -> Option<&TableCell> {
         let own = self.cells.get(column).filter(|cell| !cell.text.is_empty());
         own.or_else(|| self.merged.iter().find(|(merged, _)| *merged == column).map(|(_, cell)| cell))
     }

@@ -14,10 +14,10 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel_sources::Format;
-use doppel_sources::tables::guard::child::{self, Budget};
-use doppel_sources::tables::guard::samples::{self, Hostile};
-use doppel_sources::tables::{AsText, Stream, Table, TableError, TableRow, Wanted};
+use doppel_sources::FileFormat;
+use doppel_sources::tables::guard::child::{self, ChildBudget};
+use doppel_sources::tables::guard::samples::{self, HostileFile};
+use doppel_sources::tables::{AsText, TableError, TableProperties, TableRequest, TableRow, TableStream};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -46,10 +46,10 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-fn open(path: &Path, extension: &str) -> Result<Stream, TableError> {
-    let format = Format::of(Path::new(&format!("a.{extension}"))).expect("a format");
-    let wanted = Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 };
-    Stream::open(path, wanted, &Arc::default())
+fn open(path: &Path, extension: &str) -> Result<TableStream, TableError> {
+    let format = FileFormat::of(Path::new(&format!("a.{extension}"))).expect("a format");
+    let wanted = TableRequest { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 };
+    TableStream::open(path, wanted, &Arc::default())
 }
 
 fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
@@ -75,7 +75,7 @@ fn own_children() -> Vec<u32> {
 fn exceed() {
     let mut arguments = std::env::args().skip(2);
     let what = arguments.next().expect("what to exceed");
-    Budget { memory: 512 << 20, seconds: 1 }.enforce().expect("limits");
+    ChildBudget { memory: 512 << 20, seconds: 1 }.enforce().expect("limits");
     match what.as_str() {
         "memory" => println!("{}", std::hint::black_box(vec![1_u8; 1 << 30]).len()),
         "time" => loop {
@@ -87,18 +87,20 @@ fn exceed() {
     std::process::exit(0);
 }
 
+/// Runs this program as a child that exceeds a limit.
+fn run_to_exceed(what: &str, path: &Path) -> ExitStatus {
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(["exceed", what]).arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().expect("it starts")
+}
+
 fn the_operating_system_enforces_a_budget() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("written");
-    let run = |what: &str| -> ExitStatus {
-        let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command.args(["exceed", what]).arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().expect("it starts")
-    };
-    assert_eq!(run("nothing").code(), Some(0));
-    assert_eq!(run("memory").signal(), Some(6), "an allocation that fails aborts");
-    assert_eq!(run("time").signal(), Some(24), "SIGXCPU");
-    assert_ne!(run("files").code(), Some(0));
+    assert_eq!(run_to_exceed("nothing", &path).code(), Some(0));
+    assert_eq!(run_to_exceed("memory", &path).signal(), Some(6), "an allocation that fails aborts");
+    assert_eq!(run_to_exceed("time", &path).signal(), Some(24), "SIGXCPU");
+    assert_ne!(run_to_exceed("files", &path).code(), Some(0));
     assert!(std::fs::read(&path).unwrap_or_default().is_empty(), "nothing was written");
 }
 
@@ -111,7 +113,7 @@ fn sound_workbooks_are_read() {
         assert_eq!(texts, [["编号", "内容"], ["1", "三号路的路灯不亮"], ["2", "文昌巷口的井盖裂开"]], "{extension}");
     }
     let file = file(&samples::xlsx());
-    let table = Table::open(file.path(), 1 << 20).expect("a table");
+    let table = TableProperties::open(file.path(), 1 << 20).expect("a table");
     let mut count = 0;
     let counted = table.rows(file.path(), |_| {
         count += 1;
@@ -122,7 +124,7 @@ fn sound_workbooks_are_read() {
 }
 
 fn hostile_workbooks_are_refused_with_the_reason() {
-    for Hostile { name, extension, bytes, refused_for } in samples::hostile() {
+    for HostileFile { name, extension, bytes, refused_for } in samples::hostile() {
         let error = read(file(&bytes).path(), extension).map(|rows| rows.len()).expect_err(name);
         assert!(error.to_string().contains(refused_for), "{name}: {error}");
     }

@@ -22,7 +22,7 @@ use super::pipeline::{
 };
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::{CollectionNumber, Registered, RemovalCondition, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, RegisterOutcome, RemovalCondition, Result, Seq, StoreError};
 
 /// Size in bytes at which a batch is closed. One sync of 8 MiB takes about as long as writing it, and a memtable of 64 MiB holds
 /// several batches.
@@ -148,7 +148,7 @@ impl CommitBatch {
         };
         let is_nothing = matches!(
             &result,
-            Ok(ChangeAnswer::Registered(Registered::Skipped(_)) | ChangeAnswer::Removed(false)) | Err(_)
+            Ok(ChangeAnswer::Registered(RegisterOutcome::Skipped(_)) | ChangeAnswer::Removed(false)) | Err(_)
         );
         rollback.settle(!is_nothing);
         self.after.push(SettledChange { rollback: Some(rollback), answer: answer(reply, result) });
@@ -163,7 +163,7 @@ impl CommitBatch {
             let key = layout::signature_key(collection.number, generation, record.seq).to_vec();
             self.push(WriteOp::Put(Space::Signatures, key, value));
         }
-        Ok(ChangeAnswer::Registered(Registered::Updated(record)))
+        Ok(ChangeAnswer::Registered(RegisterOutcome::Updated(record)))
     }
 
     fn register(
@@ -174,7 +174,9 @@ impl CommitBatch {
     ) -> Result<ChangeAnswer> {
         let conclusion = judged.conclusion.take().unwrap_or_else(|| conclude(&judged));
         let (record, value, earlier) = match conclusion {
-            RegistrationOutcome::Skip(verdict) => return Ok(ChangeAnswer::Registered(Registered::Skipped(verdict))),
+            RegistrationOutcome::Skip(verdict) => {
+                return Ok(ChangeAnswer::Registered(RegisterOutcome::Skipped(verdict)));
+            }
             RegistrationOutcome::Fail(error) => return Err(error),
             RegistrationOutcome::Store { record, value, earlier } => (record, value, earlier),
         };
@@ -194,7 +196,7 @@ impl CommitBatch {
             self.push(WriteOp::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
         }
         self.count(collection, seq, i64::from(!replaces));
-        let registered = if replaces { Registered::Replaced(record) } else { Registered::Created(record) };
+        let registered = if replaces { RegisterOutcome::Replaced(record) } else { RegisterOutcome::Created(record) };
         Ok(ChangeAnswer::Registered(registered))
     }
 

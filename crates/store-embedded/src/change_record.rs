@@ -22,16 +22,17 @@ use super::sequencer;
 use super::shared_state::SharedState;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing, plan};
-use doppel_store::stages::{Span, Stage};
+use doppel_store::rules::plan::{self as rules, CollectionMoment, FiledDigest, FiledText, StandingRecord, plan};
+use doppel_store::stages::{RegistrationStage, StageSpan};
 use doppel_store::{
-    GenerationId, Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError, StoredRecord,
+    CandidateJudge, GenerationId, RegisterOutcome, Registration, RemovalCondition, Result, Seq, StoreError,
+    StoredRecord,
 };
 
 /// A requested change of one record.
 pub(super) enum ChangeRequest<'a> {
     /// Stores, replaces or updates a record.
-    Register(&'a Registration, &'a Arc<dyn Judge>),
+    Register(&'a Registration, &'a Arc<dyn CandidateJudge>),
     /// Removes a record; if a condition is given, only if the condition holds.
     Remove { collection: &'a CollectionName, id: &'a RecordId, condition: Option<&'a RemovalCondition> },
 }
@@ -45,7 +46,7 @@ impl ChangeRequest<'_> {
     }
 
     /// Reports the duration of a stage to the judge, if there is one.
-    pub(super) fn took(&self, stage: Stage, span: Span) {
+    pub(super) fn took(&self, stage: RegistrationStage, span: StageSpan) {
         if let Self::Register(_, judge) = self {
             judge.took(stage, span);
         }
@@ -72,7 +73,7 @@ pub(super) enum BeginOutcome {
 /// The plan for a change, which depends on the stored record with the id.
 enum ChangePlan<'a> {
     Nothing(ChangeAnswer),
-    Store { registration: &'a Registration, judge: &'a Arc<dyn Judge>, replaced: Option<PendingRemoval> },
+    Store { registration: &'a Registration, judge: &'a Arc<dyn CandidateJudge>, replaced: Option<PendingRemoval> },
     Update { registration: &'a Registration, record: StoredRecord, missing: Vec<GenerationId> },
     Remove { id: &'a RecordId, removal: PendingRemoval, condition: Option<&'a RemovalCondition> },
 }
@@ -138,16 +139,16 @@ impl SharedState {
         &self,
         collection: &Arc<Collection>,
         registration: &Registration,
-        judge: &Arc<dyn Judge>,
+        judge: &Arc<dyn CandidateJudge>,
         replaced: Option<PendingRemoval>,
         began: Instant,
     ) -> Result<(Ticket, ChangeEffect)> {
         let (ticket, pending, proposals) = sequencer::store(collection, &self.committer, registration, replaced)?;
         registration.sequenced.notify();
-        let proposed = Span::since(began);
-        judge.took(Stage::Propose, proposed);
+        let proposed = StageSpan::since(began);
+        judge.took(RegistrationStage::Propose, proposed);
         let (matches, truncated) = judging::judge(&self.disk, collection, registration, proposals, judge.as_ref())?;
-        judge.took(Stage::Verify, Span::since(proposed.ended));
+        judge.took(RegistrationStage::Verify, StageSpan::since(proposed.ended));
         let judge = Arc::clone(judge);
         let mode = registration.mode;
         let judged = JudgedRegistration { pending, matches, truncated, judge, mode, conclusion: None };
@@ -165,20 +166,20 @@ impl SharedState {
         let generations = std::iter::once(live).chain(standby.iter().copied());
         let stored = self.stored(collection, request.id(), generations)?;
         match *request {
-            ChangeRequest::Register(registration, judge) => {
-                Ok(match plan(registration, Moment { live, standby: &standby, keep, decided: Seq(0) }, stored)? {
-                    rules::Plan::Create => ChangePlan::Store { registration, judge, replaced: None },
-                    rules::Plan::Replace(stored) => {
+            ChangeRequest::Register(registration, judge) => Ok(
+                match plan(registration, CollectionMoment { live, standby: &standby, keep, decided: Seq(0) }, stored)? {
+                    rules::RegistrationPlan::Create => ChangePlan::Store { registration, judge, replaced: None },
+                    rules::RegistrationPlan::Replace(stored) => {
                         ChangePlan::Store { registration, judge, replaced: Some(stored.removal(live)) }
                     }
-                    rules::Plan::Unchanged(StoredVersion { record, .. }) => {
-                        ChangePlan::Nothing(ChangeAnswer::Registered(Registered::Unchanged(record)))
+                    rules::RegistrationPlan::Unchanged(StoredVersion { record, .. }) => {
+                        ChangePlan::Nothing(ChangeAnswer::Registered(RegisterOutcome::Unchanged(record)))
                     }
-                    rules::Plan::Update(stored, missing) => {
+                    rules::RegistrationPlan::Update(stored, missing) => {
                         ChangePlan::Update { registration, record: registration.updated(stored.record), missing }
                     }
-                })
-            }
+                },
+            ),
             ChangeRequest::Remove { id, condition, .. } => {
                 // The claim on the id prevents changes of the version until the removal is committed. The committer checks the
                 // other conditions.
@@ -236,7 +237,7 @@ impl StoredVersion {
     }
 }
 
-impl Standing for StoredVersion {
+impl StandingRecord for StoredVersion {
     fn record(&self) -> &StoredRecord {
         &self.record
     }

@@ -15,7 +15,7 @@ use super::layout;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
-use doppel_store::changes::{ChangePage, Changes, LoggedChange};
+use doppel_store::changes::{ChangeFeed, ChangePage, LoggedChange};
 use doppel_store::rules::feed;
 use doppel_store::{CollectionNumber, Result, Seq};
 
@@ -93,7 +93,7 @@ impl SharedState {
 }
 
 #[async_trait]
-impl Changes for EmbeddedStore {
+impl ChangeFeed for EmbeddedStore {
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;

@@ -11,23 +11,28 @@ use super::layout;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
-use doppel_store::checkpoints::{Checkpoint, Checkpoints};
+use doppel_store::checkpoints::{CheckpointStore, StoredCheckpoint};
 use doppel_store::{Result, StoreError};
 
-fn decode(bytes: &[u8]) -> Result<Checkpoint> {
+fn decode(bytes: &[u8]) -> Result<StoredCheckpoint> {
     serde_json::from_slice(bytes).map_err(|error| StoreError::Internal(format!("a checkpoint cannot be read: {error}")))
 }
 
 #[async_trait]
-impl Checkpoints for EmbeddedStore {
-    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<Checkpoint>> {
+impl CheckpointStore for EmbeddedStore {
+    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<StoredCheckpoint>> {
         let shared = self.shared()?;
         let key = keys::checkpoint_key(shared.collection(collection)?.number, name);
         let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key)?;
         found.map(|bytes| decode(&bytes)).transpose()
     }
 
-    async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+    async fn put_checkpoint(
+        &self,
+        collection: &CollectionName,
+        name: &str,
+        checkpoint: StoredCheckpoint,
+    ) -> Result<bool> {
         let of = collection.clone();
         self.exclusive(SpaceReserve::Whole, |shared: &SharedState| {
             let key = keys::checkpoint_key(shared.collection(collection)?.number, name);
@@ -42,7 +47,7 @@ impl Checkpoints for EmbeddedStore {
                 if version != checkpoint.version {
                     return Ok(ExclusiveChange::written(Vec::new(), false));
                 }
-                let next = Checkpoint { version: version + 1, ..checkpoint };
+                let next = StoredCheckpoint { version: version + 1, ..checkpoint };
                 let value = serde_json::to_vec(&next).map_err(|error| StoreError::Internal(error.to_string()))?;
                 Ok(ExclusiveChange::written(vec![WriteOp::Put(Space::Meta, key, value)], true))
             })

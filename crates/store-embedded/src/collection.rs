@@ -14,7 +14,7 @@ use super::keyspaces::{Space, WriteOp};
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
 use doppel_core::collection::{CollectionName, Keep};
-use doppel_store::rules::plan::Moment;
+use doppel_store::rules::plan::CollectionMoment;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Registration, Result, Seq, StoreError};
 
 /// The state that lookups use. It is replaced as a whole, so that no lookup mixes two generations.
@@ -165,6 +165,7 @@ impl SequencerState {
         if self.dropped {
             return Err(StoreError::UnknownCollection(registration.collection.clone()));
         }
-        Moment { live: self.live, standby: &self.standby, keep: self.keep, decided: Seq(0) }.check(registration)
+        CollectionMoment { live: self.live, standby: &self.standby, keep: self.keep, decided: Seq(0) }
+            .check(registration)
     }
 }

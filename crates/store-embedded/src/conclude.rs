@@ -28,8 +28,8 @@ fn verdict_of(judged: &JudgedRegistration) -> RegistrationOutcome {
         judged.matches.iter().filter(|found| found.condition.as_ref().is_none_or(|condition| condition.holds()));
     let matches: Vec<Match> = holds.map(|found| found.found.clone()).collect();
     match rules::conclude(judged.judge.as_ref(), judged.mode, matches, judged.truncated) {
-        rules::Conclusion::Skip(verdict) => RegistrationOutcome::Skip(verdict),
-        rules::Conclusion::Store { verdict, duplicate_of_seq, earlier } => {
+        rules::RegistrationConclusion::Skip(verdict) => RegistrationOutcome::Skip(verdict),
+        rules::RegistrationConclusion::Store { verdict, duplicate_of_seq, earlier } => {
             let record = StoredRecord { verdict, duplicate_of_seq, ..judged.pending.record.clone() };
             match layout::encode_record(&record) {
                 Ok(value) => RegistrationOutcome::Store { record, value, earlier },

@@ -19,8 +19,8 @@ use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
-use doppel_store::rules::ruling::{Plan, plan};
+use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
+use doppel_store::rules::ruling::{RulingPlan, plan};
 use doppel_store::{CollectionNumber, Result, Seq, StoreError};
 
 /// A change of a decision. The committer makes it between two batches.
@@ -132,26 +132,26 @@ impl SharedState {
 }
 
 #[async_trait]
-impl Decisions for EmbeddedStore {
+impl DecisionStore for EmbeddedStore {
     async fn decide(
         &self,
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
         seen: Option<usize>,
-    ) -> Result<Ruled> {
+    ) -> Result<RulingOutcome> {
         let changed = self.change_decision(name, SpaceReserve::Whole, move |disk: &Disk, number| {
             let view = disk.view();
             let mut rulings = rulings(disk, &view, number, &pair)?;
             let planned = plan(&rulings, missing(disk, &view, number, &pair)?, &ruling, seen)?;
-            if planned == Plan::Add {
+            if planned == RulingPlan::Add {
                 rulings.push(ruling);
             }
             let decision = Decision { pair, rulings };
             let ruled = planned.answer(decision.clone());
             Ok(match planned {
-                Plan::Add => DecisionChange::Put(decision.pair, decision.rulings, ruled),
-                Plan::Repeated | Plan::Refused => DecisionChange::Nothing(ruled),
+                RulingPlan::Add => DecisionChange::Put(decision.pair, decision.rulings, ruled),
+                RulingPlan::Repeated | RulingPlan::Refused => DecisionChange::Nothing(ruled),
             })
         });
         changed.await

@@ -17,8 +17,8 @@ use super::shared_state::SharedState;
 use doppel_core::index::{Lookup, Proposals};
 use doppel_store::rules::plan::check_live;
 use doppel_store::rules::proposals::confirmed_first;
-use doppel_store::stages::{Span, Stage};
-use doppel_store::{Found, Judge, Query, Result, Seq, StoredRecord, Until};
+use doppel_store::stages::{RegistrationStage, StageSpan};
+use doppel_store::{CandidateJudge, LookupEnd, LookupQuery, LookupResult, Result, Seq, StoredRecord};
 
 /// Largest number of attempts of a lookup that starts again because of a publication during the read of the index. An attempt takes
 /// microseconds and there is a sync between two publications, so that the second attempt nearly always succeeds.
@@ -26,7 +26,12 @@ const TRIES: usize = 16;
 
 impl SharedState {
     /// Judges the candidates that the index proposes.
-    pub(super) fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
+    pub(super) fn find(
+        &self,
+        query: &LookupQuery,
+        judge: &dyn CandidateJudge,
+        until: LookupEnd,
+    ) -> Result<LookupResult> {
         let began = Instant::now();
         let collection = self.collection(&query.collection)?;
         let (view, live, proposals) = self.consistent(&collection, query)?;
@@ -40,17 +45,17 @@ impl SharedState {
         let confirmed: Vec<_> = confirmed.filter_map(Result::transpose).collect::<Result<_>>()?;
         confirmed_first(&mut items, confirmed);
         items.retain(|item| Some(item.seq) != except);
-        let proposed = Span::since(began);
-        judge.took(Stage::Propose, proposed);
+        let proposed = StageSpan::since(began);
+        judge.took(RegistrationStage::Propose, proposed);
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
             let (bytes, found) = judge_stored(&self.disk, &view, keys, item, judge)?;
             matches.extend(found);
-            let enough = until == Until::FirstMatch && !matches.is_empty();
+            let enough = until == LookupEnd::FirstMatch && !matches.is_empty();
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
         })?;
-        judge.took(Stage::Verify, Span::since(proposed.ended));
-        Ok(Found { matches, truncated: proposals.truncated || cut })
+        judge.took(RegistrationStage::Verify, StageSpan::since(proposed.ended));
+        Ok(LookupResult { matches, truncated: proposals.truncated || cut })
     }
 
     /// Returns candidates and a view of the same moment, because a replacement that is published in between could hide both the old
@@ -58,7 +63,7 @@ impl SharedState {
     fn consistent(
         &self,
         collection: &Collection,
-        query: &Query,
+        query: &LookupQuery,
     ) -> Result<(Arc<Snapshot>, Arc<Generation>, Proposals)> {
         let mut tries = 0;
         loop {

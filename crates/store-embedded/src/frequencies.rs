@@ -15,7 +15,7 @@ use super::pipeline::AnswerReceiver;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
-use doppel_store::frequencies::{Frequencies, Steps, check_size};
+use doppel_store::frequencies::{EqualSteps, FrequencyStore, check_size};
 use doppel_store::{CollectionState, Result, Seq};
 
 impl SharedState {
@@ -52,19 +52,19 @@ impl SharedState {
     }
 }
 
-/// Returns a sample of the published records, by their slots; see [`Frequencies::sample`].
+/// Returns a sample of the published records, by their slots; see [`FrequencyStore::sample`].
 fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
     // Later records are already in the index, but may fail.
     let settled = collection.sequencer.lock().settled_below();
     let shown = collection.shown.load_full();
-    let steps = Steps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
+    let steps = EqualSteps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
     let published = shown.live.index.live_seqs().take_while(|seq| *seq < settled);
     let chosen = (0..).zip(published).filter(|(index, _)| steps.take(*index)).map(|(_, seq)| seq);
     chosen.take(limit).collect()
 }
 
 #[async_trait]
-impl Frequencies for EmbeddedStore {
+impl FrequencyStore for EmbeddedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
         let guard = self.ddl_guard().await?;

@@ -29,7 +29,9 @@ use super::store::EmbeddedStore;
 use super::sweep::{self, DroppedKeys};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
-use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_store::generations::{
+    FiledSignatures, GenerationPhase, GenerationSpec, GenerationState, GenerationStore, RecordMatches,
+};
 use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
 /// Largest number of records or lists of pairs in one batch: the committer needs a few milliseconds to read so many.
@@ -151,13 +153,13 @@ impl SharedState {
         filed.filter_map(Result::transpose).take(limit).collect()
     }
 
-    fn pairs(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Pairs>> {
+    fn pairs(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<RecordMatches>> {
         let entries = self.of_generation(collection, Space::Pairs, id, after);
         let pairs = entries.map(|entry| {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
             let earlier = self.disk.tolerate((Space::Pairs, collection.number, seq), keys::decode_pairs(&value))?;
-            Ok(earlier.map(|earlier| Pairs { seq, earlier }))
+            Ok(earlier.map(|earlier| RecordMatches { seq, earlier }))
         });
         pairs.filter_map(Result::transpose).take(limit).collect()
     }
@@ -200,7 +202,7 @@ fn file(
     let state = collection.state();
     let mut ops = Vec::new();
     // A complete generation contains all records.
-    if state.standby(generation)?.phase == Phase::Building {
+    if state.standby(generation)?.phase == GenerationPhase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
@@ -240,7 +242,7 @@ fn put_pairs(
 }
 
 #[async_trait]
-impl Generations for EmbeddedStore {
+impl GenerationStore for EmbeddedStore {
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
         let answer = self.shared()?.begin_barrier(name)?;
         self.answered(answer).await.map(drop)
@@ -252,7 +254,7 @@ impl Generations for EmbeddedStore {
         self.answered(answer).await.map(|_| begun)
     }
 
-    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<FiledSignatures>) -> Result<u64> {
         let keep = {
             let shared = self.shared()?;
             let state = shared.collection(name)?.state();
@@ -265,7 +267,7 @@ impl Generations for EmbeddedStore {
             let mut bytes = 0;
             while bytes < MAX_FILED_BYTES
                 && piece.len() < MAX_FILED
-                && let Some(Filing { id, seq, signed }) = batch.next()
+                && let Some(FiledSignatures { id, seq, signed }) = batch.next()
             {
                 let value = layout::encode_entry(&IndexEntry::of(&signed, keep));
                 bytes += value.len();
@@ -331,12 +333,17 @@ impl Generations for EmbeddedStore {
         blocking(|| shared.filed(&collection, generation, after, limit))
     }
 
-    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
+    async fn put_pairs(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        pairs: Vec<RecordMatches>,
+    ) -> Result<()> {
         let mut pairs = pairs.into_iter().peekable();
         loop {
             let mut piece = BTreeMap::new();
             while piece.len() < MAX_FILED
-                && let Some(Pairs { seq, earlier }) = pairs.next()
+                && let Some(RecordMatches { seq, earlier }) = pairs.next()
             {
                 piece.insert(seq, earlier);
             }
@@ -358,7 +365,7 @@ impl Generations for EmbeddedStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Pairs>> {
+    ) -> Result<Vec<RecordMatches>> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
         blocking(|| shared.pairs(&collection, generation, after, limit))

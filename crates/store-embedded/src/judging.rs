@@ -18,7 +18,7 @@ use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Match;
 use doppel_store::rules::proposals::confirmed_first;
-use doppel_store::{Candidate, Judge, Registration, Result, StoreError, StoredRecord};
+use doppel_store::{CandidateJudge, CandidateRecord, Registration, Result, StoreError, StoredRecord};
 
 /// Largest number of bytes of candidates that are read for a query, the best first. Further candidates are not judged, and the
 /// result is truncated.
@@ -38,7 +38,7 @@ pub(super) fn judge(
     collection: &Collection,
     registration: &Registration,
     mut proposals: SequencedProposals,
-    judge: &dyn Judge,
+    judge: &dyn CandidateJudge,
 ) -> Result<(Vec<ConditionalMatch>, bool)> {
     put_confirmed_first(disk, collection, registration, &mut proposals)?;
     let keys = GenerationKey { number: collection.number, generation: registration.generation };
@@ -51,7 +51,7 @@ fn judge_all(
     disk: &Disk,
     keys: GenerationKey,
     items: &[CandidateProposal],
-    judge: &dyn Judge,
+    judge: &dyn CandidateJudge,
 ) -> Result<(Vec<ConditionalMatch>, bool)> {
     let mut matches = Vec::new();
     // The view is taken after the proposals, so that it contains all records that were published then.
@@ -70,8 +70,12 @@ fn judge_all(
 }
 
 /// Judges a record that is not published yet.
-fn judge_pending(pending: &PendingRegistration, proposal: &Proposal, judge: &dyn Judge) -> (usize, Option<Match>) {
-    let found = judge.judge(&Candidate {
+fn judge_pending(
+    pending: &PendingRegistration,
+    proposal: &Proposal,
+    judge: &dyn CandidateJudge,
+) -> (usize, Option<Match>) {
+    let found = judge.judge(&CandidateRecord {
         record: &pending.record,
         via: proposal.via,
         fingerprint: proposal.fingerprint,
@@ -88,7 +92,7 @@ pub(super) fn judge_stored(
     view: &fjall::Snapshot,
     keys: GenerationKey,
     proposal: &Proposal,
-    judge: &dyn Judge,
+    judge: &dyn CandidateJudge,
 ) -> Result<(usize, Option<Match>)> {
     if judge.dismisses(proposal.seq, proposal.via) {
         return Ok((0, None));
@@ -101,7 +105,8 @@ pub(super) fn judge_stored(
     };
     let via = proposal.via;
     let fingerprint = proposal.fingerprint;
-    let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
+    let candidate =
+        CandidateRecord { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
     let bytes = bytes_of(&record);
     let found = if bytes > SHORT_BYTES { blocking(|| judge.judge(&candidate)) } else { judge.judge(&candidate) };
     Ok((bytes, found))

@@ -13,7 +13,7 @@ use super::layout;
 use super::load::SharedKeyRing;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
-use doppel_store::keys::{KeyRing, Keys};
+use doppel_store::keys::{KeyRing, KeyStore};
 use doppel_store::{Result, StoreError};
 
 /// Returns the change that stores `ring`. The committer runs it, so that `kept` is the current ring.
@@ -37,7 +37,7 @@ fn reserve(kept: &KeyRing, ring: &KeyRing) -> SpaceReserve {
 }
 
 #[async_trait]
-impl Keys for EmbeddedStore {
+impl KeyStore for EmbeddedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         Ok(self.shared()?.keys.lock().clone())
     }

@@ -28,7 +28,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::encoding::{put_signature, take_signature};
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::{Fingerprint, Verdict};
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// The version of the directory format. It is raised if an older program could misread the directory.
@@ -170,8 +170,8 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let id = record.id.as_str().as_bytes();
     let time = record.stored_at.as_bytes();
     let (version, content) = match &record.content {
-        Content::Row(row) => (RECORD, Cow::Borrowed(row.as_bytes())),
-        Content::Hashes(hashes) => {
+        RecordContent::Row(row) => (RECORD, Cow::Borrowed(row.as_bytes())),
+        RecordContent::Hashes(hashes) => {
             let hashes = serde_json::to_vec(hashes).map_err(|error| StoreError::Internal(error.to_string()))?;
             (RECORD_WITHOUT_TEXT, Cow::Owned(hashes))
         }
@@ -214,8 +214,8 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let verdict =
         if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { Verdict::blank() };
     let content = match has_text {
-        true => Content::Row(Arc::from(reader.text(reader.0.len())?)),
-        false => Content::Hashes(serde_json::from_slice(reader.0).map_err(|_| damaged("record"))?),
+        true => RecordContent::Row(Arc::from(reader.text(reader.0.len())?)),
+        false => RecordContent::Hashes(serde_json::from_slice(reader.0).map_err(|_| damaged("record"))?),
     };
     Ok(StoredRecord { id, seq, content, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
 }
@@ -406,7 +406,7 @@ mod tests {
         StoredRecord {
             id: RecordId::new("编号").expect("a valid id"),
             seq: Seq(5),
-            content: Content::Row("{\"title\":\"路灯不亮\"}".into()),
+            content: RecordContent::Row("{\"title\":\"路灯不亮\"}".into()),
             digest: Digest([7; 32]),
             digest_generation: GenerationId(4),
             verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
@@ -426,7 +426,7 @@ mod tests {
         let candidate = decode_record(Seq(5), &value, false).expect("a record");
         assert_eq!((candidate.content, candidate.verdict), (record().content, Verdict::blank()));
         let hashes = ContentHashes { row: KeyedHash([8; 32]), identity: vec![KeyedHash([9; 32])], time: None };
-        let without_text = StoredRecord { content: Content::Hashes(Box::new(hashes)), ..record() };
+        let without_text = StoredRecord { content: RecordContent::Hashes(Box::new(hashes)), ..record() };
         let decoded = decode_record(Seq(5), &encode_record(&without_text).expect("a value"), true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{without_text:?}"));
     }

@@ -38,7 +38,8 @@ use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Verdict};
 use doppel_store::{
-    CollectionNumber, GenerationId, Judge, Mode, Registered, RemovalCondition, Result, Seq, StoreError, StoredRecord,
+    CandidateJudge, CollectionNumber, GenerationId, RegisterOutcome, RegistrationMode, RemovalCondition, Result, Seq,
+    StoreError, StoredRecord,
 };
 
 /// A message to the committer.
@@ -154,7 +155,7 @@ pub(super) struct CandidateProposal {
     pub(super) removal: Option<Arc<CommitOutcome>>,
 }
 
-impl doppel_store::rules::proposals::Proposed for CandidateProposal {
+impl doppel_store::rules::proposals::ProposedRecord for CandidateProposal {
     fn is_same(&self, other: &Self) -> bool {
         self.proposal.is_same(&other.proposal)
     }
@@ -178,8 +179,8 @@ pub(super) struct JudgedRegistration {
     pub(super) pending: Arc<PendingRegistration>,
     pub(super) matches: Vec<ConditionalMatch>,
     pub(super) truncated: bool,
-    pub(super) judge: Arc<dyn Judge>,
-    pub(super) mode: Mode,
+    pub(super) judge: Arc<dyn CandidateJudge>,
+    pub(super) mode: RegistrationMode,
     /// Known early if no match depends on another change.
     pub(super) conclusion: Option<RegistrationOutcome>,
 }
@@ -205,7 +206,7 @@ pub(super) enum RegistrationOutcome {
 /// The answer to a change.
 #[derive(Debug)]
 pub(super) enum ChangeAnswer {
-    Registered(Registered),
+    Registered(RegisterOutcome),
     Removed(bool),
     Done,
 }

@@ -22,7 +22,7 @@ use super::manifest;
 use super::options::{EmbeddedOptions, Opening, OpeningMode, Workers};
 use super::state_reader::KIND;
 use doppel_store::keys::KeyRing;
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 use doppel_store::{Result, StoreError};
 
 /// The permissions of the directory.
@@ -39,8 +39,8 @@ const FOLDER: &str = "doppel.restoring";
 /// store. Then the directory is unchanged.
 pub fn restore<E: From<StoreError>>(
     dir: &Path,
-    moment: &Moment,
-    pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
+    moment: &SnapshotMoment,
+    pieces: impl Iterator<Item = std::result::Result<SnapshotPiece, E>>,
 ) -> std::result::Result<(), E> {
     let mut check = RestoreCheck::new(moment)?;
     let before = prepare(dir)?;
@@ -66,20 +66,20 @@ pub fn restore<E: From<StoreError>>(
 
 /// Decodes the keys of callers in a piece of a snapshot (keys that were created while the service ran, not those of a
 /// configuration). Returns `None` if the piece contains no keys.
-pub fn key_ring_in(piece: &Piece) -> Option<KeyRing> {
+pub fn key_ring_in(piece: &SnapshotPiece) -> Option<KeyRing> {
     let (_, value) = piece.entries.iter().find(|pair| is_key_ring(piece, pair))?;
     // Opening the store reports keys that cannot be read.
     serde_json::from_slice(value).ok()
 }
 
 /// Removes the keys of callers from `piece`.
-pub fn without_key_ring(mut piece: Piece) -> Piece {
+pub fn without_key_ring(mut piece: SnapshotPiece) -> SnapshotPiece {
     let mut entries = std::mem::take(&mut piece.entries);
     entries.retain(|pair| !is_key_ring(&piece, pair));
-    Piece { entries, ..piece }
+    SnapshotPiece { entries, ..piece }
 }
 
-fn is_key_ring(piece: &Piece, pair: &(Vec<u8>, Vec<u8>)) -> bool {
+fn is_key_ring(piece: &SnapshotPiece, pair: &(Vec<u8>, Vec<u8>)) -> bool {
     piece.space == NAMES[Space::Meta as usize] && pair.0 == layout::KEY_RING
 }
 
@@ -100,7 +100,7 @@ impl RestoreCheck {
     ///
     /// # Errors
     /// If the snapshot has another kind of store or a newer format.
-    pub fn new(moment: &Moment) -> Result<Self> {
+    pub fn new(moment: &SnapshotMoment) -> Result<Self> {
         if moment.kind != KIND {
             let what = format!("the snapshot is of a store of the kind {:?}, a directory holds {KIND:?}", moment.kind);
             return Err(StoreError::Internal(what));
@@ -136,7 +136,7 @@ impl RestoreCheck {
     ///
     /// # Errors
     /// As [`RestoreCheck::space`], or if its keys are not in order.
-    pub fn piece(&mut self, piece: &Piece) -> Result<()> {
+    pub fn piece(&mut self, piece: &SnapshotPiece) -> Result<()> {
         self.space(&piece.space)?;
         for (key, _) in &piece.entries {
             // No key is empty. Keys in a wrong order would abort the process in the engine.
@@ -239,7 +239,7 @@ fn clear(dir: &Path) -> io::Result<()> {
 /// Writes the keyspaces, and checks that they can be opened.
 fn fill<E: From<StoreError>>(
     folder: &Path,
-    pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
+    pieces: impl Iterator<Item = std::result::Result<SnapshotPiece, E>>,
 ) -> std::result::Result<(), E> {
     let options = EmbeddedOptions::default();
     let disk =
@@ -270,7 +270,7 @@ fn space(name: &str) -> Result<Space> {
 fn fill_space<E: From<StoreError>>(
     disk: &Disk,
     space: Space,
-    pieces: &mut std::iter::Peekable<impl Iterator<Item = std::result::Result<Piece, E>>>,
+    pieces: &mut std::iter::Peekable<impl Iterator<Item = std::result::Result<SnapshotPiece, E>>>,
 ) -> std::result::Result<(), E> {
     let mut failed = None;
     let filled = disk.ingest(space, |write| {

@@ -17,7 +17,7 @@ use super::errors::unavailable;
 use super::keyspaces::{ALL, NAMES, Space};
 use super::layout::{self, CollectionEntry, FORMAT};
 use super::options::{EmbeddedOptions, Opening, OpeningMode, Workers};
-use doppel_store::snapshot::{CollectionAt, Moment, SnapshotReader, Visit};
+use doppel_store::snapshot::{CollectionAt, EntryVisitor, SnapshotMoment, SnapshotReader};
 use doppel_store::{Result, StoreError};
 
 /// Number of bytes that are read in one call: enough to make finding the place again cheap, and few enough that closing the store
@@ -30,7 +30,7 @@ pub(super) const KIND: &str = "embedded";
 pub(super) struct StateReader {
     disk: Weak<Disk>,
     view: Arc<Snapshot>,
-    moment: Moment,
+    moment: SnapshotMoment,
     /// The position of the keyspace that is read; the number of keyspaces at the end.
     space: usize,
     /// The key at which reading continues in the keyspace.
@@ -46,7 +46,7 @@ impl StateReader {
     }
 
     /// Shows about [`BYTES_AT_ONCE`] of a keyspace. Returns the last key, unless all pairs were shown.
-    fn read_space(&self, disk: &Disk, space: Space, visit: Visit<'_>) -> Result<Option<Vec<u8>>> {
+    fn read_space(&self, disk: &Disk, space: Space, visit: EntryVisitor<'_>) -> Result<Option<Vec<u8>>> {
         let mut bytes = 0;
         for entry in disk.from(&self.view, space, &self.from) {
             let (key, value) = entry.into_inner().map_err(super::errors::io)?;
@@ -61,11 +61,11 @@ impl StateReader {
 }
 
 impl SnapshotReader for StateReader {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         &self.moment
     }
 
-    fn read(&mut self, visit: Visit<'_>) -> Result<bool> {
+    fn read(&mut self, visit: EntryVisitor<'_>) -> Result<bool> {
         let Some(space) = ALL.get(self.space) else { return Ok(false) };
         let disk = self.disk.upgrade().filter(|disk| !disk.is_stopping());
         let disk = disk.ok_or_else(|| {
@@ -104,16 +104,16 @@ pub fn read_directory(dir: &Path) -> Result<Box<dyn SnapshotReader>> {
 }
 
 impl SnapshotReader for DirectoryReader {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         self.reader.moment()
     }
 
-    fn read(&mut self, visit: Visit<'_>) -> Result<bool> {
+    fn read(&mut self, visit: EntryVisitor<'_>) -> Result<bool> {
         self.reader.read(visit)
     }
 }
 
-fn moment(disk: &Disk, view: &Arc<Snapshot>) -> Result<Moment> {
+fn moment(disk: &Disk, view: &Arc<Snapshot>) -> Result<SnapshotMoment> {
     let mut collections = Vec::new();
     for entry in disk.prefix(view, Space::Meta, layout::PREFIX_COLLECTION) {
         let entry: CollectionEntry = serde_json::from_slice(&entry?.1).map_err(|error| {
@@ -130,5 +130,5 @@ fn moment(disk: &Disk, view: &Arc<Snapshot>) -> Result<Moment> {
             generation: entry.state.generation,
         });
     }
-    Ok(Moment { kind: KIND.into(), format: FORMAT, collections })
+    Ok(SnapshotMoment { kind: KIND.into(), format: FORMAT, collections })
 }

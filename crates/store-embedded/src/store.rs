@@ -24,10 +24,10 @@ use super::supervisor::{self, MAX_PENDING, Supervisor};
 use super::write_watchdog::{self, WriteWatchdog};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::stages::{Span, Stage};
+use doppel_store::stages::{RegistrationStage, StageSpan};
 use doppel_store::{
-    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, RemovalCondition, Result, Seq,
-    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
+    CandidateJudge, CollectionSpec, CollectionState, LookupEnd, LookupQuery, LookupResult, RegisterOutcome,
+    Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoreUsage, StoredRecord,
 };
 
 /// A store in one directory; see the crate.
@@ -108,16 +108,16 @@ impl EmbeddedStore {
                 Err(next) => self.begun_by(deadline, next).await?.map_err(|_| gone())?,
             };
             let permit = self.permit(deadline).await?;
-            let waited = Span::since(began);
+            let waited = StageSpan::since(began);
             // The state is released before a wait, because a failed state must be able to end.
             let begun = self.writable(reserve)?.begin(&request, claim, permit);
             match begun {
                 BeginOutcome::Answered(answer) => return answer,
                 BeginOutcome::Sent(answer) => {
-                    request.took(Stage::Wait, waited);
+                    request.took(RegistrationStage::Wait, waited);
                     let handed_over = Instant::now();
                     let answer = self.answered_by(Some(deadline), answer).await;
-                    request.took(Stage::Commit, Span::since(handed_over));
+                    request.took(RegistrationStage::Commit, StageSpan::since(handed_over));
                     return answer;
                 }
                 BeginOutcome::CollectionReplaced => {}
@@ -268,11 +268,11 @@ impl Store for EmbeddedStore {
         self.answered_if_begun(begun).await
     }
 
-    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+    async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome> {
         let changed = self.change(ChangeRequest::Register(&registration, &judge), SpaceReserve::Whole).await;
         match self.once_settled(changed).await? {
             ChangeAnswer::Registered(registered) => {
-                if let Registered::Created(record) | Registered::Replaced(record) = &registered {
+                if let RegisterOutcome::Created(record) | RegisterOutcome::Replaced(record) = &registered {
                     judge.stored(record.seq);
                 }
                 Ok(registered)
@@ -289,7 +289,7 @@ impl Store for EmbeddedStore {
         self.remove_record(collection, id, Some(&condition)).await
     }
 
-    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+    async fn find(&self, query: LookupQuery, judge: Arc<dyn CandidateJudge>, until: LookupEnd) -> Result<LookupResult> {
         let found = self.shared()?.find(&query, judge.as_ref(), until);
         self.once_settled(found).await
     }
@@ -322,10 +322,15 @@ impl Store for EmbeddedStore {
         self.supervisor.space.check(SpaceReserve::Double)
     }
 
-    async fn usage(&self) -> Result<Usage> {
+    async fn usage(&self) -> Result<StoreUsage> {
         let shared = self.shared()?;
         let (records, index_bytes) = shared.totals();
-        Ok(Usage { records, index_bytes, disk_bytes: shared.disk.bytes(), free_bytes: self.supervisor.space.free() })
+        Ok(StoreUsage {
+            records,
+            index_bytes,
+            disk_bytes: shared.disk.bytes(),
+            free_bytes: self.supervisor.space.free(),
+        })
     }
 
     async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {

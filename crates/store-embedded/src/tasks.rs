@@ -11,7 +11,7 @@ use super::keyspaces::{Space, WriteOp};
 use super::load::TaskList;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
-use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
+use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStore};
 use doppel_store::{Result, StoreError};
 
 /// Returns the change that stores `task`. The committer runs it, so that `list` is complete.
@@ -55,7 +55,7 @@ fn put(list: &TaskList, mut task: TaskState) -> Result<ExclusiveChange<TaskPut>>
 }
 
 #[async_trait]
-impl Tasks for EmbeddedStore {
+impl TaskStore for EmbeddedStore {
     async fn tasks(&self) -> Result<Vec<TaskState>> {
         Ok(self.shared()?.tasks.lock().values().rev().cloned().collect())
     }

@@ -18,7 +18,9 @@ use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, REC
 use super::retry::{self, CallDeadline, TransactionEnd, TransactionWork, TxnError};
 use super::{SharedStore, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
+use doppel_store::{
+    CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, StoreUsage,
+};
 
 /// The state of a collection in the cache.
 pub(super) struct CachedCollection {
@@ -179,14 +181,14 @@ impl SharedStore {
         Ok(Arc::clone(&self.cache.put(document).state))
     }
 
-    pub(super) async fn usage(&self) -> Result<Usage> {
+    pub(super) async fn usage(&self) -> Result<StoreUsage> {
         let records =
             self.read(self.deadline(), || async { Ok(self.documents(RECORDS).estimated_document_count().await?) });
         let records = records.await?;
         let stats =
             self.read(self.deadline(), || async { Ok(self.database.run_command(doc! { "dbStats": 1 }).await?) });
         let stats = stats.await?;
-        Ok(Usage {
+        Ok(StoreUsage {
             records,
             index_bytes: (self.posting_caches.memory_bytes() + self.full_lists.memory_bytes()) as u64,
             disk_bytes: bytes_of(&stats, "totalSize")

@@ -20,7 +20,7 @@ use super::documents::{
 use super::retry::TxnError;
 use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
-use doppel_store::changes::{ChangePage, Changes, LoggedChange};
+use doppel_store::changes::{ChangeFeed, ChangePage, LoggedChange};
 use doppel_store::rules::feed;
 use doppel_store::{Result, Seq, StoreError, StoredRecord};
 
@@ -248,7 +248,7 @@ pub(super) async fn watch_commits(shared: std::sync::Weak<SharedStore>) {
 }
 
 #[async_trait]
-impl Changes for MongoStore {
+impl ChangeFeed for MongoStore {
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage> {
         let shared = &self.shared;
         shared.read(shared.deadline(), || shared.changes(name, after, limit)).await

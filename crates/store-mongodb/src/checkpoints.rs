@@ -8,17 +8,22 @@ use mongodb::bson::{Document, doc};
 use super::documents::{CHECKPOINTS, StoredNumber, damaged};
 use super::{MongoStore, SharedStore, retry};
 use doppel_core::collection::CollectionName;
-use doppel_store::checkpoints::{Checkpoint, Checkpoints};
+use doppel_store::checkpoints::{CheckpointStore, StoredCheckpoint};
 use doppel_store::{Result, StoreError};
 
 #[async_trait]
-impl Checkpoints for MongoStore {
-    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<Checkpoint>> {
+impl CheckpointStore for MongoStore {
+    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<StoredCheckpoint>> {
         let number = self.shared.known(collection).await?.number;
         self.shared.checkpoint(number, name).await
     }
 
-    async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+    async fn put_checkpoint(
+        &self,
+        collection: &CollectionName,
+        name: &str,
+        checkpoint: StoredCheckpoint,
+    ) -> Result<bool> {
         let number = self.shared.known(collection).await?.number;
         let shared = Arc::clone(&self.shared);
         let name = name.to_owned();
@@ -31,21 +36,21 @@ fn key(number: StoredNumber, name: &str) -> Document {
 }
 
 /// Decodes a checkpoint. Its value is stored as JSON, because BSON cannot represent all of its numbers and keys.
-fn decode_checkpoint(document: &Document) -> Result<Checkpoint> {
+fn decode_checkpoint(document: &Document) -> Result<StoredCheckpoint> {
     let value = serde_json::from_str(document.get_str("value").map_err(damaged)?).map_err(damaged)?;
-    Ok(Checkpoint { version: document.get_i64("version").map_err(damaged)? as u64, value })
+    Ok(StoredCheckpoint { version: document.get_i64("version").map_err(damaged)? as u64, value })
 }
 impl SharedStore {
-    async fn checkpoint(&self, number: StoredNumber, name: &str) -> Result<Option<Checkpoint>> {
+    async fn checkpoint(&self, number: StoredNumber, name: &str) -> Result<Option<StoredCheckpoint>> {
         let found = self.read(self.deadline(), || async {
             Ok(self.documents(CHECKPOINTS).find_one(doc! { "_id": key(number, name) }).await?)
         });
         found.await?.as_ref().map(decode_checkpoint).transpose()
     }
 
-    async fn put_checkpoint(&self, number: StoredNumber, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+    async fn put_checkpoint(&self, number: StoredNumber, name: &str, checkpoint: StoredCheckpoint) -> Result<bool> {
         let deadline = self.deadline();
-        let next = Checkpoint { version: checkpoint.version + 1, ..checkpoint };
+        let next = StoredCheckpoint { version: checkpoint.version + 1, ..checkpoint };
         let mut outcome_unknown = false;
         for attempt in 0.. {
             match super::admin::within(deadline, self.write_checkpoint(number, name, &next)).await? {
@@ -67,7 +72,7 @@ impl SharedStore {
         &self,
         number: StoredNumber,
         name: &str,
-        next: &Checkpoint,
+        next: &StoredCheckpoint,
     ) -> mongodb::error::Result<bool> {
         let checkpoints = self.documents(CHECKPOINTS);
         let value = serde_json::to_string(&next.value).map_err(mongodb::error::Error::custom)?;

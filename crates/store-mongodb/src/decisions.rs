@@ -19,19 +19,19 @@ use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
-use doppel_store::rules::ruling::{Plan, plan};
+use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
+use doppel_store::rules::ruling::{RulingPlan, plan};
 use doppel_store::{KeptDuplicate, Registration, Result, Seq};
 
 #[async_trait]
-impl Decisions for MongoStore {
+impl DecisionStore for MongoStore {
     async fn decide(
         &self,
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
         seen: Option<usize>,
-    ) -> Result<Ruled> {
+    ) -> Result<RulingOutcome> {
         let shared = self.shared.clone();
         let name = name.clone();
         let deciding = async move {
@@ -269,18 +269,18 @@ struct DecisionTransaction<'a> {
 #[async_trait]
 impl TransactionWork for DecisionTransaction<'_> {
     /// The result, and the number of the commit.
-    type Answer = (Ruled, Seq);
+    type Answer = (RulingOutcome, Seq);
 
     async fn attempt(
         &mut self,
         session: &mut ClientSession,
-    ) -> std::result::Result<TransactionEnd<(Ruled, Seq)>, TxnError> {
+    ) -> std::result::Result<TransactionEnd<(RulingOutcome, Seq)>, TxnError> {
         let Self { shared, name, number, pair, ruling, seen } = self;
         // The latch is taken first, so that no other change of the collection is committed between the reads and this commit.
         let last = shared.latch(session, name, *number).await?.commits;
         let (mut rulings, missing) = shared.ruled(session, *number, pair).await?;
         let planned = plan(&rulings, missing, ruling, *seen)?;
-        if planned == Plan::Add {
+        if planned == RulingPlan::Add {
             shared.log_decision(session, name, *number, pair, ruling.judgement, last).await?;
             let key = doc! { "_id": decision_key(*number, pair) };
             let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };

@@ -20,7 +20,7 @@ use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
-use doppel_store::generations::Phase;
+use doppel_store::generations::GenerationPhase;
 use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
 /// The signature and entries that were found of one record.
@@ -70,10 +70,9 @@ async fn examined_generations<'a>(
 ) -> Result<Vec<ExaminedGeneration<'a>>> {
     let CollectionDocument { number, state, .. } = collection;
     let live = (state.generation, &state.settings, false, String::new());
-    let others = state
-        .others
-        .iter()
-        .map(|other| (other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id)));
+    let others = state.others.iter().map(|other| {
+        (other.id, &other.settings, other.phase == GenerationPhase::Building, format!("generation {}: ", other.id))
+    });
     let mut examined_generations = Vec::new();
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
         let place = GenerationKey { number: *number, generation };

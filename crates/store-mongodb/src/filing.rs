@@ -16,14 +16,19 @@ use super::read::{GenerationKey, next, signatures_among};
 use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::Filing;
+use doppel_store::generations::FiledSignatures;
 use doppel_store::{GenerationId, Result, StoreError};
 
 /// Number of records in one transaction.
 const AT_ONCE: usize = 128;
 
 impl SharedStore {
-    pub(super) async fn file(&self, name: &CollectionName, generation: GenerationId, batch: &[Filing]) -> Result<u64> {
+    pub(super) async fn file(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        batch: &[FiledSignatures],
+    ) -> Result<u64> {
         let number = self.beside(name, generation).await?;
         let place = GenerationKey { number, generation };
         let mut filed = 0;
@@ -39,7 +44,7 @@ struct FilingBatch<'a> {
     shared: &'a SharedStore,
     name: &'a CollectionName,
     place: GenerationKey,
-    batch: &'a [Filing],
+    batch: &'a [FiledSignatures],
 }
 
 #[async_trait]
@@ -62,7 +67,7 @@ impl TransactionWork for FilingBatch<'_> {
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
         let mut highest = shared.highest_pages(session, place, fingerprints).await?;
         let mut layout = IndexWrites::default();
-        for Filing { id, seq, signed } in batch.iter().copied() {
+        for FiledSignatures { id, seq, signed } in batch.iter().copied() {
             layout.file(id, *seq, signed, place.generation, Vec::new(), &mut highest);
         }
         shared.put_signatures(session, place.number, &layout.signatures, false).await?;
@@ -74,7 +79,7 @@ impl TransactionWork for FilingBatch<'_> {
 impl<'a> FilingBatch<'a> {
     /// Returns the records to be added, each once: records that are stored with the signed seq, and that the generation does
     /// not contain yet.
-    async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, TxnError> {
+    async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a FiledSignatures>, TxnError> {
         let ids: Vec<&str> = self.batch.iter().map(|filing| filing.id.as_str()).collect();
         let seqs = self.shared.seqs(session, self.place.number, &ids).await?;
         let signatures = self.shared.in_session(SIGNATURES);

@@ -17,7 +17,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Verdict};
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::{Result, Seq, StoreError};
 
 /// Number of documents in one insert.
@@ -49,7 +49,7 @@ impl MongoStore {
             last = last.next();
             let seq = last;
             let mut document = doc! { "_id": record_key(number, &id) };
-            document.extend(record_content(generation, &signed, &Content::Row(row.into()), &now)?);
+            document.extend(record_content(generation, &signed, &RecordContent::Row(row.into()), &now)?);
             document.extend(verdict_content(seq, &Verdict::blank(), None)?);
             rows.push(document);
             let pages = signed.fingerprint().map(|fingerprint| {

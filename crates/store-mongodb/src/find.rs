@@ -18,8 +18,10 @@ use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::rules::plan::check_live;
-use doppel_store::stages::{Span, Stage};
-use doppel_store::{Arrival, Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+use doppel_store::stages::{RegistrationStage, StageSpan};
+use doppel_store::{
+    CandidateJudge, LookupEnd, LookupQuery, LookupResult, RecordArrival, Result, Seq, StoreError, StoredRecord,
+};
 
 /// Number of texts that are read at once if any one match is enough.
 const FIRST_TEXTS: usize = 16;
@@ -28,12 +30,17 @@ const FIRST_TEXTS: usize = 16;
 #[derive(Clone, Copy)]
 struct JudgedLookup<'a> {
     place: GenerationKey,
-    query: &'a Query,
-    judge: &'a dyn Judge,
-    until: Until,
+    query: &'a LookupQuery,
+    judge: &'a dyn CandidateJudge,
+    until: LookupEnd,
 }
 impl SharedStore {
-    pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
+    pub(super) async fn find(
+        &self,
+        query: &LookupQuery,
+        judge: &dyn CandidateJudge,
+        until: LookupEnd,
+    ) -> Result<LookupResult> {
         let known = self.known(&query.collection).await?;
         let place = GenerationKey { number: known.number, generation: query.generation };
         let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
@@ -48,11 +55,11 @@ impl SharedStore {
 
     async fn look_up(
         &self,
-        query: &Query,
+        query: &LookupQuery,
         place: GenerationKey,
-        judge: &dyn Judge,
-        until: Until,
-    ) -> std::result::Result<Found, TxnError> {
+        judge: &dyn CandidateJudge,
+        until: LookupEnd,
+    ) -> std::result::Result<LookupResult, TxnError> {
         let began = Instant::now();
         let mut session = self.snapshot().await?;
         let session = &mut session;
@@ -68,7 +75,7 @@ impl SharedStore {
         let lists = finds.len();
         finds.push(CollectionPointer::find(&query.collection));
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
-        if until != Until::FirstMatch {
+        if until != LookupEnd::FirstMatch {
             // Content that is already stored needs no blocks.
             finds.extend(around.find(place));
         }
@@ -87,7 +94,7 @@ impl SharedStore {
         self.full_lists.keep(place, known.as_ref(), pointer.commits, answer.lists());
         let lookup = JudgedLookup { place, query, judge, until };
         let filed = answer.of(query.digest.as_ref(), keys);
-        if until == Until::FirstMatch && !filed.digest.is_empty() {
+        if until == LookupEnd::FirstMatch && !filed.digest.is_empty() {
             let exact = FiledPostings { digest: filed.digest, ..FiledPostings::default() };
             let hits = ProposedHits::gather(exact, &[], BucketContents::default(), ChannelPosition::default());
             let found = self.judge_hits(session, lookup, hits, &[], began).await?;
@@ -95,7 +102,7 @@ impl SharedStore {
                 return Ok(found);
             }
         }
-        let began = if until == Until::FirstMatch { Instant::now() } else { began };
+        let began = if until == LookupEnd::FirstMatch { Instant::now() } else { began };
         let buckets = self.buckets(session, place, &around, pages).await?.pop().unwrap_or_default();
         let hits = ProposedHits::gather(filed, keys, buckets, position);
         self.judge_hits(session, lookup, hits, &query.confirmed, began).await
@@ -109,7 +116,7 @@ impl SharedStore {
         mut hits: ProposedHits,
         confirmed: &[RecordId],
         began: Instant,
-    ) -> std::result::Result<Found, TxnError> {
+    ) -> std::result::Result<LookupResult, TxnError> {
         let JudgedLookup { place, query, judge, until } = lookup;
         let mut texts = RecordTexts::new();
         self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts, &mut RecordSeqs::new()).await?;
@@ -117,20 +124,20 @@ impl SharedStore {
         let mut ranked = hits.ranked(confirmed, query.except.as_ref());
         let context = JudgeContext { judge, immutable: Seq::MAX };
         dismiss(&mut ranked.items, context);
-        let proposed = Span::since(began);
-        judge.took(Stage::Propose, proposed);
+        let proposed = StageSpan::since(began);
+        judge.took(RegistrationStage::Propose, proposed);
         let mut signatures = RecordSignatures::new();
-        let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
-        let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
+        let mut found = LookupResult { matches: Vec::new(), truncated: ranked.truncated };
+        let at_once = if until == LookupEnd::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
         for items in ranked.items.chunks(at_once) {
             let judged = self.judged(session, place, items, &mut texts, &mut signatures, context).await?;
             found.matches.extend(judged);
-            if until == Until::FirstMatch && !found.matches.is_empty() {
+            if until == LookupEnd::FirstMatch && !found.matches.is_empty() {
                 found.matches.truncate(1);
                 break;
             }
         }
-        judge.took(Stage::Verify, Span::since(proposed.ended));
+        judge.took(RegistrationStage::Verify, StageSpan::since(proposed.ended));
         Ok(found)
     }
 
@@ -183,7 +190,7 @@ impl SharedStore {
     }
 
     /// Reads only the fields of an arrival: a tenth of the record.
-    pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+    pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
         #[derive(Deserialize)]
         struct ReadArrival {
             seq: i64,
@@ -206,7 +213,11 @@ impl SharedStore {
             while cursor.advance().await? {
                 let read: ReadArrival =
                     mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
-                found.push(Arrival { seq: seq_of(read.seq), stored_at: read.stored_at, verdict: read.verdict.kind });
+                found.push(RecordArrival {
+                    seq: seq_of(read.seq),
+                    stored_at: read.stored_at,
+                    verdict: read.verdict.kind,
+                });
             }
             Ok(found)
         });

@@ -17,11 +17,11 @@ use super::retry::TxnError;
 use super::{MongoStore, SharedStore};
 use doppel_core::collection::CollectionName;
 use doppel_core::schemes::profile::Digest;
-use doppel_store::frequencies::{Frequencies, check_size, sample_start};
+use doppel_store::frequencies::{FrequencyStore, check_size, sample_start};
 use doppel_store::{Result, Seq, StoreError};
 
 #[async_trait]
-impl Frequencies for MongoStore {
+impl FrequencyStore for MongoStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
         let shared = Arc::clone(&self.shared);

@@ -22,7 +22,7 @@ use super::sweep::{self, SweepTarget};
 use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
-use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
+use doppel_store::generations::{FiledSignatures, GenerationSpec, GenerationState, GenerationStore, RecordMatches};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Number of pairs in one command.
@@ -31,7 +31,7 @@ const PAIRS_AT_ONCE: usize = 1000;
 const STATISTICS_BYTES: usize = 4 << 20;
 
 #[async_trait]
-impl Generations for MongoStore {
+impl GenerationStore for MongoStore {
     async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
         // The latch guarantees that later commits were judged after all commits until now.
         Ok(())
@@ -42,7 +42,7 @@ impl Generations for MongoStore {
         self.detached(async move { shared.begin_generation(spec).await }).await
     }
 
-    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<FiledSignatures>) -> Result<u64> {
         let shared = Arc::clone(&self.shared);
         let name = name.clone();
         self.detached(async move { shared.file(&name, generation, &batch).await }).await
@@ -96,7 +96,12 @@ impl Generations for MongoStore {
         self.shared.listed(name, generation, after, limit, scan, documents::filed_of).await
     }
 
-    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
+    async fn put_pairs(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        pairs: Vec<RecordMatches>,
+    ) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let name = name.clone();
         self.detached(async move { shared.put_pairs(&name, generation, &pairs).await }).await
@@ -108,7 +113,7 @@ impl Generations for MongoStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Pairs>> {
+    ) -> Result<Vec<RecordMatches>> {
         let filter = doc! { "pairs": { "$exists": true } };
         let scan = SignatureScan { projection: doc! { "_id": 0, "seq": 1, "pairs": 1 }, filter, index: "pairs" };
         self.shared.listed(name, generation, after, limit, scan, documents::pairs_of).await
@@ -222,13 +227,13 @@ impl SharedStore {
         reading.await
     }
 
-    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: &[Pairs]) -> Result<()> {
+    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: &[RecordMatches]) -> Result<()> {
         let known = self.known(name).await?;
         if known.state.generation != generation {
             self.beside(name, generation).await?;
         }
         for pairs in pairs.chunks(PAIRS_AT_ONCE) {
-            let updates = pairs.iter().map(|Pairs { seq, earlier }| {
+            let updates = pairs.iter().map(|RecordMatches { seq, earlier }| {
                 let mut filter = signatures_of(known.number, generation);
                 filter.insert("seq", seq_value(*seq));
                 let change = match earlier.is_empty() {

@@ -8,14 +8,14 @@ use mongodb::bson::{Document, doc};
 use super::documents::{META, damaged};
 use super::retry;
 use super::{MongoStore, SharedStore};
-use doppel_store::keys::{KeyRing, Keys};
+use doppel_store::keys::{KeyRing, KeyStore};
 use doppel_store::{Result, StoreError};
 
 /// The `_id` of the document in `meta`.
 const ID: &str = "keys";
 
 #[async_trait]
-impl Keys for MongoStore {
+impl KeyStore for MongoStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         self.shared.key_ring().await
     }

@@ -77,8 +77,9 @@ use self::server::{ServerClient, ServerTopology};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
-    Arrival, CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, RemovalCondition, Result,
-    Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage, request,
+    CandidateJudge, CollectionSpec, CollectionState, LookupEnd, LookupQuery, LookupResult, RecordArrival,
+    RegisterOutcome, Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoreUsage,
+    StoredRecord, request,
 };
 
 pub use self::schema::{State, Status};
@@ -420,7 +421,7 @@ impl Store for MongoStore {
         self.detached(async move { sweep::drop_collection(shared, &name).await }).await
     }
 
-    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+    async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome> {
         let shared = Arc::clone(&self.shared);
         self.detached(async move { shared.register(Arc::new(registration), judge).await }).await
     }
@@ -439,7 +440,7 @@ impl Store for MongoStore {
         self.detached(async move { shared.remove(&collection, &id, Some(Arc::new(condition))).await }).await
     }
 
-    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+    async fn find(&self, query: LookupQuery, judge: Arc<dyn CandidateJudge>, until: LookupEnd) -> Result<LookupResult> {
         self.shared.find(&query, judge.as_ref(), until).await
     }
 
@@ -459,7 +460,7 @@ impl Store for MongoStore {
         self.shared.stored_seqs(collection, seqs).await
     }
 
-    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
         self.shared.arrivals(collection, first, end).await
     }
 
@@ -476,7 +477,7 @@ impl Store for MongoStore {
         tokio::time::timeout_at(shared.deadline().at(), checks).await.unwrap_or_else(|_| Err(retry::no_answer()))
     }
 
-    async fn usage(&self) -> Result<Usage> {
+    async fn usage(&self) -> Result<StoreUsage> {
         self.shared.usage().await
     }
 

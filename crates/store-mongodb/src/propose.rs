@@ -21,8 +21,8 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::{Fingerprint, Match};
-use doppel_store::rules::proposals::{Proposed, confirmed_first};
-use doppel_store::{Candidate, Judge, Seq};
+use doppel_store::rules::proposals::{ProposedRecord, confirmed_first};
+use doppel_store::{CandidateJudge, CandidateRecord, Seq};
 
 /// Largest number of candidates that are judged without announcing the work to the runtime as blocking.
 const SHORT: usize = 24;
@@ -71,7 +71,7 @@ pub(super) type RecordSignatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 /// A judge with the limit of immutable seqs.
 #[derive(Clone, Copy)]
 pub(super) struct JudgeContext<'a> {
-    pub(super) judge: &'a dyn Judge,
+    pub(super) judge: &'a dyn CandidateJudge,
     /// The seq up to which each seq names one content for ever.
     pub(super) immutable: Seq,
 }
@@ -291,7 +291,7 @@ pub(super) fn dismiss(items: &mut Vec<RecordProposal>, context: JudgeContext<'_>
     dismissed.collect()
 }
 
-impl Proposed for RecordProposal {
+impl ProposedRecord for RecordProposal {
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -313,12 +313,12 @@ fn judge_one(
     let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
     let fingerprint = item.fingerprint.or(text.fingerprint);
     let seq_is_immutable = text.record.seq <= immutable;
-    judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
+    judge.judge(&CandidateRecord { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
 }
 
 /// Judges several proposals, each with its own judge, on all cores. Returns the matches in the order of the proposals.
 pub(super) fn judge_together(
-    all: &[(&dyn Judge, RecordProposal)],
+    all: &[(&dyn CandidateJudge, RecordProposal)],
     texts: &RecordTexts,
     signatures: &RecordSignatures,
     immutable: Seq,

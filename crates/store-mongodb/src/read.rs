@@ -25,7 +25,7 @@ use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::index::probes::{self, Probe};
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::verdict::Fingerprint;
-use doppel_store::rules::plan::Moment;
+use doppel_store::rules::plan::CollectionMoment;
 use doppel_store::{GenerationId, Seq};
 
 /// Number of documents in one reply: more than a lookup at radius 3 reads, unless a bucket is very large.
@@ -65,9 +65,9 @@ pub(super) struct CollectionPointer {
 impl CollectionPointer {
     /// Returns the state that a change must be based on. `is_overruled` is true if decisions about its record were changed since
     /// the change began.
-    pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
+    pub(super) fn moment(&self, is_overruled: bool) -> CollectionMoment<'_> {
         let decided = if is_overruled { self.decided } else { Seq(0) };
-        Moment { live: self.generation, standby: &self.others, keep: self.keep, decided }
+        CollectionMoment { live: self.generation, standby: &self.others, keep: self.keep, decided }
     }
 
     /// Returns the find command that reads the pointer.

@@ -9,11 +9,11 @@ use mongodb::bson::{Bson, Document, doc};
 use super::documents::{TASKS, decode_task, encode_task};
 use super::retry::{self, CallDeadline};
 use super::{MongoStore, SharedStore, server};
-use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
+use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStore};
 use doppel_store::{Result, StoreError};
 
 #[async_trait]
-impl Tasks for MongoStore {
+impl TaskStore for MongoStore {
     async fn tasks(&self) -> Result<Vec<TaskState>> {
         self.shared.tasks(doc! {}).await
     }

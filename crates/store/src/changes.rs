@@ -5,7 +5,7 @@
 //! number, therefore misses nothing.
 //!
 //! The records themselves are part of the feed: a stored record is listed at its seq as long as it exists. All other changes are logged. The log keeps
-//! the number of latest changes that the process chooses ([`Changes::forget_changes`]). A record that was stored and later removed or
+//! the number of latest changes that the process chooses ([`ChangeFeed::forget_changes`]). A record that was stored and later removed or
 //! replaced is listed only by its last change.
 
 use async_trait::async_trait;
@@ -105,7 +105,7 @@ pub struct ChangePage {
 
 /// The change feed of a store.
 #[async_trait]
-pub trait Changes {
+pub trait ChangeFeed {
     /// Returns changes with a number above `after`: at most `limit`, and at least one if there is any. All rows are in memory at the same time, so that
     /// `limit` should be some hundred at most.
     ///
@@ -118,7 +118,7 @@ pub trait Changes {
     /// which is the number of the last change if there are no more logged changes. Reads no record.
     ///
     /// # Errors
-    /// As [`Changes::changes`].
+    /// As [`ChangeFeed::changes`].
     async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)>;
 
     /// Returns the number of the last change; 0 if there is none.

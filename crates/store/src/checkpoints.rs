@@ -14,7 +14,7 @@ use doppel_core::collection::CollectionName;
 
 /// A checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct StoredCheckpoint {
     /// Number of its changes; 0 for a checkpoint that was never stored.
     pub version: u64,
     /// The value, some kilobytes at most.
@@ -23,17 +23,22 @@ pub struct Checkpoint {
 
 /// The checkpoints of a store.
 #[async_trait]
-pub trait Checkpoints {
+pub trait CheckpointStore {
     /// Returns the checkpoint with this name; `None` if none was stored.
     ///
     /// # Errors
     /// `UnknownCollection`.
-    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<Checkpoint>>;
+    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<StoredCheckpoint>>;
 
     /// Stores `checkpoint` under the next version if the stored version equals the version in `checkpoint` (0 if nothing is stored). Returns false if it
     /// does not.
     ///
     /// # Errors
     /// `UnknownCollection`.
-    async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool>;
+    async fn put_checkpoint(
+        &self,
+        collection: &CollectionName,
+        name: &str,
+        checkpoint: StoredCheckpoint,
+    ) -> Result<bool>;
 }

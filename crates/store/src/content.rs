@@ -1,6 +1,6 @@
 //! The stored content of a record: the original row, or only keyed hashes.
 //!
-//! A store that receives [`Content::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records, its journal
+//! A store that receives [`RecordContent::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records, its journal
 //! or its change feed.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use doppel_core::text::Document;
 
 /// The stored content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum RecordContent {
     /// The original row, a JSON object.
     Row(Arc<str>),
     /// Hashes instead of text; see [`Keep::Signatures`].
@@ -35,7 +35,7 @@ pub struct ContentHashes {
     pub time: Option<String>,
 }
 
-impl Content {
+impl RecordContent {
     /// Returns the row, if it is kept.
     pub fn row(&self) -> Option<&Arc<str>> {
         match self {
@@ -83,7 +83,7 @@ impl Content {
     }
 }
 
-impl From<&Row> for Content {
+impl From<&Row> for RecordContent {
     fn from(row: &Row) -> Self {
         Self::Row(Arc::clone(row.json()))
     }
@@ -198,7 +198,7 @@ mod tests {
         assert!(content(&one).is_same(&content(&same)));
         let other = key.hashes(&row(r#"{"a":"路","b":2.0}"#), &document("李"));
         assert!(!content(&one).is_same(&content(&other)));
-        assert!(!content(&one).is_same(&Content::from(&row(r#"{"a":"路","b":2}"#))));
+        assert!(!content(&one).is_same(&RecordContent::from(&row(r#"{"a":"路","b":2}"#))));
         let elsewhere = another.hashes(&row(r#"{"a":"路","b":2}"#), &document("李\u{1f}12"));
         assert!(elsewhere.row != one.row && elsewhere.identity != one.identity);
     }
@@ -207,7 +207,7 @@ mod tests {
         Document { identity: Some(identity.to_owned()), ..Document::default() }
     }
 
-    fn content(hashes: &ContentHashes) -> Content {
-        Content::Hashes(Box::new(hashes.clone()))
+    fn content(hashes: &ContentHashes) -> RecordContent {
+        RecordContent::Hashes(Box::new(hashes.clone()))
     }
 }

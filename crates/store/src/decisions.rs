@@ -109,7 +109,7 @@ impl Decision {
 
 /// The result of a ruling.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ruled {
+pub enum RulingOutcome {
     /// The ruling was added; the decision contains it.
     Added(Decision),
     /// The last ruling about the pair says the same: nothing was added.
@@ -119,7 +119,7 @@ pub enum Ruled {
     Refused(Option<Decision>),
 }
 
-impl Ruled {
+impl RulingOutcome {
     /// The decision as it is now; `None` if nothing is ruled about the pair.
     pub fn decision(self) -> Option<Decision> {
         match self {
@@ -131,7 +131,7 @@ impl Ruled {
 
 /// Keeping decisions.
 #[async_trait]
-pub trait Decisions {
+pub trait DecisionStore {
     /// Adds a ruling about a pair of records, in one atomic step with the look at what it rests on: both records must be there, and the
     /// pair must have `seen` rulings where the caller says how many it has seen. A ruling that says what the last one says adds
     /// nothing. `rules::ruling` is the rule. [`Store::remove`] deletes the rulings about a record; replacing a
@@ -145,10 +145,10 @@ pub trait Decisions {
         pair: RecordPair,
         ruling: Ruling,
         seen: Option<usize>,
-    ) -> Result<Ruled>;
+    ) -> Result<RulingOutcome>;
 
     /// Deletes all rulings about a pair if at least one of its records is not there; true if rulings were deleted. For decisions that
-    /// [`Decisions::put_decision`] or an earlier build left without a record.
+    /// [`DecisionStore::put_decision`] or an earlier build left without a record.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -161,7 +161,7 @@ pub trait Decisions {
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
 
     /// Returns the seq of the last change of a decision that this process knows, 0 if there was none. A caller asks this before
-    /// [`Decisions::decisions_of`] and passes the value with its registration, so that the store can refuse a registration that is based on outdated
+    /// [`DecisionStore::decisions_of`] and passes the value with its registration, so that the store can refuse a registration that is based on outdated
     /// decisions. `None` if the store always knows the latest decisions. Answered from memory.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ pub trait Decisions {
     -> Result<Vec<Decision>>;
 
     /// Stores a whole decision and replaces all rulings about its pair: for moving collections between stores. The records need not exist
-    /// yet. A caller that stores decisions before records must call [`Decisions::drop_orphaned_decision`] at the end.
+    /// yet. A caller that stores decisions before records must call [`DecisionStore::drop_orphaned_decision`] at the end.
     ///
     /// # Errors
     /// `UnknownCollection`. The number of rulings is not checked.

@@ -14,7 +14,7 @@ pub const MAX_FREQUENCIES_BYTES: usize = 4 << 20;
 /// The document frequencies of a store, and the choice of the records in which they are counted. Durable and cancel-safe like all of
 /// [`Store`](super::Store).
 #[async_trait]
-pub trait Frequencies {
+pub trait FrequencyStore {
     /// Stores `bytes` as version `version` of the document frequencies if the present version is the one before it. Returns false if it is not. If several
     /// callers store the same version, exactly one succeeds. When the call returns true, the version is durable and visible to every instance
     /// ([`CollectionState::frequencies`](super::CollectionState::frequencies)). After a crash the collection has this version or the one before, complete.
@@ -61,13 +61,13 @@ pub fn sample_start(version: u32) -> u64 {
 
 /// Chooses `limit` of `count` records in equal steps, by their positions.
 #[derive(Clone, Copy, Debug)]
-pub struct Steps {
+pub struct EqualSteps {
     count: u64,
     limit: u64,
     start: u64,
 }
 
-impl Steps {
+impl EqualSteps {
     /// Makes the steps of the sample that begins at [`sample_start`] of `version`.
     pub fn new(count: u64, limit: usize, version: u32) -> Self {
         let start = (u128::from(sample_start(version)) * u128::from(count)) >> 64;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn chosen(count: u64, limit: usize, version: u32) -> Vec<u64> {
-        let steps = Steps::new(count, limit, version);
+        let steps = EqualSteps::new(count, limit, version);
         (0..count).filter(|index| steps.take(*index)).collect()
     }
 

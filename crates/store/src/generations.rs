@@ -2,8 +2,8 @@
 //!
 //! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature). A collection answers
 //! from one *live* generation. It may have *standby* generations of the same records: one that is being built (a reindex), and complete ones that are kept as
-//! previous states. After [`Generations::begin_generation`] has returned, every registration contains signatures for all generations, and every removal removes
-//! the record from all of them. Earlier records are added by [`Generations::file`]. A complete generation therefore stays complete and can become live
+//! previous states. After [`GenerationStore::begin_generation`] has returned, every registration contains signatures for all generations, and every removal removes
+//! the record from all of them. Earlier records are added by [`GenerationStore::file`]. A complete generation therefore stays complete and can become live
 //! at any time.
 //!
 //! If a registration names other generations than the collection has, the store refuses it with
@@ -25,9 +25,9 @@ pub use super::rules::generation_life::{MAX_GENERATIONS, check_number};
 
 /// The phase of a standby generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Phase))]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum GenerationPhase {
     /// Records are still being filed in the generation.
     Building,
     /// The generation is complete and can become live.
@@ -44,10 +44,10 @@ pub struct GenerationState {
     /// The digest of the profile, in hexadecimal.
     pub profile: String,
     /// The phase.
-    pub phase: Phase,
+    pub phase: GenerationPhase,
     /// The time at which the generation was begun (RFC 3339, UTC).
     pub created_at: String,
-    /// Every record that must be filed with [`Generations::file`] has a lower seq. Registrations of later records contain the signatures.
+    /// Every record that must be filed with [`GenerationStore::file`] has a lower seq. Registrations of later records contain the signatures.
     pub scan_end: Seq,
 }
 
@@ -81,7 +81,7 @@ pub struct GenerationSpec {
 
 /// The signatures of a stored record for a generation.
 #[derive(Clone, Debug)]
-pub struct Filing {
+pub struct FiledSignatures {
     /// The id of the record.
     pub id: RecordId,
     /// The seq of the signed content. The signatures are filed only if the record still has this seq.
@@ -93,7 +93,7 @@ pub struct Filing {
 /// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a replaced or deleted
 /// record can be recognised by its missing seq.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pairs {
+pub struct RecordMatches {
     /// The seq of the record.
     pub seq: Seq,
     /// The seqs of the earlier records that it matches, ascending.
@@ -102,7 +102,7 @@ pub struct Pairs {
 
 /// The generations of a store. Durable and cancel-safe like all of [`Store`](super::Store). Every call may be repeated if its outcome is unknown.
 #[async_trait]
-pub trait Generations {
+pub trait GenerationStore {
     /// Announces a standby generation in phase `Building`. When the call returns, every registration without an answer has been or will be filed in the
     /// generation, and [`GenerationState::scan_end`] is higher than the seq of every other record.
     ///
@@ -116,19 +116,19 @@ pub trait Generations {
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration` if there is no such standby generation.
-    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<FiledSignatures>) -> Result<u64>;
 
     /// Marks a generation as complete.
     ///
     /// # Errors
-    /// As [`Generations::file`].
+    /// As [`GenerationStore::file`].
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
     /// Makes a complete generation the live one, with its settings. The previous live generation becomes a complete standby generation. Lookups continue during the
     /// call; each uses only one of the two generations. Does nothing if the generation is live already.
     ///
     /// The generation lacks the pairs of records that were registered while it was not live. Therefore, the pairs of the previous live
-    /// generation remain valid in addition ([`CollectionState::pair_sources`]) until [`Generations::complete_pairs`].
+    /// generation remain valid in addition ([`CollectionState::pair_sources`]) until [`GenerationStore::complete_pairs`].
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
@@ -174,10 +174,11 @@ pub trait Generations {
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`.
-    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
+    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<RecordMatches>)
+    -> Result<()>;
 
     /// Waits until every change of the collection that had begun before the call is visible or has failed. If it is called after
-    /// [`Generations::activate_generation`], all changes that become visible later were judged in the new live generation.
+    /// [`GenerationStore::activate_generation`], all changes that become visible later were judged in the new live generation.
     ///
     /// # Errors
     /// `UnknownCollection`; `Unavailable` and `Unknown` if the store cannot tell. The call may then be repeated.
@@ -194,5 +195,5 @@ pub trait Generations {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Pairs>>;
+    ) -> Result<Vec<RecordMatches>>;
 }

@@ -48,7 +48,7 @@ pub struct KeyRing {
 
 /// The API keys of a store.
 #[async_trait]
-pub trait Keys {
+pub trait KeyStore {
     /// Returns the present keys. Called about once a second.
     ///
     /// # Errors

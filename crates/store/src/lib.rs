@@ -1,6 +1,6 @@
 //! The contract of all stores.
 //!
-//! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`Judge`]. One conformance suite
+//! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`CandidateJudge`]. One conformance suite
 //! checks these promises for every implementation:
 //!
 //! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
@@ -9,7 +9,7 @@
 //! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
 //! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
 //! * **Guarded.** A change that rests on what its caller has read says what that was, and the store compares in the same atomic step:
-//!   a decision needs both records ([`Decisions::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
+//!   a decision needs both records ([`DecisionStore::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
 //!   key ring, a checkpoint or document frequencies a version.
 //! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
 //! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
@@ -51,19 +51,19 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-pub use self::changes::Changes;
-pub use self::checkpoints::Checkpoints;
-pub use self::decisions::Decisions;
-pub use self::frequencies::Frequencies;
-pub use self::generations::Generations;
-pub use self::keys::Keys;
+pub use self::changes::ChangeFeed;
+pub use self::checkpoints::CheckpointStore;
+pub use self::decisions::DecisionStore;
+pub use self::frequencies::FrequencyStore;
+pub use self::generations::GenerationStore;
+pub use self::keys::KeyStore;
 pub use self::removal::{KeptDuplicate, RecordVersion, RemovalCondition};
 pub use self::snapshot::SnapshotReader;
-pub use self::tasks::Tasks;
+pub use self::tasks::TaskStore;
 
-use self::content::{Content, HashKey};
+use self::content::{HashKey, RecordContent};
 use self::generations::{GenerationState, PairSource};
-use self::stages::{Span, Stage};
+use self::stages::{RegistrationStage, StageSpan};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
 pub use doppel_core::numbers::{GenerationId, Seq};
@@ -177,7 +177,7 @@ pub struct StoredRecord {
     /// The position in commit order.
     pub seq: Seq,
     /// The content.
-    pub content: Content,
+    pub content: RecordContent,
     /// The digest under the generation `digest_generation`. Another generation may read another text from the row and have another digest.
     pub digest: Digest,
     /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for which a
@@ -201,7 +201,7 @@ pub struct Registration {
     /// The id.
     pub id: RecordId,
     /// The content in the form that the collection keeps. Content in another form gives [`StoreError::StaleGeneration`].
-    pub content: Content,
+    pub content: RecordContent,
     /// The signatures for the live generation.
     pub signed: Arc<Signed>,
     /// The signatures for each standby generation, ascending. If the collection has other standby generations, the result is
@@ -211,11 +211,11 @@ pub struct Registration {
     pub confirmed: Vec<RecordId>,
     /// Records that do not match by decision. The judge takes them into account.
     pub refused: Vec<RecordId>,
-    /// The state of the decisions on which the registration is based (see [`Decisions::decisions_as_of`]). A later change of a decision about the record gives
+    /// The state of the decisions on which the registration is based (see [`DecisionStore::decisions_as_of`]). A later change of a decision about the record gives
     /// [`StoreError::StaleGeneration`].
     pub decisions_as_of: Option<Seq>,
     /// The treatment of duplicates.
-    pub mode: Mode,
+    pub mode: RegistrationMode,
     /// True if the id may only be used for this content. If a record with other content has the id, that record stays and the result is
     /// [`StoreError::IdTaken`].
     pub write_once: bool,
@@ -266,7 +266,7 @@ impl SequencedNotifier {
 
 /// The time and the kind of verdict of a stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct RecordArrival {
     /// The seq of the record.
     pub seq: Seq,
     /// The time at which its present content was stored, RFC 3339.
@@ -277,8 +277,8 @@ pub struct Arrival {
 
 /// The treatment of duplicates by a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Store the record, also if it is a duplicate. A record with the same id is replaced or updated (see [`Registered`]).
+pub enum RegistrationMode {
+    /// Store the record, also if it is a duplicate. A record with the same id is replaced or updated (see [`RegisterOutcome`]).
     Put,
     /// Like `Put`, but store nothing if the record is a duplicate.
     SkipDuplicate,
@@ -286,7 +286,7 @@ pub enum Mode {
 
 /// The outcome of a registration.
 #[derive(Clone, Debug)]
-pub enum Registered {
+pub enum RegisterOutcome {
     /// The record was stored under a new id.
     Created(StoredRecord),
     /// A record with the same id had another digest in the live generation, or in a standby generation that has filed it. It was removed, and the new record was
@@ -297,37 +297,37 @@ pub enum Registered {
     Updated(StoredRecord),
     /// A record with the same id and the same content exists. Nothing was changed.
     Unchanged(StoredRecord),
-    /// Nothing was stored, because the mode is [`Mode::SkipDuplicate`] and a duplicate was found.
+    /// Nothing was stored, because the mode is [`RegistrationMode::SkipDuplicate`] and a duplicate was found.
     Skipped(Verdict),
 }
 
 /// A record that the index proposed, with the data for a judge.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
+pub struct CandidateRecord<'a> {
     /// The record with an empty verdict. The verdict may not be known yet, and no rule may depend on it.
     pub record: &'a StoredRecord,
     /// The sources that proposed the record.
     pub via: Via,
     /// The fingerprint, if the record has one.
     pub fingerprint: Option<Fingerprint>,
-    /// The signatures, one for each channel; empty unless [`Judge::needs_signatures`].
+    /// The signatures, one for each channel; empty unless [`CandidateJudge::needs_signatures`].
     pub signatures: &'a [Option<Signature>],
     /// True if the seq will always mean this content: the record is published, and the store never uses a seq again.
     pub seq_is_immutable: bool,
 }
 
 /// Decides which candidates match. The engine implements this, and the store calls it.
-pub trait Judge: Send + Sync {
+pub trait CandidateJudge: Send + Sync {
     /// Returns the match, if `candidate` matches. Pure. It may take as long as comparing two texts.
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match>;
 
     /// True if a record can be ruled out before the store loads it, from data that the judge remembers. A store calls this only for records for which
-    /// [`Candidate::seq_is_immutable`] would be true.
+    /// [`CandidateRecord::seq_is_immutable`] would be true.
     fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
         false
     }
 
-    /// Announces the records for which the store will call [`Judge::dismisses`] next, so that the judge can load its data about them together. Calling it is
+    /// Announces the records for which the store will call [`CandidateJudge::dismisses`] next, so that the judge can load its data about them together. Calling it is
     /// optional.
     fn expects(&self, _seqs: &[Seq]) {}
 
@@ -335,9 +335,9 @@ pub trait Judge: Send + Sync {
     fn stored(&self, _seq: Seq) {}
 
     /// Reports the time of a stage of the store's work for this record, once for each stage. Takes less than a microsecond and does not block.
-    fn took(&self, _stage: Stage, _span: Span) {}
+    fn took(&self, _stage: RegistrationStage, _span: StageSpan) {}
 
-    /// True if the store must fill [`Candidate::signatures`]. The same for all judges of one generation.
+    /// True if the store must fill [`CandidateRecord::signatures`]. The same for all judges of one generation.
     fn needs_signatures(&self) -> bool;
 
     /// Draws the verdict from all matches.
@@ -346,7 +346,7 @@ pub trait Judge: Send + Sync {
 
 /// The query of a lookup that stores nothing.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct LookupQuery {
     /// The collection.
     pub collection: CollectionName,
     /// The generation with whose profile the query was signed.
@@ -365,7 +365,7 @@ pub struct Query {
 
 /// The end of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum LookupEnd {
     /// The lookup ends at any match.
     FirstMatch,
     /// The lookup finds all matches.
@@ -374,7 +374,7 @@ pub enum Until {
 
 /// The result of a lookup.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct LookupResult {
     /// The matches, in the order in which they were found.
     pub matches: Vec<Match>,
     /// True if a limit ended the search early.
@@ -383,7 +383,7 @@ pub struct Found {
 
 /// The size of a store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Number of live records in all collections.
     pub records: u64,
     /// Memory of all indexes in bytes.
@@ -533,7 +533,16 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// A store of records. See the module for its promises.
 #[async_trait]
 pub trait Store:
-    Changes + Generations + Decisions + Tasks + Frequencies + Checkpoints + Keys + Send + Sync + 'static
+    ChangeFeed
+    + GenerationStore
+    + DecisionStore
+    + TaskStore
+    + FrequencyStore
+    + CheckpointStore
+    + KeyStore
+    + Send
+    + Sync
+    + 'static
 {
     /// Creates a collection with its first generation (1).
     ///
@@ -576,7 +585,7 @@ pub trait Store:
     /// # Errors
     /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps; `IdTaken` if
     /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
-    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
+    async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome>;
 
     /// Removes a record and all decisions about it. Returns true if the record existed.
     ///
@@ -595,7 +604,7 @@ pub trait Store:
     ///
     /// # Errors
     /// `UnknownCollection`; `StaleGeneration` if the query is signed for another generation than the live one.
-    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;
+    async fn find(&self, query: LookupQuery, judge: Arc<dyn CandidateJudge>, until: LookupEnd) -> Result<LookupResult>;
 
     /// Returns the record `id`, if it exists.
     ///
@@ -628,10 +637,10 @@ pub trait Store:
     ///
     /// # Errors
     /// `UnknownCollection`.
-    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
         let seqs: Vec<Seq> = (first.0..end.0).map(Seq).collect();
         let records = self.records_at(collection, &seqs).await?;
-        let arrivals = records.into_iter().map(|record| Arrival {
+        let arrivals = records.into_iter().map(|record| RecordArrival {
             seq: record.seq,
             stored_at: record.stored_at,
             verdict: record.verdict.kind,
@@ -657,7 +666,7 @@ pub trait Store:
     ///
     /// # Errors
     /// Only the errors of every call.
-    async fn usage(&self) -> Result<Usage>;
+    async fn usage(&self) -> Result<StoreUsage>;
 
     /// Returns a reader of the complete content at this moment; see [`snapshot`].
     ///

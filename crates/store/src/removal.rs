@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::content::Content;
+use super::content::RecordContent;
 use super::decisions::Decision;
 use super::{CollectionNumber, CollectionState, Seq, StoredRecord};
 use doppel_core::collection::Retention;
@@ -29,8 +29,8 @@ impl StoredRecord {
         // A time contains no NUL, so that the first NUL ends it.
         let hash = Sha256::new().chain_update(&self.stored_at);
         let hash = match &self.content {
-            Content::Row(row) => hash.chain_update([0, 0]).chain_update(row.as_bytes()),
-            Content::Hashes(hashes) => {
+            RecordContent::Row(row) => hash.chain_update([0, 0]).chain_update(row.as_bytes()),
+            RecordContent::Hashes(hashes) => {
                 let hash = hash.chain_update([0, 1]).chain_update(hashes.row.0);
                 let hash = hashes.identity.iter().fold(hash, |hash, value| hash.chain_update(value.0));
                 hash.chain_update(hashes.time.as_deref().unwrap_or_default())

@@ -6,7 +6,7 @@
 //! **One moment.** A [`SnapshotReader`] shows every change that was acknowledged before the reader was made, and no change that began later. It shows each
 //! change completely or not at all, over all spaces. Making a reader takes microseconds and delays no other call; changes continue while it is read.
 //!
-//! Each store that supports snapshots has a function that restores a store from [`Piece`]s.
+//! Each store that supports snapshots has a function that restores a store from [`SnapshotPiece`]s.
 
 use doppel_core::collection::CollectionName;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::{GenerationId, Result};
 
 /// The store of a snapshot, and its state at that moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct SnapshotMoment {
     /// The kind of the store: `embedded`.
     pub kind: String,
     /// The version of its layout on disk.
@@ -41,30 +41,30 @@ pub struct CollectionAt {
 }
 
 /// A callback that receives a space, a key and its value.
-pub type Visit<'a> = &'a mut dyn FnMut(&'static str, &[u8], &[u8]);
+pub type EntryVisitor<'a> = &'a mut dyn FnMut(&'static str, &[u8], &[u8]);
 
 /// Reads the content of a store at the moment at which the reader was made. It keeps nothing open between two calls, so that the store can be closed and opened
 /// again in between.
 pub trait SnapshotReader: Send {
     /// The store and the moment.
-    fn moment(&self) -> &Moment;
+    fn moment(&self) -> &SnapshotMoment;
 
     /// Passes some more megabytes to `visit`, one space after the other, and the keys of each space in ascending order. Returns false at the end.
     ///
     /// # Errors
     /// `Unavailable` if the store was closed or opened again since the last call; the data that was read is then useless. `Internal` if data cannot be
     /// read.
-    fn read(&mut self, visit: Visit<'_>) -> Result<bool>;
+    fn read(&mut self, visit: EntryVisitor<'_>) -> Result<bool>;
 }
 
 /// Keys and values of a space, ascending by key.
-pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+pub type SpaceEntries = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A part of a snapshot. Pieces have the order in which they were read: one space after the other, and the keys of each space in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct SnapshotPiece {
     /// The name of the space.
     pub space: String,
     /// Keys and values.
-    pub entries: Entries,
+    pub entries: SpaceEntries,
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 /// A stage of a registration; a lookup has neither `Wait` nor `Commit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum RegistrationStage {
     /// Parsing the row and normalising its fields.
     Read,
     /// Computing signatures and keys.
@@ -22,7 +22,7 @@ pub enum Stage {
     Commit,
 }
 
-impl Stage {
+impl RegistrationStage {
     /// All stages in their order.
     pub const ALL: [Self; 6] = [Self::Read, Self::Sign, Self::Wait, Self::Propose, Self::Verify, Self::Commit];
 
@@ -41,14 +41,14 @@ impl Stage {
 
 /// The beginning and the end of a stage.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct StageSpan {
     /// The beginning.
     pub began: Instant,
     /// The end, not before the beginning.
     pub ended: Instant,
 }
 
-impl Span {
+impl StageSpan {
     /// Makes the span from `began` until now.
     pub fn since(began: Instant) -> Self {
         Self { began, ended: Instant::now() }

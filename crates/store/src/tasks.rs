@@ -114,7 +114,7 @@ impl TaskState {
     }
 }
 
-/// The outcome of [`Tasks::put_task`].
+/// The outcome of [`TaskStore::put_task`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]
 pub enum TaskPut {
@@ -131,7 +131,7 @@ pub const KEPT_TASKS: usize = 1000;
 
 /// The tasks of a store.
 #[async_trait]
-pub trait Tasks {
+pub trait TaskStore {
     /// Returns all tasks, newest first.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use super::{ROUNDS, Setup};
 use crate::config::Config;
 use crate::http::baseline::{self, Append};
 use crate::http::server;
-use crate::http::state::{App, Parts};
+use crate::http::state::{App, OptionalParts};
 use crate::observe;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_engine::Engine;
@@ -171,7 +171,7 @@ impl Servers {
         let floor = spawn(|listener| baseline::serve(listener, Some(append)))?;
         let config = Config::default();
         let shutdown = Shutdown::default();
-        let app = App::new(engine, Parts::default(), &config, shutdown.clone(), observe::start_metrics()?);
+        let app = App::new(engine, OptionalParts::default(), &config, shutdown.clone(), observe::start_metrics()?);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let service = listener.local_addr()?;
         let serving = runtime.spawn(async move { server::serve(app, listener, &config).await });

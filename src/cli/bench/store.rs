@@ -19,8 +19,10 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::content::Content;
-use doppel_store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Registration, Store};
+use doppel_store::content::RecordContent;
+use doppel_store::{
+    CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, Registration, RegistrationMode, Store,
+};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 const CALLERS: [usize; 2] = [1, 64];
@@ -144,9 +146,9 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         collection: name.clone(),
         generation: GenerationId(1),
         id: RecordId::new(&format!("b{n}")).map_err(anyhow::Error::msg)?,
-        content: Content::from(&Row::parse(row(n).as_bytes())?),
+        content: RecordContent::from(&Row::parse(row(n).as_bytes())?),
         signed: Arc::new(signed),
-        mode: Mode::Put,
+        mode: RegistrationMode::Put,
         write_once: false,
         now: crate::clock::now(),
         others: Vec::new(),
@@ -160,8 +162,8 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
 /// A verifier that accepts no candidate.
 struct Nothing;
 
-impl Judge for Nothing {
-    fn judge(&self, _: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for Nothing {
+    fn judge(&self, _: &CandidateRecord<'_>) -> Option<Match> {
         None
     }
 

@@ -14,8 +14,8 @@ use crate::cli::import::deliver::{Delivery, End, STOPPED};
 use crate::cli::import::input::{Batch, Came, Line};
 use crate::cli::import::target::{Answer, Checked};
 use crate::cli::spool::{Entry, Spool, Table};
-use crate::findings::within::Within;
-use crate::findings::{Finding, Refusal, short};
+use crate::findings::within::PlacedRows;
+use crate::findings::{RowFinding, RowRefusal, short};
 use crate::shutdown::Phase;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Match;
@@ -38,14 +38,14 @@ pub(super) struct Comparison<'a, 'd> {
 
 /// The result of checking one row.
 enum Outcomes {
-    Refused(Refusal),
+    Refused(RowRefusal),
     Found { row: Row, subject: Box<SignedRecord>, found: Box<Option<Match>> },
 }
 
 impl Comparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
-        let mut within = Within::new(Arc::clone(&replay), self.dir)?;
+        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir)?;
         let (delivery, progress) = (&*self.delivery, self.report.progress());
         let mut under_way = FuturesOrdered::new();
         let mut next = 0;
@@ -81,7 +81,7 @@ impl Comparison<'_, '_> {
                     let too_short = subject.signed().too_short;
                     let earlier = within.place(at as u64, &row, *subject)?;
                     let earlier = earlier.map(|(at, found)| anyhow::Ok((self.spool.earlier(at as usize)?, found)));
-                    Ok(Finding::checked(*found, earlier.transpose()?, too_short))
+                    Ok(RowFinding::checked(*found, earlier.transpose()?, too_short))
                 }
             };
             self.report.note(&said, at as u64 + 1);
@@ -140,7 +140,7 @@ impl Comparison<'_, '_> {
         let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
         let Some(id) = row.id() else { return Ok(None) };
         let first = *ids.entry(short(id)).or_insert(at);
-        Ok((first != at).then(|| self.table.sentence(&Refusal::Invalid("repeated_id".into()))))
+        Ok((first != at).then(|| self.table.sentence(&RowRefusal::Invalid("repeated_id".into()))))
     }
 
     fn answered(
@@ -156,10 +156,9 @@ impl Comparison<'_, '_> {
                 self.report.registered(outcome);
                 let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
                 let row_of = |id: &RecordId| ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok());
-                let found = (kind, duplicate_of.as_ref(), similar.as_slice());
-                Ok(Finding::registered(found, id.map(|id| (id, is_new)), row_of))
+                Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, id.map(|id| (id, is_new)), row_of))
             }
-            _ => Err(Refusal::Invalid(refusal.code)),
+            _ => Err(RowRefusal::Invalid(refusal.code)),
         };
         self.report.note(&said, at as u64 + 1);
         self.table.put(entry, &said)
@@ -171,7 +170,7 @@ async fn one(delivery: &Delivery<'_>, replay: Arc<Replay>, json: &str, say: impl
     let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
     let found = match delivery.check(row.json(), say).await? {
         Checked::Found(found) => found,
-        Checked::Refused(refusal) => return Ok(Outcomes::Refused(Refusal::Invalid(refusal.code))),
+        Checked::Refused(refusal) => return Ok(Outcomes::Refused(RowRefusal::Invalid(refusal.code))),
     };
     let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
     let (row, subject) = signing.await.context("signing a row")??;

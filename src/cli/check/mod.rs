@@ -29,8 +29,8 @@ use crate::cli::spool::{Spool, form_of};
 use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
-use crate::console::words::{Language, Words};
-use crate::findings::output::Form;
+use crate::console::words::{DeskWords, Language};
+use crate::findings::output::TableForm;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
@@ -38,7 +38,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
-use doppel_sources::{Format, NULLS};
+use doppel_sources::{FileFormat, NULLS};
 
 /// Number of checks in progress. It keeps the service busy while responses travel, and it is small compared with the requests of people who
 /// wait.
@@ -107,7 +107,7 @@ pub struct Args {
     dry_run: bool,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
@@ -143,12 +143,12 @@ struct Job<'a> {
     to: To,
     key: Option<String>,
     dir: PathBuf,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
 fn check(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } =
-        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
@@ -219,7 +219,7 @@ impl Job<'_> {
     async fn run(
         &self,
         input: Input,
-        out: Option<(Form, Output)>,
+        out: Option<(TableForm, Output)>,
         stop: &Shutdown,
         report: &mut Report,
     ) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use crate::cli::import::report::{OUTCOMES, Refused, Rejects, VERDICTS, all, coun
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::warnings::{Warned, Warning};
-use crate::findings::{Finding, Refusal};
+use crate::findings::{RowFinding, RowRefusal};
 use doppel_core::collection::Field;
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
@@ -116,7 +116,7 @@ impl Report {
     }
 
     /// Records the finding for a row. `done` is the number of finished rows.
-    pub(super) fn note(&mut self, said: &Result<Finding, Refusal>, done: u64) {
+    pub(super) fn note(&mut self, said: &Result<RowFinding, RowRefusal>, done: u64) {
         match said {
             Ok(finding) => *self.verdicts.entry(verdict_name(finding.kind)).or_default() += 1,
             Err(_) => self.refused += 1,

@@ -9,8 +9,8 @@ use crate::cli::import::input::{Input, Line};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::spool::{Spool, Table};
-use crate::findings::output::Form;
-use crate::findings::{Finding, Refusal};
+use crate::findings::output::TableForm;
+use crate::findings::{RowFinding, RowRefusal};
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 
 /// Marks a record without an earlier duplicate.
@@ -68,12 +68,12 @@ impl GivenBack {
     }
 
     /// Checks that all rows fit into a table of the format `form`.
-    pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
+    pub(super) fn fits(&self, form: &TableForm) -> anyhow::Result<()> {
         self.spool.fits(form)
     }
 
     /// Writes the table. The caller gives the file its name later.
-    pub(super) fn write(self, out: Output, form: &Form, dir: &Path, progress: &Progress) -> anyhow::Result<Table> {
+    pub(super) fn write(self, out: Output, form: &TableForm, dir: &Path, progress: &Progress) -> anyhow::Result<Table> {
         let mut table = self.spool.begin(out, form, dir)?;
         let mut found = self.found.iter();
         for at in 0..self.spool.len() {
@@ -82,7 +82,7 @@ impl GivenBack {
                 Err(why) => table.put_refused(&entry, why)?,
                 Ok(_) => {
                     let found = found.next().context("a record was not compared")?;
-                    table.put(&entry, &Ok::<_, Refusal>(self.finding(found)?))?;
+                    table.put(&entry, &Ok::<_, RowRefusal>(self.finding(found)?))?;
                     progress.at(at as u64 + 1);
                 }
             }
@@ -90,13 +90,13 @@ impl GivenBack {
         Ok(table)
     }
 
-    fn finding(&self, found: &Found) -> anyhow::Result<Finding> {
+    fn finding(&self, found: &Found) -> anyhow::Result<RowFinding> {
         let Found { kind, relation, earlier, similarity } = *found;
         let of = match earlier {
             NONE => None,
             position => Some(self.spool.earlier(self.lines[position as usize] as usize)?),
         };
         let similarity = (!similarity.is_nan()).then_some(f64::from(similarity));
-        Ok(Finding { kind, of, similarity, relation, registered: None })
+        Ok(RowFinding { kind, of, similarity, relation, registered: None })
     }
 }

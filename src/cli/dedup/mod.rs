@@ -27,11 +27,11 @@ use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, usage, with_usage_shown};
 use crate::config;
 use crate::console::words::Language;
-use crate::findings::output::Form;
+use crate::findings::output::TableForm;
 use crate::texts;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
-use doppel_sources::{Format, NULLS};
+use doppel_sources::{FileFormat, NULLS};
 
 const EXAMPLES: &str = "\
 Input, records:
@@ -84,7 +84,7 @@ pub struct Args {
     settings: Option<PathBuf>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum, conflicts_with = "fingerprints")]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
@@ -196,8 +196,8 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
-    let config::Loaded { config, file, .. } =
-        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     let outputs = outputs(args, file.as_deref());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !dir.is_dir() {
@@ -262,7 +262,7 @@ struct Files {
     pairs: Lines,
     groups: Lines,
     survivors: Lines,
-    table: Option<(Form, Output)>,
+    table: Option<(TableForm, Output)>,
     /// The table, after all its rows were written.
     written: Option<Table>,
 }

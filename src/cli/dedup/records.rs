@@ -29,7 +29,7 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
 use doppel_engine::replay::{PlacedRecord, Replay, SignedRecord};
-use doppel_store::{Found, Seq};
+use doppel_store::{LookupResult, Seq};
 
 /// Number of records that are signed and judged together.
 const BATCH: u32 = 4096;
@@ -236,7 +236,7 @@ impl Outcome {
             // Only one thread can place records. The other threads judge the records that were placed before.
             let (so_far, first) = (&*stock, positions.start);
             let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
-            let (judged, next): (Vec<anyhow::Result<Found>>, _) =
+            let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) =
                 rayon::join(judging, || place_all(replay, first, signed));
             for (position, found) in before.clone().zip(judged) {
                 let found = found?;
@@ -280,8 +280,8 @@ impl Outcome {
         Ok(())
     }
 
-    fn take(&mut self, stock: &Stock, position: u32, found: Found, out: &mut Lines) -> anyhow::Result<()> {
-        let Found { mut matches, truncated } = found;
+    fn take(&mut self, stock: &Stock, position: u32, found: LookupResult, out: &mut Lines) -> anyhow::Result<()> {
+        let LookupResult { mut matches, truncated } = found;
         self.truncated += u64::from(truncated);
         matches.sort_unstable_by_key(|found| found.seq);
         let id = if matches.is_empty() || !out.wanted() { String::new() } else { stock.id(position)? };
@@ -324,7 +324,7 @@ fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::
 }
 
 /// Compares one placed record.
-fn judge(replay: &Replay, stock: &Stock, placed: PlacedRecord) -> anyhow::Result<Found> {
+fn judge(replay: &Replay, stock: &Stock, placed: PlacedRecord) -> anyhow::Result<LookupResult> {
     replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 

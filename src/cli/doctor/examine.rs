@@ -16,9 +16,10 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::generations::Phase;
+use doppel_store::generations::GenerationPhase;
 use doppel_store::{
-    Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
+    CandidateJudge, CandidateRecord, CollectionState, ExaminationReport, GenerationId, LookupEnd, LookupQuery, Seq,
+    Store, StoredRecord,
 };
 
 /// Number of records that are read at a time.
@@ -78,7 +79,8 @@ impl Examined {
     async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>, progress: &Progress) -> anyhow::Result<Self> {
         let live = (state.generation, &state.settings, &state.profile, true);
         let others = state.others.iter();
-        let others = others.map(|other| (other.id, &other.settings, &other.profile, other.phase == Phase::Ready));
+        let others =
+            others.map(|other| (other.id, &other.settings, &other.profile, other.phase == GenerationPhase::Ready));
         let mut generations = Vec::new();
         for (id, settings, digest, is_complete) in std::iter::once(live).chain(others) {
             let statistics = store.statistics(&state.name, id).await?;
@@ -174,7 +176,7 @@ impl Examined {
 
     /// Describes the fault if the live index does not find a record by its signatures.
     async fn lost(&self, record: &StoredRecord, signed: Signed) -> anyhow::Result<Option<&'static str>> {
-        let query = Query {
+        let query = LookupQuery {
             collection: self.state.name.clone(),
             generation: self.state.generation,
             digest: Some(signed.digest),
@@ -183,7 +185,7 @@ impl Examined {
             except: None,
             confirmed: Vec::new(),
         };
-        let found = self.store.find(query, Arc::new(Itself(record.seq)), Until::FirstMatch).await?;
+        let found = self.store.find(query, Arc::new(Itself(record.seq)), LookupEnd::FirstMatch).await?;
         // A list that was cut may miss a late record.
         let lost = found.matches.is_empty() && !found.truncated;
         Ok(lost.then_some("the index does not find the record"))
@@ -225,8 +227,8 @@ impl Generation {
 /// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
 struct Itself(Seq);
 
-impl Judge for Itself {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for Itself {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let found = candidate.record.seq == self.0 && candidate.via.contains(Via::EXACT);
         found.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
     }

@@ -16,7 +16,7 @@ use anyhow::Context;
 
 use crate::cli::progress::Progress;
 use crate::cli::store;
-use crate::config::{self, Flags, StoreKind};
+use crate::config::{self, ConfigFlags, StoreKind};
 use crate::texts;
 use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
@@ -54,7 +54,8 @@ pub struct Args {
 /// # Errors
 /// The store cannot be opened or read.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = config::load(&Flags { file: args.config, data: args.data, ..Flags::default() })?.config.store;
+    let config =
+        config::load(&ConfigFlags { file: args.config, data: args.data, ..ConfigFlags::default() })?.config.store;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     if let Some(folder) = args.salvage {
         return salvage::salvage(&runtime, &config, &folder);
@@ -64,7 +65,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match config.kind {
             StoreKind::Mongodb => {
                 // A migration would repair the schema before it is examined.
-                let mongodb = Arc::new(store::mongodb(&config::Store { migrate: false, ..config.clone() }).await?);
+                let mongodb =
+                    Arc::new(store::mongodb(&config::StoreConfig { migrate: false, ..config.clone() }).await?);
                 let mut report = mongodb.examine(args.repair, true).await?;
                 let store: Arc<dyn Store> = mongodb;
                 let orphans = orphans::find(store.as_ref(), &mut report).await?;
@@ -82,7 +84,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if there are no
 /// other faults; a damaged directory is not changed.
-async fn embedded(config: &config::Store, repair: bool, progress: &Progress) -> anyhow::Result<ExaminationReport> {
+async fn embedded(
+    config: &config::StoreConfig,
+    repair: bool,
+    progress: &Progress,
+) -> anyhow::Result<ExaminationReport> {
     let opening = Opening::Existing;
     let damages = Some(Damages::default());
     let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };

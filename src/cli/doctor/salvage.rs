@@ -24,7 +24,7 @@ const LISTED: usize = 100;
 ///
 /// # Errors
 /// The directory is no data directory or is in use, no data can be read, or the folder cannot be written.
-pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn salvage(runtime: &Runtime, config: &config::StoreConfig, folder: &Path) -> anyhow::Result<ExitCode> {
     if config.kind != StoreKind::Embedded {
         bail!("--salvage reads data directories; a MongoDB database has its own means of backup and repair");
     }

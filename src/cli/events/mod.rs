@@ -37,7 +37,7 @@ use doppel_core::events::{
 use doppel_core::handling::Handling;
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::replay::Replay;
-use doppel_sources::{Format, NULLS};
+use doppel_sources::{FileFormat, NULLS};
 
 const EXAMPLES: &str = "\
 Input: files as for doppel dedup; every row needs an id of its own (field \"id\"), or give --make-ids.
@@ -63,7 +63,7 @@ pub struct Args {
     settings: Option<PathBuf>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
@@ -123,8 +123,8 @@ fn events(args: &Args) -> anyhow::Result<ExitCode> {
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("xlsx")) {
         return Err(usage(format!("--out {}: give a name that ends in .xlsx", args.out.display())));
     }
-    let flags = config::Flags { file: args.config.clone(), ..config::Flags::default() };
-    let config::Loaded { config, file, .. } = config::load(&flags)?;
+    let flags = config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() };
+    let config::LoadedConfig { config, file, .. } = config::load(&flags)?;
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.settings.iter().chain(&file).for_each(|file| outputs.reads(file));

@@ -47,7 +47,7 @@ impl Servers {
             let embedded: Arc<dyn Store> =
                 Arc::new(EmbeddedStore::open(folder.path(), options).context("opening a store")?);
             // This time is enough for an election. A server that does not exist is reported earlier.
-            let config = config::Store { connect_timeout_ms: 15_000, ..config::Store::default() };
+            let config = config::StoreConfig { connect_timeout_ms: 15_000, ..config::StoreConfig::default() };
             let options = store::mongodb_options(&config);
             let connecting = MongoStore::connect(&self.mongo, &self.database, options);
             let mongodb: Arc<dyn Store> = Arc::new(connecting.await.context("cannot use the server of --mongo")?);

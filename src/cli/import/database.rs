@@ -11,10 +11,12 @@ use super::tables;
 use crate::cli::usage;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::{Access, Column, ColumnKind, Connection, Location, Origin, RowMapping, sql};
-use doppel_sources::tables::columns::Target;
-use doppel_sources::tables::plan::{Choice, Plan};
-use doppel_sources::{Item, Items};
+use doppel_sources::database::{
+    ColumnKind, ConnectionAccess, DatabaseConnection, DatabaseLocation, ResultColumn, RowMapping, RowOrigin, sql,
+};
+use doppel_sources::tables::columns::ColumnTarget;
+use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
+use doppel_sources::{FileLine, FileLines};
 
 /// Number of rows that are read ahead: the content of one read from the network, some hundred kilobytes of letters.
 const ROWS_AHEAD: usize = 64;
@@ -44,18 +46,18 @@ impl DatabaseArgs {
 
     /// Returns the files that are read.
     pub(in crate::cli) fn files(&self) -> Vec<PathBuf> {
-        let location = self.from.as_deref().and_then(|from| Location::parse(from).ok());
+        let location = self.from.as_deref().and_then(|from| DatabaseLocation::parse(from).ok());
         let database = location.map(|location| location.file()).filter(|file| !file.as_os_str().is_empty());
         database.into_iter().chain(self.password_file.clone()).collect()
     }
 
     /// Returns the location of the database, and the table or query to read.
-    pub(in crate::cli) fn place(&self) -> anyhow::Result<Option<(Location, Origin)>> {
+    pub(in crate::cli) fn place(&self) -> anyhow::Result<Option<(DatabaseLocation, RowOrigin)>> {
         let Some(from) = &self.from else { return Ok(None) };
-        let location = Location::parse(from).map_err(|error| usage(format!("--from: {error}")))?;
+        let location = DatabaseLocation::parse(from).map_err(|error| usage(format!("--from: {error}")))?;
         let origin = match (&self.table, &self.query) {
-            (Some(table), None) => Origin::Table(table.clone()),
-            (None, Some(query)) => Origin::Query(query.clone()),
+            (Some(table), None) => RowOrigin::Table(table.clone()),
+            (None, Some(query)) => RowOrigin::Query(query.clone()),
             _ => return Err(usage("say what of the database: --table T or --query Q")),
         };
         Ok(Some((location, origin)))
@@ -74,8 +76,9 @@ impl DatabaseArgs {
         let Some((location, origin)) = self.place()? else { return Ok(None) };
         let password = self.password()?;
         let at = || format!("cannot read {location}");
-        let mut connection =
-            Connection::open(&location, password.as_deref(), Access::ReadOnly).await.with_context(at)?;
+        let mut connection = DatabaseConnection::open(&location, password.as_deref(), ConnectionAccess::ReadOnly)
+            .await
+            .with_context(at)?;
         let columns = connection.columns(&origin).await.with_context(at)?;
         let mapped = None;
         Ok(Some(Reader { location, origin, connection, columns, mapped, runtime: Handle::current() }))
@@ -96,10 +99,10 @@ pub(in crate::cli) fn read_password(file: &Path) -> anyhow::Result<String> {
 
 /// An open database.
 pub(in crate::cli) struct Reader {
-    location: Location,
-    origin: Origin,
-    connection: Connection,
-    columns: Vec<Column>,
+    location: DatabaseLocation,
+    origin: RowOrigin,
+    connection: DatabaseConnection,
+    columns: Vec<ResultColumn>,
     /// The mapping of the columns and the name of the id column, after they are planned.
     mapped: Option<(RowMapping, Option<String>)>,
     runtime: Handle,
@@ -109,33 +112,33 @@ impl Reader {
     /// Returns the name of the source for people.
     pub(super) fn name(&self) -> String {
         match &self.origin {
-            Origin::Table(table) => format!("{} table {table}", self.location),
-            Origin::Query(_) => format!("{} query", self.location),
+            RowOrigin::Table(table) => format!("{} table {table}", self.location),
+            RowOrigin::Query(_) => format!("{} query", self.location),
         }
     }
 
     /// Plans the mapping of the columns. Returns the plan and its description.
     pub(super) fn plan(
         &mut self,
-        choice: &Choice,
+        choice: &ColumnChoice,
         settings: Option<&Settings>,
         makes_ids: bool,
         max: usize,
-    ) -> Result<(Plan, Vec<String>), String> {
+    ) -> Result<(ColumnPlan, Vec<String>), String> {
         let header: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
-        let mut plan = Plan::new(&header, choice, settings)?;
+        let mut plan = ColumnPlan::new(&header, choice, settings)?;
         tables::with_id(&plan, &header, makes_ids)?;
         let mut binary = Vec::new();
         for (column, target) in self.columns.iter().zip(&mut plan.targets) {
             match target {
                 _ if column.kind != ColumnKind::Binary => (),
-                Target::Unused => (),
-                Target::Own => {
-                    *target = Target::Unused;
+                ColumnTarget::Unused => (),
+                ColumnTarget::Own => {
+                    *target = ColumnTarget::Unused;
                     binary.push(format!("{} ({})", column.name, column.declared));
                 }
-                Target::Id | Target::Field(_) => {
-                    let Column { name, declared, .. } = column;
+                ColumnTarget::Id | ColumnTarget::Field(_) => {
+                    let ResultColumn { name, declared, .. } = column;
                     return Err(format!(
                         "cannot be read: column {name:?} is binary ({declared}) and no text; convert it in a --query, or leave it out \
                          with --map {name}="
@@ -158,7 +161,7 @@ impl Reader {
     }
 
     /// Reads all rows. Row numbers begin with 1.
-    pub(super) fn start(self) -> Items {
+    pub(super) fn start(self) -> FileLines {
         let Self { origin, mut connection, columns, mapped, runtime, location: _ } = self;
         let (rows, mut received) = mpsc::channel(ROWS_AHEAD);
         runtime.spawn(async move {
@@ -169,7 +172,7 @@ impl Reader {
             while let Some(row) = cells.next().await {
                 line += 1;
                 let item = match row {
-                    Ok(row) => Ok(Item { line, content: mapping.row(&row) }),
+                    Ok(row) => Ok(FileLine { line, content: mapping.row(&row) }),
                     Err(error) => Err(std::io::Error::other(error)),
                 };
                 // The receiver was dropped, because the import has ended.

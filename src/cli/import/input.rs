@@ -21,10 +21,10 @@ use crate::cli::usage;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
-use doppel_sources::tables::mapping::Mapping;
-use doppel_sources::tables::plan::{Choice, Plan};
-use doppel_sources::tables::{AsText, Kind, SheetInfo, Stream, TableError, TableRow, Wanted};
-use doppel_sources::{Counted, Format, Item, JsonStream, MemberMapping, Unreadable};
+use doppel_sources::tables::mapping::ColumnMapping;
+use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
+use doppel_sources::tables::{AsText, SheetInfo, TableError, TableKind, TableRequest, TableRow, TableStream};
+use doppel_sources::{CountingReader, FileFormat, FileLine, JsonStream, MemberMapping, UnreadableLine};
 
 /// Largest number of lines of a batch. They take some hundred milliseconds; a stop signal is processed after them.
 const BATCH_LINES: usize = 2000;
@@ -47,7 +47,7 @@ pub(in crate::cli) struct Input {
     /// Encoding and separator of text files, if options set them.
     pub(in crate::cli) text: AsText,
     /// The choices about columns.
-    pub(in crate::cli) choice: Choice,
+    pub(in crate::cli) choice: ColumnChoice,
     /// CSV cells that mean no value.
     pub(in crate::cli) nulls: Vec<String>,
     /// True if the text of refused lines is kept.
@@ -64,7 +64,7 @@ pub(in crate::cli) struct Source {
     path: Option<PathBuf>,
     /// The name on the command line.
     pub(in crate::cli) name: String,
-    format: Format,
+    format: FileFormat,
     stem: String,
     bytes: Option<u64>,
     /// The sheet of a workbook to read, if an option names it.
@@ -81,13 +81,13 @@ pub(in crate::cli) struct Source {
 
 /// The mapping of the columns of a table or of the members of JSON lines.
 enum SourceMapping {
-    Table(Mapping),
+    Table(ColumnMapping),
     Json(MemberMapping),
 }
 
 /// A file whose columns or members are known.
 enum OpenedSource {
-    Table(Box<Stream>),
+    Table(Box<TableStream>),
     Json(JsonStream),
 }
 
@@ -109,7 +109,7 @@ pub(in crate::cli) struct Line {
     pub(in crate::cli) file: usize,
     pub(in crate::cli) number: u64,
     /// The JSON to send, or the reason why the line is not sent.
-    pub(in crate::cli) content: Result<Arc<str>, Unreadable>,
+    pub(in crate::cli) content: Result<Arc<str>, UnreadableLine>,
     /// The original line.
     pub(in crate::cli) came: Came,
 }
@@ -128,7 +128,7 @@ pub(in crate::cli) enum Came {
 }
 
 /// The items of a file, each with its original line if lines are kept.
-type Items = Box<dyn Iterator<Item = std::io::Result<(Item, Came)>> + Send>;
+type Items = Box<dyn Iterator<Item = std::io::Result<(FileLine, Came)>> + Send>;
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ impl Input {
     /// Wrong usage.
     pub(in crate::cli) fn of_files(
         names: &[String],
-        format: Option<Format>,
+        format: Option<FileFormat>,
         (columns, nulls): (&ColumnArgs, &[String]),
         max_line_bytes: usize,
     ) -> anyhow::Result<Self> {
@@ -202,7 +202,7 @@ impl Input {
         source: &Source,
         settings: Option<&Settings>,
         say: &impl Fn(&str),
-    ) -> anyhow::Result<(OpenedSource, SourceMapping, Plan)> {
+    ) -> anyhow::Result<(OpenedSource, SourceMapping, ColumnPlan)> {
         if source.is_table() {
             let table = self.table(source, &Arc::default())?;
             let makes_ids = self.make_ids.is_some() || !self.needs_ids;
@@ -215,7 +215,7 @@ impl Input {
         let stream = self.json(source, &Arc::default())?;
         // A file without rows has no members.
         let settings = settings.filter(|_| !stream.header.is_empty());
-        let plan = Plan::new(&stream.header, &self.choice, settings).map_err(|detail| source.wrong(&detail))?;
+        let plan = ColumnPlan::new(&stream.header, &self.choice, settings).map_err(|detail| source.wrong(&detail))?;
         if plan.renames(&stream.header) {
             source.say_all(&plan.lines(&stream.header), say);
         }
@@ -307,18 +307,18 @@ impl Input {
         })
     }
 
-    fn table(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<Stream> {
+    fn table(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<TableStream> {
         let sheet = source.sheet.clone();
-        let wanted = Wanted { format: source.format, text: self.text, sheet, max: self.max_line_bytes };
+        let wanted = TableRequest { format: source.format, text: self.text, sheet, max: self.max_line_bytes };
         let opened = match source.path.as_deref().filter(|_| source.bytes.is_some()) {
-            Some(path) => Stream::open(path, wanted, count),
-            None => Stream::of_text(self.open_file(source)?, &wanted),
+            Some(path) => TableStream::open(path, wanted, count),
+            None => TableStream::of_text(self.open_file(source)?, &wanted),
         };
         open_table(&source.name, opened)
     }
 
     fn json(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<JsonStream> {
-        let input = Counted::new(self.open_file(source)?, count);
+        let input = CountingReader::new(self.open_file(source)?, count);
         JsonStream::open(input, self.max_line_bytes).with_context(|| format!("cannot read {}", source.name))
     }
 
@@ -344,16 +344,16 @@ impl Input {
         let keep = self.keep_rows;
         Box::new(stream.map(move |item| {
             item.map(|item| {
-                let (Item { line, content }, came) = came(keep, item);
-                (Item { line, content: content.and_then(|row| mapping.row(row)) }, came)
+                let (FileLine { line, content }, came) = came(keep, item);
+                (FileLine { line, content: content.and_then(|row| mapping.row(row)) }, came)
             })
         }))
     }
 
-    fn table_items(&self, mut table: Stream, mapping: Mapping) -> Items {
+    fn table_items(&self, mut table: TableStream, mapping: ColumnMapping) -> Items {
         let keep = self.keep_rows;
         let item = move |row: TableRow| {
-            let item = Item { line: row.line, content: mapping.row(&row) };
+            let item = FileLine { line: row.line, content: mapping.row(&row) };
             (item, if keep { Came::Row(row) } else { Came::Nothing })
         };
         let next = move || match table.next_row() {
@@ -420,20 +420,20 @@ impl Input {
         result
     }
 
-    fn line(&self, file: usize, item: Item, came: Came) -> Line {
-        let Item { line: number, content } = item;
+    fn line(&self, file: usize, item: FileLine, came: Came) -> Line {
+        let FileLine { line: number, content } = item;
         let content = content.map(|row| row.json().clone());
-        let content = content.map_err(|why| Unreadable { text: why.text.filter(|_| self.keep_text), ..why });
+        let content = content.map_err(|why| UnreadableLine { text: why.text.filter(|_| self.keep_text), ..why });
         Line { file, number, content, came }
     }
 
     /// Refuses a row that would replace an earlier row of the file.
-    fn with_own_id(&self, row: Row, given: &mut GivenIds) -> Result<Row, Unreadable> {
+    fn with_own_id(&self, row: Row, given: &mut GivenIds) -> Result<Row, UnreadableLine> {
         let is_new = row.id().is_none_or(|id| !self.needs_ids || given.note(id.as_str(), row.json()));
         if is_new {
             return Ok(row);
         }
-        Err(Unreadable {
+        Err(UnreadableLine {
             code: "repeated_id",
             pointer: "/id".into(),
             detail: "an earlier row of the file has the same id and other content, and stays; correct the id".into(),
@@ -442,7 +442,7 @@ impl Input {
     }
 
     /// Adds an id to a row, so that the row can be sent again without harm.
-    fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, Unreadable> {
+    fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, UnreadableLine> {
         if row.id().is_some() {
             return Ok(row);
         }
@@ -451,7 +451,7 @@ impl Input {
             Some(MakeIds::Content) => ids.next(row.json()),
             None if !self.needs_ids => return Ok(row),
             None => {
-                return Err(Unreadable {
+                return Err(UnreadableLine {
                     code: "no_id",
                     pointer: "/id".into(),
                     detail:
@@ -462,7 +462,7 @@ impl Input {
             }
         };
         let json = insert_id(row.json(), &id);
-        Row::parse(json.as_bytes()).map_err(|_| Unreadable {
+        Row::parse(json.as_bytes()).map_err(|_| UnreadableLine {
             code: "too_many_fields",
             pointer: String::new(),
             detail: "with an id the row has more fields than a record may have; remove one".into(),
@@ -472,20 +472,20 @@ impl Input {
 }
 
 /// Returns the item with its original line, if lines are kept.
-fn came(keep: bool, item: Item) -> (Item, Came) {
+fn came(keep: bool, item: FileLine) -> (FileLine, Came) {
     let came = match &item.content {
         _ if !keep => Came::Nothing,
         Ok(row) => Came::Json(row.json().clone()),
-        Err(Unreadable { text, .. }) => text.clone().map_or(Came::Nothing, Came::Text),
+        Err(UnreadableLine { text, .. }) => text.clone().map_or(Came::Nothing, Came::Text),
     };
     (item, came)
 }
 
 impl Source {
     /// Creates a source for the file `name`; `-` is standard input.
-    pub(in crate::cli) fn new(name: &str, format: Option<Format>) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn new(name: &str, format: Option<FileFormat>) -> anyhow::Result<Self> {
         let path = (name != "-").then(|| PathBuf::from(name));
-        let known = format.or_else(|| path.as_deref().and_then(Format::of));
+        let known = format.or_else(|| path.as_deref().and_then(FileFormat::of));
         let format = known.ok_or_else(|| match &path {
             None => usage("standard input has no extension; give --format jsonl, csv or tsv"),
             Some(_) => usage(format!("{name}: unknown extension; give --format jsonl, csv, tsv, xlsx, xls or ods")),
@@ -514,8 +514,8 @@ impl Source {
         if wanted != ALL_SHEETS {
             return Ok(vec![Self { sheet: Some(wanted.to_owned()), ..self }]);
         }
-        let request = Wanted { format: self.format, text: AsText::default(), sheet: None, max };
-        let sheets = open_table(&self.name, Stream::open(&path, request, &Arc::default()))?.sheets.sheets;
+        let request = TableRequest { format: self.format, text: AsText::default(), sheet: None, max };
+        let sheets = open_table(&self.name, TableStream::open(&path, request, &Arc::default()))?.sheets.sheets;
         let shown = sheets.into_iter().filter(SheetInfo::is_shown);
         let source = |sheet: SheetInfo| Self {
             path: self.path.clone(),
@@ -537,7 +537,7 @@ impl Source {
         Self {
             path: None,
             name: reader.name(),
-            format: Format::Csv,
+            format: FileFormat::Csv,
             stem: String::new(),
             bytes: None,
             sheet: None,
@@ -549,7 +549,7 @@ impl Source {
     }
 
     fn is_table(&self) -> bool {
-        self.format != Format::Jsonl
+        self.format != FileFormat::Jsonl
     }
 
     /// Makes the error about wrong usage for this file.
@@ -571,10 +571,10 @@ impl Source {
 }
 
 impl Head {
-    fn of(table: &Stream) -> Self {
+    fn of(table: &TableStream) -> Self {
         let sheet = match &table.kind {
-            Kind::Sheet(_, name) => Some(name.clone()),
-            Kind::Text(_) => None,
+            TableKind::Sheet(_, name) => Some(name.clone()),
+            TableKind::Text(_) => None,
         };
         Self { names: table.header.clone(), rows: table.top.clone(), sheet }
     }

@@ -32,13 +32,13 @@ use crate::cli::table::SummaryFormat;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
-use crate::http::coding::Coding;
+use crate::http::coding::ContentCoding;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_sources::tables::plan::{Choice, MOST_CHOSEN};
-use doppel_sources::tables::{AsText, Encoding};
-use doppel_sources::{Format, NULLS};
+use doppel_sources::tables::plan::{ColumnChoice, MOST_CHOSEN};
+use doppel_sources::tables::{AsText, TextEncoding};
+use doppel_sources::{FileFormat, NULLS};
 
 const EXAMPLES: &str = "\
 Input:
@@ -108,10 +108,10 @@ pub struct Args {
     trust: Trust,
     /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
     #[arg(long, value_enum, value_name = "HOW")]
-    compress: Option<Coding>,
+    compress: Option<ContentCoding>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     #[command(flatten)]
     columns: ColumnArgs,
     #[command(flatten)]
@@ -160,7 +160,7 @@ impl Args {
 pub(in crate::cli) struct ColumnArgs {
     /// How text of tables is encoded [default: found, and said]
     #[arg(long, value_enum)]
-    encoding: Option<Encoding>,
+    encoding: Option<TextEncoding>,
     /// What separates values: "," ";" "|" or tab [default: found, and said]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
@@ -187,8 +187,8 @@ impl ColumnArgs {
         AsText { encoding: self.encoding, separator: self.delimiter }
     }
 
-    pub(in crate::cli) fn choice(&self) -> anyhow::Result<Choice> {
-        let choice = Choice::new(&self.map, self.id_field.as_deref(), self.no_guess);
+    pub(in crate::cli) fn choice(&self) -> anyhow::Result<ColumnChoice> {
+        let choice = ColumnChoice::new(&self.map, self.id_field.as_deref(), self.no_guess);
         if choice.map.len() > MOST_CHOSEN {
             return Err(usage(format!("--map is given more than {MOST_CHOSEN} times; rename columns in the file")));
         }
@@ -214,8 +214,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {
-    let config::Loaded { config, file, .. } =
-        config::load(&config::Flags { file: args.config.clone(), ..config::Flags::default() })?;
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = Restore { to: &args.to, collection: &args.collection, file };

@@ -7,7 +7,7 @@ use reqwest::{Client, Url};
 
 use super::target::{Failure, How, SILENCE, silent};
 use crate::cli::client::{self, Fault, Identification};
-use crate::http::coding::Coding;
+use crate::http::coding::ContentCoding;
 use crate::http::local::LocalBody;
 
 /// A client of one service.
@@ -16,7 +16,7 @@ pub(in crate::cli) struct Service {
     base: String,
     client: Client,
     /// The coding that compresses lines; `None` for none.
-    pub(in crate::cli) coding: Option<Coding>,
+    pub(in crate::cli) coding: Option<ContentCoding>,
 }
 
 impl Service {

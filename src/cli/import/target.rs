@@ -17,11 +17,11 @@ use super::usage;
 use crate::cli::client::{Trust, cause, parse_url};
 use crate::cli::store;
 use crate::cli::transfer::{self, MONGODB};
-use crate::config::{self, Auth, Config, StoreKind};
-use crate::http::coding::Coding;
+use crate::config::{self, AuthConfig, Config, StoreKind};
+use crate::http::coding::ContentCoding;
 use crate::http::coding::shrink::compress;
-use crate::http::local::{Local, LocalBody};
-use crate::http::state::{App, Parts};
+use crate::http::local::{LocalBody, LocalService};
+use crate::http::state::{App, OptionalParts};
 use crate::observe;
 use crate::shutdown::Shutdown;
 use doppel_core::collection::{CollectionName, Field, Settings};
@@ -31,7 +31,7 @@ use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
 use doppel_engine::{Engine, Options};
-use doppel_sources::lines::Lines;
+use doppel_sources::lines::LineCutter;
 use doppel_store::Store;
 
 /// Longest time without data from the service: twice the time limit of the service for a request.
@@ -171,14 +171,14 @@ pub(in crate::cli) struct How<'a> {
     /// The certificates for https.
     pub(in crate::cli) trust: &'a Trust,
     /// The coding that compresses lines; `None` for none.
-    pub(in crate::cli) coding: Option<Coding>,
+    pub(in crate::cli) coding: Option<ContentCoding>,
 }
 
 /// A destination for lines.
 pub(in crate::cli) enum Target {
     Service(Service),
     /// A store that this process opened.
-    Store(Local),
+    Store(LocalService),
 }
 
 impl Target {
@@ -195,7 +195,8 @@ impl Target {
         }
         let store = match to {
             To::Directory(dir) => {
-                let store = config::Store { kind: StoreKind::Embedded, data: dir.clone(), ..config.store.clone() };
+                let store =
+                    config::StoreConfig { kind: StoreKind::Embedded, data: dir.clone(), ..config.store.clone() };
                 store::open(&store).await?
             }
             _ => transfer::open_mongodb(config.store.clone()).await?,
@@ -289,7 +290,7 @@ impl Target {
     }
 
     /// Returns the coding that compresses lines.
-    fn coding(&self) -> Option<Coding> {
+    fn coding(&self) -> Option<ContentCoding> {
         match self {
             Self::Service(service) => service.coding,
             Self::Store(_) => None,
@@ -321,7 +322,7 @@ impl Target {
 }
 
 /// Returns the service over an open store.
-fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Local> {
+fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService> {
     let options = Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,
@@ -335,10 +336,10 @@ fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Local> {
     };
     let engine = Engine::new(store, options);
     // A process that can open the store needs no key, and no other process can call.
-    let mut config = Config { auth: Auth::default(), ..config.clone() };
+    let mut config = Config { auth: AuthConfig::default(), ..config.clone() };
     config.log.requests = false;
-    let app = App::new(engine, Parts::default(), &config, Shutdown::default(), observe::start_metrics()?);
-    Ok(Local::new(app))
+    let app = App::new(engine, OptionalParts::default(), &config, Shutdown::default(), observe::start_metrics()?);
+    Ok(LocalService::new(app))
 }
 
 /// Makes the failure that the other side sends nothing any more.
@@ -355,7 +356,7 @@ async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer
         let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
         return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
     }
-    let mut lines = Lines::new(MAX_ANSWER_BYTES);
+    let mut lines = LineCutter::new(MAX_ANSWER_BYTES);
     while let Some(piece) = next_piece(&mut body).await? {
         lines.feed(&piece);
         while let Some(line) = lines.next_line() {

@@ -15,7 +15,7 @@ use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::usage;
 use crate::config::snapshots::is_within;
-use crate::config::{self, Flags, StoreKind};
+use crate::config::{self, ConfigFlags, StoreKind};
 use crate::snapshots::WRITTEN_BY;
 use doppel_snapshot::{Repository, SnapshotLabel, SnapshotProgress, SnapshotSink, StreamWriter, TakenSnapshot, take};
 use doppel_store_embedded::read_directory;
@@ -72,7 +72,7 @@ fn of_service(args: &Args, url: &reqwest::Url) -> anyhow::Result<ExitCode> {
 }
 
 fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
-    let flags = Flags { file: args.config.clone(), data: args.data.clone(), ..Flags::default() };
+    let flags = ConfigFlags { file: args.config.clone(), data: args.data.clone(), ..ConfigFlags::default() };
     let config = config::load(&flags)?.config;
     if args.data.is_none() && config.store.kind == StoreKind::Mongodb {
         return Err(usage(

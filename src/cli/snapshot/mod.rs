@@ -18,10 +18,10 @@ use anyhow::Context as _;
 use clap::Subcommand;
 
 use crate::cli::usage;
-use crate::config::{self, Flags};
+use crate::config::{self, ConfigFlags};
 use crate::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
-use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
 
 /// Number of bytes of a file that are read at a time.
 const READ_AT_ONCE: usize = 1 << 20;
@@ -94,7 +94,8 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let dir = config::load(&Flags { file: config.map(Path::to_owned), ..Flags::default() })?.config.snapshots.dir;
+    let dir =
+        config::load(&ConfigFlags { file: config.map(Path::to_owned), ..ConfigFlags::default() })?.config.snapshots.dir;
     if dir.as_os_str().is_empty() {
         return Err(usage("name the directory of the snapshots (or set snapshots.dir in the configuration)"));
     }
@@ -105,7 +106,7 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
 fn open(
     named: &Path,
     id: Option<&SnapshotId>,
-) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>> {
+) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>> {
     if named.is_dir() {
         let repository = Repository::open(named)?;
         let id = match id {
@@ -129,23 +130,23 @@ fn open(
 
 /// A snapshot reader that ends when the command is stopped.
 struct UntilStopped {
-    snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
+    snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
     stopped: Arc<AtomicBool>,
     /// Called for each piece.
-    told: Box<dyn FnMut(&Piece)>,
+    told: Box<dyn FnMut(&SnapshotPiece)>,
 }
 
 impl UntilStopped {
     fn new(
-        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
-        told: Box<dyn FnMut(&Piece)>,
+        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
+        told: Box<dyn FnMut(&SnapshotPiece)>,
     ) -> anyhow::Result<Self> {
         Ok(Self { snapshot, stopped: on_signal()?, told })
     }
 }
 
 impl Iterator for UntilStopped {
-    type Item = doppel_snapshot::Result<Piece>;
+    type Item = doppel_snapshot::Result<SnapshotPiece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.stopped.load(Ordering::Relaxed) {
@@ -160,7 +161,7 @@ impl Iterator for UntilStopped {
 }
 
 impl Snapshot for UntilStopped {
-    fn moment(&self) -> &Moment {
+    fn moment(&self) -> &SnapshotMoment {
         self.snapshot.moment()
     }
 

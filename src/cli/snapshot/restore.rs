@@ -8,10 +8,10 @@ use super::{UntilStopped, open, say, size};
 use crate::cli::progress::Progress;
 use crate::cli::usage;
 use crate::config::snapshots::real;
-use crate::config::{self, Flags};
+use crate::config::{self, ConfigFlags};
 use doppel_snapshot::{Repository, Snapshot as _, SnapshotId};
 use doppel_store::keys::KeyRing;
-use doppel_store::snapshot::Piece;
+use doppel_store::snapshot::SnapshotPiece;
 use doppel_store_embedded as embedded;
 
 /// Options of `doppel snapshot restore`.
@@ -36,13 +36,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let from = super::named(args.from.as_deref(), args.config.as_deref())?;
-    let flags = Flags { file: args.config.clone(), data: args.data.clone(), ..Flags::default() };
+    let flags = ConfigFlags { file: args.config.clone(), data: args.data.clone(), ..ConfigFlags::default() };
     let data = config::load(&flags)?.config.store.data;
     refuse_within_another(&data)?;
     let progress = Arc::new(Progress::of_bytes());
     let shown = Arc::clone(&progress);
     let mut bytes = 0;
-    let told = move |piece: &Piece| {
+    let told = move |piece: &SnapshotPiece| {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
     };

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_of, runtime};
 use crate::cli::output::{Output, Outputs};
-use crate::config::{self, Flags};
+use crate::config::{self, ConfigFlags};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Seq, Store, StoredRecord};
 use doppel_store_embedded::Opening;
@@ -58,7 +58,7 @@ pub struct Args {
 /// The store cannot be opened or does not contain the collection, or the file cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let loaded = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?;
+    let loaded = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?;
     if args.from != super::MONGODB && !args.from.contains("://") && !Path::new(&args.from).is_dir() {
         bail!("{} is no data directory", args.from);
     }

@@ -100,7 +100,7 @@ pub(super) struct End {
 ///
 /// # Errors
 /// The store cannot be opened. The error contains the remedy.
-async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
+async fn open(named: &str, opening: Opening, config: config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
     if named == MONGODB {
         return open_mongodb(config).await;
     }
@@ -110,7 +110,7 @@ async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::R
              service with an embedded store is stopped first"
         );
     }
-    let config = config::Store { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };
+    let config = config::StoreConfig { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };
     match opening {
         Opening::Existing => store::open_existing(&config).await,
         Opening::CreateIfEmpty => store::open(&config).await,
@@ -121,8 +121,8 @@ async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::R
 ///
 /// # Errors
 /// The configuration names no database, or the database cannot be opened.
-pub(super) async fn open_mongodb(config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
-    let config = config::Store { kind: StoreKind::Mongodb, ..config };
+pub(super) async fn open_mongodb(config: config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
+    let config = config::StoreConfig { kind: StoreKind::Mongodb, ..config };
     let uri = config.mongodb_uri()?;
     if uri.reveal().is_empty() {
         bail!(

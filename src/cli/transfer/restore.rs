@@ -55,7 +55,7 @@ struct Sum {
 ///
 /// # Errors
 /// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
-pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
     let mut input = Input::open(what.file)?;
     let mut sum = Sum::default();
     let ended = runtime()?.block_on(async {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::config::{Store, StoreKind};
+use crate::config::{StoreConfig, StoreKind};
 use crate::http::problem::Problem;
 
 /// Name of the folder inside the data folder of the embedded store.
@@ -14,16 +14,16 @@ const NAME: &str = "desk-files";
 
 /// A folder that only the user of the service can read (mode 0700). Files that are in it at the start of the service are the remains of a
 /// killed process; they are removed.
-pub struct Folder {
+pub struct UploadFolder {
     path: Option<PathBuf>,
     /// The temporary folder, if the folder is temporary: dropping this value removes it.
     _temporary: Option<TempDir>,
 }
 
-impl Folder {
+impl UploadFolder {
     /// Creates the folder: in the data folder of the embedded store, or a temporary folder for MongoDB. If the creation fails, the desk
     /// logs a warning and accepts no files.
-    pub fn open(store: &Store) -> Self {
+    pub fn open(store: &StoreConfig) -> Self {
         let made = match store.kind {
             StoreKind::Embedded => emptied(store.data.join(NAME)).map(|path| (path, None)),
             StoreKind::Mongodb => {

@@ -1,6 +1,6 @@
 //! Files of letters. A clerk uploads a file, chooses the field for each column, and downloads the file with the findings for each row.
 //!
-//! [`upload`] streams a file into the desk's own folder ([`Folder`]) and detects its format. [`plan`] turns rows of the table into rows of
+//! [`upload`] streams a file into the desk's own folder ([`UploadFolder`]) and detects its format. [`plan`] turns rows of the table into rows of
 //! records. [`run`] checks or registers these rows in the collection; rows that are only checked are also compared with each other.
 //! [`crate::findings`] writes the resulting table. Each step reads the file from disk and never holds the whole file in memory.
 //!
@@ -24,13 +24,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::console::ROOT;
-use crate::findings::Refusal;
+use crate::findings::RowRefusal;
 use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
-use doppel_sources::tables::{Table, TableRow};
+use doppel_sources::tables::{TableProperties, TableRow};
 
-pub use folder::Folder;
-pub use plan::Plan;
+pub use folder::UploadFolder;
+pub use plan::UploadPlan;
 pub use run::start;
 
 /// The route for uploads.
@@ -62,7 +62,7 @@ pub fn is_upload(request: &Request) -> bool {
 }
 
 /// A file that somebody uploaded, with the state of the work on it.
-pub struct Job {
+pub struct FileJob {
     /// Random id of the file.
     pub id: String,
     /// Name of the key of the person who uploaded the file.
@@ -72,7 +72,7 @@ pub struct Job {
     /// Name of the file at its upload.
     pub name: String,
     /// Format and header of the table.
-    pub table: Table,
+    pub table: TableProperties,
     /// Number of rows below the header.
     pub rows: u64,
     /// Number of cells of the longest row.
@@ -84,14 +84,14 @@ pub struct Job {
     made: Instant,
     /// Path of the uploaded file; `None` after the work has ended.
     input: Mutex<Option<Arc<TempPath>>>,
-    state: Mutex<State>,
-    progress: Mutex<Progress>,
+    state: Mutex<JobState>,
+    progress: Mutex<JobProgress>,
     stop: CancellationToken,
 }
 
 /// The stage of the work on a file.
 #[derive(Clone)]
-pub enum State {
+pub enum JobState {
     /// The clerk has not yet chosen the fields of the columns.
     New,
     /// The file waits until the work on other files has ended.
@@ -99,21 +99,21 @@ pub enum State {
     /// The work is running.
     Running,
     /// The work has ended.
-    Ended(Ended),
+    Ended(JobResult),
 }
 
 /// The result of the work on a file.
 #[derive(Clone)]
-pub struct Ended {
+pub struct JobResult {
     /// The reason of the end.
-    pub how: End,
+    pub how: JobEnd,
     /// The resulting file, if there is one.
     pub result: Option<Arc<TempPath>>,
 }
 
 /// The reason why the work on a file ended.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum JobEnd {
     /// All rows were processed.
     Whole,
     /// A person or the shutdown of the service stopped the work.
@@ -124,7 +124,7 @@ pub enum End {
 
 /// Counts of the rows that were processed so far.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct JobProgress {
     /// True if the rows are registered.
     pub registers: bool,
     /// Number of rows processed.
@@ -142,17 +142,17 @@ pub struct Progress {
     /// Number of rows that were refused.
     pub refused: u64,
     /// The first refused rows, each with its row number. At most [`MOST_NAMED`].
-    pub refusals: Vec<(u64, Refusal)>,
+    pub refusals: Vec<(u64, RowRefusal)>,
 }
 
-impl Job {
+impl FileJob {
     /// Returns the stage of the work.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> JobState {
         self.state.lock().clone()
     }
 
     /// Returns the counts so far.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> JobProgress {
         self.progress.lock().clone()
     }
 
@@ -162,22 +162,23 @@ impl Job {
     }
 
     fn is_busy(&self) -> bool {
-        matches!(*self.state.lock(), State::Waiting | State::Running)
+        matches!(*self.state.lock(), JobState::Waiting | JobState::Running)
     }
 }
 
 /// The uploaded files.
-pub struct Files {
-    folder: Folder,
-    kept: Mutex<VecDeque<Arc<Job>>>,
+pub struct UploadedFiles {
+    folder: UploadFolder,
+    kept: Mutex<VecDeque<Arc<FileJob>>>,
     coming: Arc<Semaphore>,
     turns: Arc<Semaphore>,
 }
 
-impl Files {
+impl UploadedFiles {
     /// Creates an empty list of files that are stored in `folder`.
-    pub fn new(folder: Folder) -> Self {
-        let (coming, turns) = (Semaphore::new(MOST_COMING), Semaphore::new(MOST_RUNNING));
+    pub fn new(folder: UploadFolder) -> Self {
+        let coming = Semaphore::new(MOST_COMING);
+        let turns = Semaphore::new(MOST_RUNNING);
         Self { folder, kept: Mutex::default(), coming: Arc::new(coming), turns: Arc::new(turns) }
     }
 
@@ -185,7 +186,7 @@ impl Files {
     ///
     /// # Errors
     /// 503 if the list is full and all its files are waiting or being processed.
-    fn keep(&self, job: Job) -> Result<Arc<Job>, Problem> {
+    fn keep(&self, job: FileJob) -> Result<Arc<FileJob>, Problem> {
         self.forget_old();
         let mut kept = self.kept.lock();
         if kept.len() >= MOST_KEPT {
@@ -207,7 +208,7 @@ impl Files {
     ///
     /// # Errors
     /// 404 if `owner` has no such file in this collection.
-    pub fn get(&self, id: &str, owner: &str, collection: &CollectionName) -> Result<Arc<Job>, Problem> {
+    pub fn get(&self, id: &str, owner: &str, collection: &CollectionName) -> Result<Arc<FileJob>, Problem> {
         let found = self.of(owner, collection).into_iter().find(|job| job.id == id);
         found.ok_or_else(|| {
             let detail = "there is no such file, or it is not kept any more; give it again";
@@ -216,7 +217,7 @@ impl Files {
     }
 
     /// Returns the files of `owner` in a collection, the latest first.
-    pub fn of(&self, owner: &str, collection: &CollectionName) -> Vec<Arc<Job>> {
+    pub fn of(&self, owner: &str, collection: &CollectionName) -> Vec<Arc<FileJob>> {
         self.forget_old();
         let kept = self.kept.lock();
         let own = kept.iter().rev().filter(|job| job.owner == owner && job.collection == *collection);
@@ -224,7 +225,7 @@ impl Files {
     }
 
     /// Drops a file. If the file is being processed, the work is stopped, and the file is deleted when the work has ended.
-    pub fn remove(&self, job: &Arc<Job>) {
+    pub fn remove(&self, job: &Arc<FileJob>) {
         job.stop();
         self.kept.lock().retain(|kept| !Arc::ptr_eq(kept, job));
     }

@@ -5,22 +5,22 @@ use std::collections::HashSet;
 use doppel_core::collection::{Role, Settings};
 use doppel_core::record::Row;
 use doppel_sources::NULLS;
-use doppel_sources::tables::columns::{Target, check_columns};
-use doppel_sources::tables::mapping::Mapping;
-use doppel_sources::tables::{Kind, Table, TableRow};
+use doppel_sources::tables::columns::{ColumnTarget, check_columns};
+use doppel_sources::tables::mapping::ColumnMapping;
+use doppel_sources::tables::{TableKind, TableProperties, TableRow};
 
-use crate::findings::Refusal;
+use crate::findings::RowRefusal;
 
 /// The field for each column, and the choice between checking and registering.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct UploadPlan {
     /// The target of each column of the header.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ColumnTarget>,
     /// True if the rows are registered, false if they are only checked.
     pub registers: bool,
     /// Names of the columns.
     header: Vec<String>,
-    mapping: Mapping,
+    mapping: ColumnMapping,
 }
 
 /// The reason why a plan is refused.
@@ -32,14 +32,14 @@ pub enum WrongPlan {
     NoText,
 }
 
-impl Plan {
+impl UploadPlan {
     /// Creates a plan for the columns of `table`. `settings` are the settings of the collection.
-    pub fn new(table: &Table, targets: Vec<Target>, registers: bool, settings: &Settings) -> Self {
+    pub fn new(table: &TableProperties, targets: Vec<ColumnTarget>, registers: bool, settings: &Settings) -> Self {
         let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
         let times: Vec<&str> = times.collect();
         let nulls = NULLS.map(str::to_owned);
-        let kind = Kind::Text(table.layout.clone());
-        let mapping = Mapping::new((&table.header, &targets), &kind, &times, &nulls, usize::MAX);
+        let kind = TableKind::Text(table.layout.clone());
+        let mapping = ColumnMapping::new(&table.header, &targets, &kind, &times, &nulls, usize::MAX);
         Self { targets, registers, header: table.header.clone(), mapping }
     }
 
@@ -62,8 +62,8 @@ impl Plan {
     ///
     /// # Errors
     /// The reason why the row is refused.
-    pub fn row(&self, row: &TableRow) -> Result<Row, Refusal> {
-        self.mapping.row(row).map_err(|why| Refusal::of_unreadable(&why, row.fault.as_ref()))
+    pub fn row(&self, row: &TableRow) -> Result<Row, RowRefusal> {
+        self.mapping.row(row).map_err(|why| RowRefusal::of_unreadable(&why, row.fault.as_ref()))
     }
 }
 
@@ -73,37 +73,51 @@ mod tests {
 
     use super::*;
     use doppel_core::collection::Preset;
-    use doppel_sources::tables::Cell;
+    use doppel_sources::tables::TableCell;
 
-    fn plan(targets: &[Target]) -> Plan {
+    fn plan(targets: &[ColumnTarget]) -> UploadPlan {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all("编号,内容,办理单位\n".as_bytes()).unwrap();
-        let table = Table::open(file.path(), 1000).unwrap();
-        Plan::new(&table, targets.to_vec(), true, &Settings::default())
+        let table = TableProperties::open(file.path(), 1000).unwrap();
+        UploadPlan::new(&table, targets.to_vec(), true, &Settings::default())
     }
 
     #[test]
     fn a_row_becomes_a_record_by_its_columns() {
-        let plan = plan(&[Target::Id, Target::Field("content".into()), Target::Own]);
-        let row = |cells: &[&str]| {
-            let cells = cells.iter().map(|text| Cell::from((*text).to_owned())).collect();
-            plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
-        };
-        assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
-        assert_eq!(row(&["", "路灯", "NULL"]).unwrap(), r#"{"content":"路灯"}"#);
-        assert_eq!(row(&["", " "]), Err(Refusal::Empty));
-        assert_eq!(row(&["3.30106E+17", "路灯"]), Err(Refusal::Invalid("inexact_id".into())));
-        assert_eq!(row(&["_7", "路灯"]), Err(Refusal::Invalid("invalid_id".into())));
+        let plan = plan(&[ColumnTarget::Id, ColumnTarget::Field("content".into()), ColumnTarget::Own]);
+        assert_eq!(
+            record_of(&[" 7 ", "路灯", "城管局"], &plan).unwrap(),
+            r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#
+        );
+        assert_eq!(record_of(&["", "路灯", "NULL"], &plan).unwrap(), r#"{"content":"路灯"}"#);
+        assert_eq!(record_of(&["", " "], &plan), Err(RowRefusal::Empty));
+        assert_eq!(record_of(&["3.30106E+17", "路灯"], &plan), Err(RowRefusal::Invalid("inexact_id".into())));
+        assert_eq!(record_of(&["_7", "路灯"], &plan), Err(RowRefusal::Invalid("invalid_id".into())));
+    }
+
+    fn record_of(cells: &[&str], plan: &UploadPlan) -> Result<String, RowRefusal> {
+        let cells = cells.iter().map(|text| TableCell::from((*text).to_owned())).collect();
+        plan.row(&TableRow { number: 2, line: 2, cells, ..TableRow::default() }).map(|row| row.json().to_string())
     }
 
     #[test]
     fn no_field_comes_of_two_columns_and_one_is_a_text() {
         let settings = Settings::preset(Preset::Default);
-        let content = || Target::Field("content".into());
-        assert_eq!(plan(&[Target::Id, content(), Target::Unused]).check(&settings), Ok(()));
-        assert_eq!(plan(&[Target::Id, Target::Own, Target::Unused]).check(&settings), Ok(()), "it is called so");
-        let twice = plan(&[content(), content(), Target::Own]).check(&settings);
+        assert_eq!(plan(&[ColumnTarget::Id, field_content(), ColumnTarget::Unused]).check(&settings), Ok(()));
+        assert_eq!(
+            plan(&[ColumnTarget::Id, ColumnTarget::Own, ColumnTarget::Unused]).check(&settings),
+            Ok(()),
+            "it is called so"
+        );
+        let twice = plan(&[field_content(), field_content(), ColumnTarget::Own]).check(&settings);
         assert_eq!(twice, Err(WrongPlan::Twice("content".into())));
-        assert_eq!(plan(&[Target::Id, Target::Unused, Target::Own]).check(&settings), Err(WrongPlan::NoText));
+        assert_eq!(
+            plan(&[ColumnTarget::Id, ColumnTarget::Unused, ColumnTarget::Own]).check(&settings),
+            Err(WrongPlan::NoText)
+        );
+    }
+
+    fn field_content() -> ColumnTarget {
+        ColumnTarget::Field("content".into())
     }
 }

@@ -14,20 +14,20 @@ use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
 use super::folder::failed;
-use super::plan::Plan;
+use super::plan::UploadPlan;
 use super::upload::unreadable;
-use super::{End, Ended, Files, Job, MOST_NAMED, State};
-use crate::console::Desk;
-use crate::console::words::Words;
-use crate::findings::output::Output;
-use crate::findings::within::Within;
-use crate::findings::{Earlier, Finding, Refusal, added, headings, short};
+use super::{FileJob, JobEnd, JobResult, JobState, MOST_NAMED, UploadedFiles};
+use crate::console::DeskState;
+use crate::console::words::DeskWords;
+use crate::findings::output::TableOutput;
+use crate::findings::within::PlacedRows;
+use crate::findings::{EarlierRow, RowFinding, RowRefusal, added, headings, short};
 use crate::http::observe::next_permit;
 use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
 use crate::http::state::App;
 use crate::shutdown::Phase;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::{Outcome, Registration};
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
@@ -48,12 +48,12 @@ const SKETCH_BYTES: usize = 16 << 20;
 const CALLER: &str = "a file of the desk";
 
 /// The result of one row.
-enum Outcomes {
+enum RowOutcome {
     /// The row is no data: it is above the header, repeats the header, or contains totals.
     Above,
     /// The row is the header.
     Header,
-    Refused(Refusal),
+    Refused(RowRefusal),
     Checked {
         row: Row,
         subject: Box<SignedRecord>,
@@ -62,28 +62,29 @@ enum Outcomes {
     Registered(Box<Registration>),
 }
 
-type Done = Result<(TableRow, Outcomes), Problem>;
+type FinishedRow = Result<(TableRow, RowOutcome), Problem>;
 
 /// Starts the work on a file, which begins when fewer than [`MOST_RUNNING`](super::MOST_RUNNING) files are being processed. `words` are the
 /// texts in the language of the resulting file.
-pub fn start(app: &App, desk: Arc<Desk>, job: &Arc<Job>, (plan, words): (Plan, &'static Words)) {
+pub fn start(app: &App, desk: Arc<DeskState>, job: &Arc<FileJob>, plan: UploadPlan, words: &'static DeskWords) {
     {
         let mut state = job.state.lock();
-        if !matches!(*state, State::New) {
+        if !matches!(*state, JobState::New) {
             return;
         }
-        *state = State::Waiting;
+        *state = JobState::Waiting;
         job.progress.lock().registers = plan.registers;
     }
-    let (app, job) = (app.clone(), Arc::clone(job));
+    let app = app.clone();
+    let job = Arc::clone(job);
     let writes = app.writes.clone();
     writes.spawn(async move {
-        let ended = work(&app, &desk.files, &job, (plan, words)).await.unwrap_or_else(|problem| {
+        let ended = work(&app, &desk.files, &job, plan, words).await.unwrap_or_else(|problem| {
             note_failure(&problem);
-            Ended { how: End::Failed(problem), result: None }
+            JobResult { how: JobEnd::Failed(problem), result: None }
         });
         *job.input.lock() = None;
-        *job.state.lock() = State::Ended(ended);
+        *job.state.lock() = JobState::Ended(ended);
     });
 }
 
@@ -95,17 +96,18 @@ fn note_failure(problem: &Problem) {
 
 async fn work(
     app: &App,
-    files: &Files,
-    job: &Arc<Job>,
-    (plan, words): (Plan, &'static Words),
-) -> Result<Ended, Problem> {
+    files: &UploadedFiles,
+    job: &Arc<FileJob>,
+    plan: UploadPlan,
+    words: &'static DeskWords,
+) -> Result<JobResult, Problem> {
     let turn = files.turns.clone();
     let _turn = tokio::select! {
         turn = turn.acquire_owned() => turn.map_err(|_| Problem::shutting_down())?,
-        () = job.stop.cancelled() => return Ok(Ended { how: End::Stopped, result: None }),
+        () = job.stop.cancelled() => return Ok(JobResult { how: JobEnd::Stopped, result: None }),
         () = app.shutdown.reached(Phase::Draining) => return Err(Problem::shutting_down()),
     };
-    *job.state.lock() = State::Running;
+    *job.state.lock() = JobState::Running;
     let folder = files.folder.path()?.to_owned();
     let file = files.folder.file()?;
     let replay = match plan.registers {
@@ -115,30 +117,33 @@ async fn work(
     let (give_rows, rows) = mpsc::channel(MOST_WAITING);
     let (give_done, done) = mpsc::channel(MOST_WAITING);
     let reading = read(job, give_rows)?;
-    let finisher = Finisher { job: Arc::clone(job), words, folder, replay: replay.clone() };
+    let finisher = RowFinisher { job: Arc::clone(job), words, folder, replay: replay.clone() };
     let writing = tokio::task::spawn_blocking(move || finisher.finish(done, file));
-    let mut pump = Pump::new(app, job, plan, replay);
+    let mut pump = RowPump::new(app, job, plan, replay);
     let stopped = pump.run(rows, give_done).await;
-    let crashed = |error| Problem::internal(format!("working on a file: {error}"));
-    let read = reading.await.map_err(crashed)?;
-    let (failure, file) = writing.await.map_err(crashed)?.map_err(failed)?;
+    let read = reading.await.map_err(|error| crash_problem(&error))?;
+    let (failure, file) = writing.await.map_err(|error| crash_problem(&error))?.map_err(failed)?;
     let how = match (failure, read) {
-        (Some(problem), _) => End::Failed(problem),
-        (None, Err(error)) => End::Failed(unreadable(error)),
-        (None, Ok(())) if stopped => End::Stopped,
-        (None, Ok(())) => End::Whole,
+        (Some(problem), _) => JobEnd::Failed(problem),
+        (None, Err(error)) => JobEnd::Failed(unreadable(error)),
+        (None, Ok(())) if stopped => JobEnd::Stopped,
+        (None, Ok(())) => JobEnd::Whole,
     };
-    if let End::Failed(problem) = &how {
+    if let JobEnd::Failed(problem) = &how {
         note_failure(problem);
     }
-    let is_empty = !matches!(how, End::Whole) && job.progress.lock().done == 0;
+    let is_empty = !matches!(how, JobEnd::Whole) && job.progress.lock().done == 0;
     let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));
-    Ok(Ended { how, result })
+    Ok(JobResult { how, result })
+}
+
+fn crash_problem(error: &tokio::task::JoinError) -> Problem {
+    Problem::internal(format!("working on a file: {error}"))
 }
 
 /// Starts the thread that reads the rows. It ends at the end of the table or when the receiver is dropped.
 fn read(
-    job: &Arc<Job>,
+    job: &Arc<FileJob>,
     give: mpsc::Sender<TableRow>,
 ) -> Result<tokio::task::JoinHandle<Result<(), TableError>>, Problem> {
     let input = job.input.lock().clone().ok_or_else(|| Problem::internal("a file was worked on before"))?;
@@ -152,10 +157,10 @@ fn read(
 }
 
 /// Checks or registers the rows of a file.
-struct Pump {
+struct RowPump {
     app: App,
-    job: Arc<Job>,
-    plan: Arc<Plan>,
+    job: Arc<FileJob>,
+    plan: Arc<UploadPlan>,
     replay: Option<Arc<Replay>>,
     key: IdempotencyKey,
     series: Series,
@@ -163,18 +168,21 @@ struct Pump {
     ids: HashMap<[u8; 16], u64>,
 }
 
-impl Pump {
-    fn new(app: &App, job: &Arc<Job>, plan: Plan, replay: Option<Arc<Replay>>) -> Self {
+impl RowPump {
+    fn new(app: &App, job: &Arc<FileJob>, plan: UploadPlan, replay: Option<Arc<Replay>>) -> Self {
         let key = IdempotencyKey::new(CALLER, &job.hash);
-        let (ids, series) = (HashMap::new(), Series::default());
+        let ids = HashMap::new();
+        let series = Series::default();
         Self { app: app.clone(), job: Arc::clone(job), plan: Arc::new(plan), replay, key, series, ids }
     }
 
     /// Processes all rows, or stops early. Returns true if a person or the shutdown stopped the work.
-    async fn run(&mut self, mut rows: mpsc::Receiver<TableRow>, done: mpsc::Sender<Done>) -> bool {
-        let (stop, app) = (self.job.stop.clone(), self.app.clone());
-        let mut under_way: FuturesOrdered<BoxFuture<'static, Done>> = FuturesOrdered::new();
-        let (mut ended, mut stopped) = (false, false);
+    async fn run(&mut self, mut rows: mpsc::Receiver<TableRow>, done: mpsc::Sender<FinishedRow>) -> bool {
+        let stop = self.job.stop.clone();
+        let app = self.app.clone();
+        let mut under_way: FuturesOrdered<BoxFuture<'static, FinishedRow>> = FuturesOrdered::new();
+        let mut ended = false;
+        let mut stopped = false;
         loop {
             tokio::select! {
                 biased;
@@ -194,23 +202,24 @@ impl Pump {
         }
     }
 
-    async fn begin(&mut self, row: TableRow) -> BoxFuture<'static, Done> {
+    async fn begin(&mut self, row: TableRow) -> BoxFuture<'static, FinishedRow> {
         let header = self.job.table.header_row;
         if row.number <= header {
-            let what = if row.number == header { Outcomes::Header } else { Outcomes::Above };
+            let what = if row.number == header { RowOutcome::Header } else { RowOutcome::Above };
             return ready(Ok((row, what)));
         }
         if row.fault.as_ref().is_some_and(RowFault::is_left_out) {
-            return ready(Ok((row, Outcomes::Above)));
+            return ready(Ok((row, RowOutcome::Above)));
         }
         let record = match self.plan.row(&row).and_then(|record| self.once(record, row.number)) {
             Ok(record) => record,
-            Err(refusal) => return ready(Ok((row, Outcomes::Refused(refusal)))),
+            Err(refusal) => return ready(Ok((row, RowOutcome::Refused(refusal)))),
         };
         let Some(permit) = next_permit(self.app.clone(), record.json().len()).await else {
             return ready(Err(Problem::shutting_down()));
         };
-        let (app, job) = (self.app.clone(), Arc::clone(&self.job));
+        let app = self.app.clone();
+        let job = Arc::clone(&self.job);
         let task = match self.replay.clone() {
             Some(replay) => app.writes.clone().spawn(async move {
                 let _permit = permit;
@@ -218,7 +227,8 @@ impl Pump {
                 settled(row, outcome)
             }),
             None => {
-                let (key, position) = (self.key.of_line(row.number), self.series.next_position());
+                let key = self.key.of_line(row.number);
+                let position = self.series.next_position();
                 app.writes.clone().spawn(async move {
                     let _permit = permit;
                     let outcome = register(&app, &job, record, key, position).await;
@@ -230,42 +240,48 @@ impl Pump {
     }
 
     /// Returns the record, or a refusal if an earlier row of the file has the same id: registering it would replace the earlier record.
-    fn once(&mut self, record: Row, number: u64) -> Result<Row, Refusal> {
+    fn once(&mut self, record: Row, number: u64) -> Result<Row, RowRefusal> {
         let Some(id) = record.id().filter(|_| self.plan.registers) else { return Ok(record) };
         match *self.ids.entry(short(id)).or_insert(number) {
             first if first == number => Ok(record),
-            first => Err(Refusal::SameId(first)),
+            first => Err(RowRefusal::SameId(first)),
         }
     }
 }
 
-fn ready(done: Done) -> BoxFuture<'static, Done> {
+fn ready(done: FinishedRow) -> BoxFuture<'static, FinishedRow> {
     std::future::ready(done).boxed()
 }
 
 /// Turns an error of a single row into a refusal of this row. An error of the service is returned and ends the work.
-fn settled(row: TableRow, outcome: Result<Outcomes, Error>) -> Done {
+fn settled(row: TableRow, outcome: Result<RowOutcome, Error>) -> FinishedRow {
     match outcome {
         Ok(outcome) => Ok((row, outcome)),
-        Err(Error::Invalid(violations)) => Ok((row, Outcomes::Refused(Refusal::of(&violations)))),
-        Err(Error::Store(StoreError::IdTaken(_))) => Ok((row, Outcomes::Refused(Refusal::Otherwise))),
+        Err(Error::Invalid(violations)) => Ok((row, RowOutcome::Refused(RowRefusal::of(&violations)))),
+        Err(Error::Store(StoreError::IdTaken(_))) => Ok((row, RowOutcome::Refused(RowRefusal::Otherwise))),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn check(app: &App, job: &Job, replay: Arc<Replay>, row: Row) -> Result<Outcomes, Error> {
+async fn check(app: &App, job: &FileJob, replay: Arc<Replay>, row: Row) -> Result<RowOutcome, Error> {
     let found = app.engine.check(&job.collection, row.clone(), false).await?.found;
     let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
     let (row, subject) = signing.await.map_err(|_| Error::Crashed)??;
-    Ok(Outcomes::Checked { row, subject: Box::new(subject), found: Box::new(found) })
+    Ok(RowOutcome::Checked { row, subject: Box::new(subject), found: Box::new(found) })
 }
 
-async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position: Position) -> Result<Outcomes, Error> {
+async fn register(
+    app: &App,
+    job: &FileJob,
+    row: Row,
+    key: IdempotencyKey,
+    position: Position,
+) -> Result<RowOutcome, Error> {
     if let Some(id) = row.id() {
         match app.engine.stored_row(&job.collection, id).await {
             Ok(stored) if !stored.same_content(&row) => {
                 position.pass().await;
-                return Ok(Outcomes::Refused(Refusal::Stored));
+                return Ok(RowOutcome::Refused(RowRefusal::Stored));
             }
             Ok(_) | Err(Error::UnknownRecord(..)) => (),
             Err(error) => {
@@ -274,39 +290,40 @@ async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position:
             }
         }
     }
-    let (name, under) = (&job.collection, RegistrationId::Key(key));
+    let name = &job.collection;
+    let under = RegistrationId::Key(key);
     let registered = app.engine.register_in_series(name, under, row, IfDuplicate::Keep, position).await;
     match &registered {
         Ok(registration) => count_registration(registration),
         Err(Error::Invalid(_)) => (),
         Err(error) => count_failure(&Problem::internal(error.to_string())),
     }
-    registered.map(|registration| Outcomes::Registered(Box::new(registration)))
+    registered.map(|registration| RowOutcome::Registered(Box::new(registration)))
 }
 
 /// Finishes a table and returns its file after all bytes were written.
-fn whole(output: Output<BufWriter<NamedTempFile>>) -> io::Result<NamedTempFile> {
+fn whole(output: TableOutput<BufWriter<NamedTempFile>>) -> io::Result<NamedTempFile> {
     output.finish()?.into_inner().map_err(IntoInnerError::into_error)
 }
 
 /// Finishes rows in their order and writes them to the resulting file.
-struct Finisher {
-    job: Arc<Job>,
-    words: &'static Words,
+struct RowFinisher {
+    job: Arc<FileJob>,
+    words: &'static DeskWords,
     folder: PathBuf,
     replay: Option<Arc<Replay>>,
 }
 
-impl Finisher {
+impl RowFinisher {
     /// Writes all rows of `done`. Returns the problem that ended the work early, if any, and the file with the finished rows.
     fn finish(
         self,
-        mut done: mpsc::Receiver<Done>,
+        mut done: mpsc::Receiver<FinishedRow>,
         file: NamedTempFile,
     ) -> io::Result<(Option<Problem>, NamedTempFile)> {
         let form = (&self.job.table.layout).into();
-        let mut output = Output::new(&form, BufWriter::new(file), &self.folder, self.job.width)?;
-        let mut within = self.replay.clone().map(|replay| Within::new(replay, &self.folder)).transpose()?;
+        let mut output = TableOutput::new(&form, BufWriter::new(file), &self.folder, self.job.width)?;
+        let mut within = self.replay.clone().map(|replay| PlacedRows::new(replay, &self.folder)).transpose()?;
         let mut numbers: HashMap<[u8; 16], u64> = HashMap::new();
         while let Some(done) = done.blocking_recv() {
             let (row, outcome) = match done {
@@ -314,25 +331,25 @@ impl Finisher {
                 Err(problem) => return Ok((Some(problem), whole(output)?)),
             };
             let said = match outcome {
-                Outcomes::Above => {
+                RowOutcome::Above => {
                     output.row(row.number, &row.cells, None)?;
                     continue;
                 }
-                Outcomes::Header => {
+                RowOutcome::Header => {
                     output.row(row.number, &row.cells, Some(&headings(self.words)))?;
                     continue;
                 }
-                Outcomes::Refused(refusal) => Err(refusal),
-                Outcomes::Checked { row: record, subject, found } => {
+                RowOutcome::Refused(refusal) => Err(refusal),
+                RowOutcome::Checked { row: record, subject, found } => {
                     let too_short = subject.signed().too_short;
                     let earlier = match &mut within {
                         Some(within) => within.place(row.number, &record, *subject)?,
                         None => None,
                     };
-                    let earlier = earlier.map(|(number, found)| (Earlier::Row(number), found));
-                    Ok(Finding::checked(*found, earlier, too_short))
+                    let earlier = earlier.map(|(number, found)| (EarlierRow::Row(number), found));
+                    Ok(RowFinding::checked(*found, earlier, too_short))
                 }
-                Outcomes::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
+                RowOutcome::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
             };
             output.row(row.number, &row.cells, Some(&added(self.words, &said)))?;
             self.note(row.number, said);
@@ -340,7 +357,7 @@ impl Finisher {
         Ok((None, whole(output)?))
     }
 
-    fn note(&self, number: u64, said: Result<Finding, Refusal>) {
+    fn note(&self, number: u64, said: Result<RowFinding, RowRefusal>) {
         let mut progress = self.job.progress.lock();
         progress.done += 1;
         let finding = match said {
@@ -364,12 +381,16 @@ impl Finisher {
 }
 
 /// Returns the finding for a registered row. `numbers` maps the ids of the file's records to their row numbers.
-fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> Finding {
+fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> RowFinding {
     let Registration { verdict, outcome, id, .. } = registration;
     let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
-    let found = (verdict.kind, verdict.duplicate_of.as_ref(), verdict.similar.as_slice());
-    let row_of = |id: &RecordId| numbers.get(&short(id)).map(|row| Earlier::Row(*row));
-    let finding = Finding::registered(found, id.clone().map(|id| (id, is_new)), row_of);
+    let finding = RowFinding::registered(
+        verdict.kind,
+        verdict.duplicate_of.as_ref(),
+        &verdict.similar,
+        id.clone().map(|id| (id, is_new)),
+        |id| numbers.get(&short(id)).map(|row| EarlierRow::Row(*row)),
+    );
     if let Some(id) = id {
         numbers.insert(short(&id), number);
     }

@@ -16,13 +16,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::failed;
-use super::{Files, Job, MOST_BYTES, Progress, SAMPLES, State, UPLOAD_TIME, too_many};
-use crate::console::tokens::Token;
-use crate::http::pace::Pace;
+use super::{FileJob, JobProgress, JobState, MOST_BYTES, SAMPLES, UPLOAD_TIME, UploadedFiles, too_many};
+use crate::console::tokens::BrowserSecret;
+use crate::http::pace::BodyPace;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
-use doppel_sources::tables::{Table, TableError, TableRow};
+use doppel_sources::tables::{TableError, TableProperties, TableRow};
 
 /// Largest number of bytes of a form in addition to its file.
 const FORM_BYTES: u64 = 64 << 10;
@@ -55,11 +55,11 @@ fn too_large() -> Problem {
 /// full.
 pub async fn take(
     app: &App,
-    files: &Files,
+    files: &UploadedFiles,
     owner: &str,
     collection: CollectionName,
     mut form: Multipart,
-) -> Result<Arc<Job>, Problem> {
+) -> Result<Arc<FileJob>, Problem> {
     let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
     let file = files.folder.file()?;
     let max = app.limits().max_line_bytes;
@@ -82,14 +82,19 @@ pub async fn take(
 ///
 /// # Errors
 /// 409 if the work on the file has begun; 422 if the workbook has no sheet of this name or the sheet has no rows; 503.
-pub async fn choose_sheet(app: &App, files: &Files, job: &Arc<Job>, sheet: &str) -> Result<Arc<Job>, Problem> {
-    if !matches!(job.state(), State::New) {
+pub async fn choose_sheet(
+    app: &App,
+    files: &UploadedFiles,
+    job: &Arc<FileJob>,
+    sheet: &str,
+) -> Result<Arc<FileJob>, Problem> {
+    if !matches!(job.state(), JobState::New) {
         return Err(has_begun());
     }
     let file = job.input.lock().clone().ok_or_else(has_begun)?;
     let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
     let seen = inspected(&file, Some(sheet.to_owned()), app.limits().max_line_bytes, place).await?;
-    let Job { owner, collection, name, hash, .. } = &**job;
+    let FileJob { owner, collection, name, hash, .. } = &**job;
     let [owner, name, hash] = [owner, name, hash].map(String::clone);
     let chosen = new_job(GivenFile { owner, collection: collection.clone(), name, hash, file }, seen)?;
     files.remove(job);
@@ -109,10 +114,10 @@ struct GivenFile {
     file: Arc<TempPath>,
 }
 
-fn new_job(given: GivenFile, seen: Seen) -> Result<Job, Problem> {
+fn new_job(given: GivenFile, seen: InspectedFile) -> Result<FileJob, Problem> {
     let GivenFile { owner, collection, name, hash, file } = given;
-    Ok(Job {
-        id: Token::random()?.text()[..32].to_owned(),
+    Ok(FileJob {
+        id: BrowserSecret::random()?.text()[..32].to_owned(),
         owner,
         collection,
         name,
@@ -123,8 +128,8 @@ fn new_job(given: GivenFile, seen: Seen) -> Result<Job, Problem> {
         hash,
         made: Instant::now(),
         input: Mutex::new(Some(file)),
-        state: Mutex::new(State::New),
-        progress: Mutex::new(Progress::default()),
+        state: Mutex::new(JobState::New),
+        progress: Mutex::new(JobProgress::default()),
         stop: CancellationToken::new(),
     })
 }
@@ -135,13 +140,13 @@ async fn inspected(
     sheet: Option<String>,
     max: usize,
     place: OwnedSemaphorePermit,
-) -> Result<Seen, Problem> {
+) -> Result<InspectedFile, Problem> {
     let file = Arc::clone(file);
-    let inspect = move || {
+    let looked = tokio::task::spawn_blocking(move || {
         let _place = place;
         inspect(&file, sheet.as_deref(), max)
-    };
-    let looked = tokio::task::spawn_blocking(inspect).await;
+    })
+    .await;
     looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))?
 }
 
@@ -172,9 +177,11 @@ fn too_slow(app: &App) -> Problem {
 
 /// Writes an uploaded file to disk while it arrives. Returns the file and its hash.
 async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
-    let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
+    let mut file = file;
+    let mut hash = Sha256::new();
+    let mut bytes = 0_u64;
     // The whole request has the same time limit, so that only the pace matters here.
-    let mut pace = Pace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
+    let mut pace = BodyPace::begin(tokio::time::Instant::now(), UPLOAD_TIME);
     loop {
         let due = pace.due(app.limits().least_pace());
         let piece = tokio::time::timeout_at(due, next(field.chunk(), app)).await;
@@ -197,16 +204,18 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
 }
 
 /// The result of the inspection of a file.
-struct Seen {
-    table: Table,
+struct InspectedFile {
+    table: TableProperties,
     rows: u64,
     width: usize,
     samples: Vec<TableRow>,
 }
 
-fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<Seen, Problem> {
-    let table = Table::open_sheet(path, sheet, max).map_err(unreadable)?;
-    let (mut rows, mut width, mut samples) = (0, table.header.len(), Vec::new());
+fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<InspectedFile, Problem> {
+    let table = TableProperties::open_sheet(path, sheet, max).map_err(unreadable)?;
+    let mut rows = 0;
+    let mut width = table.header.len();
+    let mut samples = Vec::new();
     let counted = table.rows(path, |row| {
         width = width.max(row.cells.len());
         if row.number > table.header_row {
@@ -221,7 +230,7 @@ fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<Seen, Problem
     if rows == 0 {
         return Err(wrong("file_empty", "the file has no rows below the names of its columns"));
     }
-    Ok(Seen { table, rows, width, samples })
+    Ok(InspectedFile { table, rows, width, samples })
 }
 
 fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {

@@ -9,15 +9,15 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, PageFrame, with_query};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::Badge;
+use crate::console::view::VerdictBadge;
 use crate::console::view::numbers::percent;
-use crate::console::view::pair::{Card, PairView};
-use crate::console::view::row::{Facts, RowReader};
-use crate::console::visitor::Reading;
-use crate::console::words::{CaseWords, RecordWords, Words};
+use crate::console::view::pair::{PairView, RecordCard};
+use crate::console::view::row::{RowFacts, RowReader};
+use crate::console::visitor::ReadingVisitor;
+use crate::console::words::{CaseWords, DeskWords, RecordWords};
 use crate::http::extract::InRecord;
 use crate::http::problem::Problem;
 use crate::http::routes::rows::RowParams;
@@ -36,7 +36,7 @@ const MOST: usize = 50;
 
 /// The list of records to compare with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Tab {
+enum CaseTab {
     /// Records that the record repeats, and records that repeat it.
     #[default]
     Duplicates,
@@ -46,7 +46,7 @@ enum Tab {
     Related,
 }
 
-impl Tab {
+impl CaseTab {
     const ALL: [Self; 3] = [Self::Duplicates, Self::Petitioner, Self::Related];
 
     /// Returns the name of the tab in a query.
@@ -69,18 +69,18 @@ impl Tab {
 
 #[derive(Template)]
 #[template(path = "case.html")]
-struct Page {
-    frame: Frame,
+struct CasePage {
+    frame: PageFrame,
     words: &'static CaseWords,
     record: &'static RecordWords,
-    card: Card,
-    badge: Badge,
+    card: RecordCard,
+    badge: VerdictBadge,
     stored_at: String,
     /// The reason why the text is not shown, if it is not shown.
     note: Option<&'static str>,
     others: Vec<(String, String)>,
     tabs: Vec<(String, &'static str, bool)>,
-    lines: Vec<Line>,
+    lines: Vec<CaseLine>,
     has_more: bool,
     /// The sentence that replaces an empty list.
     none: &'static str,
@@ -89,25 +89,25 @@ struct Page {
 }
 
 /// A record of the list.
-struct Line {
+struct CaseLine {
     href: String,
-    card: Card,
+    card: RecordCard,
     notes: Vec<String>,
     is_current: bool,
 }
 
 /// A candidate for the list, before the compared record is chosen.
-struct Other {
+struct OtherRecord {
     id: RecordId,
-    facts: Facts,
+    facts: RowFacts,
     notes: Vec<String>,
     relation: Option<Relation>,
 }
 
 /// The content of a tab.
 #[derive(Default)]
-struct Held {
-    others: Vec<Other>,
+struct TabContent {
+    others: Vec<OtherRecord>,
     has_more: bool,
     /// The reason why the list is empty although matches may exist.
     none: Option<&'static str>,
@@ -118,18 +118,19 @@ struct Held {
 /// # Errors
 /// 403; 404 for an unknown collection or record.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let tab = form.text("tab").and_then(|given| Tab::ALL.into_iter().find(|tab| tab.value() == given));
-    let (tab, words) = (tab.unwrap_or_default(), visitor.words());
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let tab = form.text("tab").and_then(|given| CaseTab::ALL.into_iter().find(|tab| tab.value() == given));
+    let tab = tab.unwrap_or_default();
+    let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let record = app.engine.record(&collection, &id).await?;
     let row = record.read();
-    let case = Case {
+    let case = RecordCase {
         context: PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
         words,
         record: &record,
@@ -143,22 +144,22 @@ pub async fn show(
         None => None,
     };
     let badge = case.context.badge(&record).await?;
-    page::html(StatusCode::OK, &case.page((tab, held), current.as_ref(), pair, badge))
+    page::html(StatusCode::OK, &case.page(tab, held, current.as_ref(), pair, badge))
 }
 
 /// A record, and the context for the lists of a tab.
-struct Case<'a> {
+struct RecordCase<'a> {
     context: PageContext<'a>,
-    words: &'static Words,
+    words: &'static DeskWords,
     record: &'a RecordView,
     /// `None` if the collection keeps no text.
     row: Option<&'a Row>,
 }
 
-impl Case<'_> {
+impl RecordCase<'_> {
     /// Compares the record with `other`, also if the tab does not contain `other`: a link may name any record. Returns `None` if `other` is
     /// the record itself.
-    async fn beside(&self, held: &Held, other: &RecordId) -> Result<Option<PairView>, Problem> {
+    async fn beside(&self, held: &TabContent, other: &RecordId) -> Result<Option<PairView>, Problem> {
         if *other == self.record.id {
             return Ok(None);
         }
@@ -166,29 +167,40 @@ impl Case<'_> {
         self.context.stored(&self.record.id, other, relation).await
     }
 
-    fn page(&self, (tab, held): (Tab, Held), current: Option<&RecordId>, pair: Option<PairView>, badge: Badge) -> Page {
+    fn page(
+        &self,
+        tab: CaseTab,
+        held: TabContent,
+        current: Option<&RecordId>,
+        pair: Option<PairView>,
+        badge: VerdictBadge,
+    ) -> CasePage {
         let Self { context: PageContext { visitor, collection, reader, .. }, words, record, row } = self;
         let place = page::case(collection, &record.id);
         let facts = reader.facts_of(record);
         let title = if facts.title.is_empty() { words.case.title.to_owned() } else { facts.title.clone() };
-        let line = |other: Other| Line {
-            href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
-            is_current: Some(&other.id) == current,
-            card: Card::new(collection, &other.id, other.facts),
-            notes: other.notes,
-        };
-        let link = |other: Tab| (with_query(&place, &[("tab", other.value())]), other.name(&words.case), other == tab);
-        Page {
-            frame: Frame { collection: Some((*collection).clone()), ..Frame::new(visitor, title) },
+        let link =
+            |other: CaseTab| (with_query(&place, &[("tab", other.value())]), other.name(&words.case), other == tab);
+        CasePage {
+            frame: PageFrame { collection: Some((*collection).clone()), ..PageFrame::new(visitor, title) },
             words: &words.case,
             record: &words.record,
-            card: Card::new(collection, &record.id, facts),
+            card: RecordCard::new(collection, &record.id, facts),
             badge,
             stored_at: reader.clock.show_text(&record.stored_at),
             note: record.row.is_none().then_some(words.problem.text_not_kept),
             others: row.map(|row| reader.others(row)).unwrap_or_default(),
-            tabs: Tab::ALL.map(link).to_vec(),
-            lines: held.others.into_iter().map(line).collect(),
+            tabs: CaseTab::ALL.map(link).to_vec(),
+            lines: held
+                .others
+                .into_iter()
+                .map(|other: OtherRecord| CaseLine {
+                    href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
+                    is_current: Some(&other.id) == current,
+                    card: RecordCard::new(collection, &other.id, other.facts),
+                    notes: other.notes,
+                })
+                .collect(),
             has_more: held.has_more,
             none: held.none.unwrap_or(words.case.none),
             alone: row.filter(|_| pair.is_none()).map(|row| reader.texts(row)).unwrap_or_default(),
@@ -196,11 +208,11 @@ impl Case<'_> {
         }
     }
 
-    async fn tab(&self, tab: Tab) -> Result<Held, Problem> {
+    async fn tab(&self, tab: CaseTab) -> Result<TabContent, Problem> {
         let held = match tab {
-            Tab::Duplicates => return self.duplicates().await,
-            Tab::Petitioner => self.of_petitioner().await,
-            Tab::Related => self.related().await,
+            CaseTab::Duplicates => return self.duplicates().await,
+            CaseTab::Petitioner => self.of_petitioner().await,
+            CaseTab::Related => self.related().await,
         };
         match held {
             Ok(mut held) => {
@@ -209,15 +221,17 @@ impl Case<'_> {
             }
             // If the search index is off or still being opened, the tab shows this instead of a list.
             Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
-                Ok(Held { none: Some(page::in_words(&problem, &self.words.problem)), ..Held::default() })
+                Ok(TabContent { none: Some(page::in_words(&problem, &self.words.problem)), ..TabContent::default() })
             }
             Err(problem) => Err(problem),
         }
     }
 
     /// Lists the matches by the current settings, and then the records that a person judged to be different.
-    async fn duplicates(&self) -> Result<Held, Problem> {
-        let (engine, collection, id) = (&self.context.app.engine, self.context.collection, &self.record.id);
+    async fn duplicates(&self) -> Result<TabContent, Problem> {
+        let engine = &self.context.app.engine;
+        let collection = self.context.collection;
+        let id = &self.record.id;
         let wanted = SimilarSelection { limit: MOST, templates: true, filter: MatchFilter::default() };
         let (similar, truncated) = match self.row {
             Some(_) => {
@@ -236,32 +250,33 @@ impl Case<'_> {
         };
         let mut facts = self.context.facts(similar.iter().map(|found| &found.id)).await?;
         let mut facts = |found: &Match| {
-            let without_text = || self.context.reader.without_text(&found.id, found.time.as_deref());
-            facts.remove(&found.id).unwrap_or_else(without_text)
+            facts
+                .remove(&found.id)
+                .unwrap_or_else(|| self.context.reader.without_text(&found.id, found.time.as_deref()))
         };
-        let matching = |found: Match| self.matching(facts(&found), found);
-        let mut others: Vec<Other> = similar.into_iter().map(matching).collect();
+        let mut others: Vec<OtherRecord> =
+            similar.into_iter().map(|found: Match| self.matching(facts(&found), found)).collect();
         for (other, note) in self.note_decided(&mut others).await? {
             if others.len() < MOST * 2
                 && let Some(card) = self.context.card(&other).await?
             {
-                others.push(Other { id: other, facts: card.facts, notes: vec![note.to_owned()], relation: None });
+                others.push(OtherRecord { id: other, facts: card.facts, notes: vec![note.to_owned()], relation: None });
             }
         }
-        Ok(Held { others, has_more: truncated, none: None })
+        Ok(TabContent { others, has_more: truncated, none: None })
     }
 
-    fn matching(&self, facts: Facts, found: Match) -> Other {
+    fn matching(&self, facts: RowFacts, found: Match) -> OtherRecord {
         let words = &self.words.case;
         let mut notes = vec![if found.seq < self.record.seq { words.earlier } else { words.later }.to_owned()];
         notes.extend(found.similarity.map(|similarity| format!("{}%", percent(similarity))));
         notes.extend(found.relation.map(|relation| (self.words.record.relation)(relation).to_owned()));
         notes.extend(found.template.then(|| words.template.to_owned()));
-        Other { id: found.id, facts, notes, relation: found.relation }
+        OtherRecord { id: found.id, facts, notes, relation: found.relation }
     }
 
     /// Adds the notes about decisions to the listed records. Returns the other records with a decision, and the notes for them.
-    async fn note_decided(&self, others: &mut [Other]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
+    async fn note_decided(&self, others: &mut [OtherRecord]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
         let decisions = self.context.app.engine.decisions_about(self.context.collection, &self.record.id).await?;
         let mut unlisted = Vec::new();
         for decision in decisions {
@@ -279,14 +294,14 @@ impl Case<'_> {
         Ok(unlisted)
     }
 
-    fn without_text(&self) -> Held {
-        Held { none: Some(self.words.problem.text_not_kept), ..Held::default() }
+    fn without_text(&self) -> TabContent {
+        TabContent { none: Some(self.words.problem.text_not_kept), ..TabContent::default() }
     }
 
-    async fn of_petitioner(&self) -> Result<Held, Problem> {
+    async fn of_petitioner(&self) -> Result<TabContent, Problem> {
         let Some(row) = self.row else { return Ok(self.without_text()) };
         let Some(petitioner) = self.context.reader.of_role(row, Role::Identity) else {
-            return Ok(Held { none: Some(self.words.case.no_petitioner), ..Held::default() });
+            return Ok(TabContent { none: Some(self.words.case.no_petitioner), ..TabContent::default() });
         };
         let params = SearchParams {
             q: String::new(),
@@ -305,25 +320,30 @@ impl Case<'_> {
         let mut facts = self.context.facts(found.items.iter().map(|found| &found.id)).await?;
         let has_more = found.next.is_some();
         let others = found.items.into_iter().filter(|found| found.id != self.record.id);
-        let other = |found: FoundRecord| Other {
-            facts: facts.remove(&found.id).unwrap_or_default(),
-            id: found.id,
-            notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
-            relation: Some(Relation::Repeat),
-        };
-        Ok(Held { others: others.map(other).collect(), has_more, none: None })
+        Ok(TabContent {
+            others: others
+                .map(|found: FoundRecord| OtherRecord {
+                    facts: facts.remove(&found.id).unwrap_or_default(),
+                    id: found.id,
+                    notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
+                    relation: Some(Relation::Repeat),
+                })
+                .collect(),
+            has_more,
+            none: None,
+        })
     }
 
-    async fn related(&self) -> Result<Held, Problem> {
+    async fn related(&self) -> Result<TabContent, Problem> {
         let Some(row) = self.row else { return Ok(self.without_text()) };
         let related = super::related::related(&self.context, row.clone(), Some(self.record.id.clone()), MOST).await?;
         let terms = self.words.case.terms;
-        let others = related.into_iter().map(|related| Other {
+        let others = related.into_iter().map(|related| OtherRecord {
             notes: vec![format!("{terms}{}", related.terms.join(" "))],
             id: related.id,
             facts: related.facts,
             relation: related.relation,
         });
-        Ok(Held { others: others.collect(), has_more: false, none: None })
+        Ok(TabContent { others: others.collect(), has_more: false, none: None })
     }
 }

@@ -7,16 +7,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-use crate::console::flash::Flash;
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, SeeOther};
+use crate::console::flash::FlashMessage;
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, SeeOther};
 use crate::console::pages::pair::PageContext;
 use crate::console::pages::related::related;
-use crate::console::tokens::Token;
+use crate::console::tokens::BrowserSecret;
 use crate::console::view::numbers::percent;
-use crate::console::view::pair::{Card, PairView};
-use crate::console::view::row::{Facts, FormField, RowReader};
-use crate::console::visitor::{Reading, Writing};
+use crate::console::view::pair::{PairView, RecordCard};
+use crate::console::view::row::{FormField, RowFacts, RowReader};
+use crate::console::visitor::{ReadingVisitor, WritingVisitor};
 use crate::console::words::{CheckWords, RecordWords};
 use crate::http::extract::{self, InCollection};
 use crate::http::problem::Problem;
@@ -38,18 +38,18 @@ const LATEST: usize = 8;
 
 #[derive(Template)]
 #[template(path = "check.html")]
-struct Page {
-    frame: Frame,
+struct CheckPage {
+    frame: PageFrame,
     words: &'static CheckWords,
     record: &'static RecordWords,
     paste: String,
     id: String,
     fields: Vec<FormField>,
-    answer: Option<Answer>,
+    answer: Option<LetterFindings>,
     problem: Option<String>,
 }
 
-impl Page {
+impl CheckPage {
     /// True if a field other than the paste field is filled in.
     fn has_values(&self) -> bool {
         !self.id.is_empty() || self.fields.iter().any(|field| !field.value.is_empty())
@@ -61,11 +61,11 @@ impl Page {
 }
 
 /// The findings about the letter.
-struct Answer {
+struct LetterFindings {
     verdict: VerdictKind,
     pair: Option<PairView>,
-    similar: Vec<(Card, Vec<String>)>,
-    related: Vec<(Card, String)>,
+    similar: Vec<(RecordCard, Vec<String>)>,
+    related: Vec<(RecordCard, String)>,
     /// The reason why the list of related cases is empty although there may be some.
     no_related: Option<&'static str>,
     warns_of_time: bool,
@@ -78,14 +78,14 @@ struct Answer {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
     let reader = RowReader::of(&settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    page::html(StatusCode::OK, &page(&context, &Form::default(), None, None).await?)
+    page::html(StatusCode::OK, &page(&context, &FormFields::default(), None, None).await?)
 }
 
 /// Shows the findings about the letter in the form.
@@ -93,10 +93,10 @@ pub async fn show(
 /// # Errors
 /// 403; 404 for an unknown collection. The page shows errors in the letter.
 pub async fn check(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
     let reader = RowReader::of(&settings);
@@ -119,17 +119,17 @@ pub async fn check(
 
 async fn page(
     context: &PageContext<'_>,
-    form: &Form,
-    answer: Option<Answer>,
+    form: &FormFields,
+    answer: Option<LetterFindings>,
     problem: Option<String>,
-) -> Result<Page, Problem> {
+) -> Result<CheckPage, Problem> {
     let words = context.visitor.words();
     let mut fields = fields(context).await?;
     for field in &mut fields {
         field.value = form.raw(&format!("row.{}", field.name)).unwrap_or_default().to_owned();
     }
-    Ok(Page {
-        frame: Frame::of(context.visitor, context.collection, Section::Check, words.check.title),
+    Ok(CheckPage {
+        frame: PageFrame::of(context.visitor, context.collection, DeskSection::Check, words.check.title),
         words: &words.check,
         record: &words.record,
         paste: form.raw("paste").unwrap_or_default().to_owned(),
@@ -149,7 +149,7 @@ async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
 }
 
 /// Returns the row of the form; `None` if the form is empty. The pasted text becomes the main text if the field of the main text is empty.
-fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
+fn row(form: &FormFields, fields: &[FormField]) -> Result<Option<Row>, Problem> {
     let given = form.below("row.").filter(|(name, value)| !name.is_empty() && !value.trim().is_empty());
     let mut row: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
     let main = fields.iter().find(|field| field.is_main);
@@ -165,7 +165,7 @@ fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
     extract::row(Value::Object(row).to_string().as_bytes()).map(Some)
 }
 
-async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Result<Answer, Problem> {
+async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Result<LetterFindings, Problem> {
     let engine = &context.app.engine;
     let wanted = SimilarSelection { limit: MOST_SIMILAR, templates: true, filter: MatchFilter::default() };
     let mut found = engine.similar(context.collection, row.clone(), wanted).await?;
@@ -181,10 +181,9 @@ async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Res
     let (related, no_related) = related_cases(context, &row, &found.similar, pair.as_ref()).await?;
     let mut facts = context.facts(found.similar.iter().map(|found| &found.id)).await?;
     let mut facts = |found: &Match| {
-        let without_text = || context.reader.without_text(&found.id, found.time.as_deref());
-        facts.remove(&found.id).unwrap_or_else(without_text)
+        facts.remove(&found.id).unwrap_or_else(|| context.reader.without_text(&found.id, found.time.as_deref()))
     };
-    Ok(Answer {
+    Ok(LetterFindings {
         verdict,
         pair,
         similar: found.similar.into_iter().map(|found| similar(context, facts(&found), &found)).collect(),
@@ -206,16 +205,16 @@ fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
     }
 }
 
-fn similar(context: &PageContext<'_>, facts: Facts, found: &Match) -> (Card, Vec<String>) {
+fn similar(context: &PageContext<'_>, facts: RowFacts, found: &Match) -> (RecordCard, Vec<String>) {
     let words = context.visitor.words();
     let mut notes: Vec<String> =
         found.similarity.map(|similarity| format!("{}%", percent(similarity))).into_iter().collect();
     notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
     notes.extend(found.template.then(|| words.case.template.to_owned()));
-    (Card::new(context.collection, &found.id, facts), notes)
+    (RecordCard::new(context.collection, &found.id, facts), notes)
 }
 
-type Cases = Vec<(Card, String)>;
+type RelatedCases = Vec<(RecordCard, String)>;
 
 /// Returns the related cases that the page does not show elsewhere.
 async fn related_cases(
@@ -223,7 +222,7 @@ async fn related_cases(
     row: &Row,
     similar: &[Match],
     pair: Option<&PairView>,
-) -> Result<(Cases, Option<&'static str>), Problem> {
+) -> Result<(RelatedCases, Option<&'static str>), Problem> {
     let words = context.visitor.words();
     let found = match related(context, row.clone(), row.id().cloned(), MOST_RELATED).await {
         Ok(found) => found,
@@ -235,16 +234,20 @@ async fn related_cases(
     let is_shown =
         |id: &str| similar.iter().any(|found| found.id.as_str() == id) || pair.is_some_and(|pair| pair.other.id == id);
     let found = found.into_iter().filter(|found| !is_shown(found.id.as_str()));
-    let case = |found: super::related::RelatedCase| {
-        let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
-        (Card::new(context.collection, &found.id, found.facts), terms)
-    };
-    Ok((found.map(case).collect(), None))
+    Ok((
+        found
+            .map(|found: super::related::RelatedCase| {
+                let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
+                (RecordCard::new(context.collection, &found.id, found.facts), terms)
+            })
+            .collect(),
+        None,
+    ))
 }
 
 /// Returns the hidden fields: the row, and a token that prevents a second registration.
 fn hidden(row: &Row) -> Result<Vec<(String, String)>, Problem> {
-    Ok(vec![("row".into(), row.json().to_string()), ("once".into(), Token::random()?.text())])
+    Ok(vec![("row".into(), row.json().to_string()), ("once".into(), BrowserSecret::random()?.text())])
 }
 
 /// The code of the problem that other content is stored under an id.
@@ -255,10 +258,10 @@ const ID_TAKEN: &str = "idempotency_key_reused";
 /// # Errors
 /// 403, 404, 422; 409 if another record has this id; errors of the store.
 pub async fn register(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let row = extract::row(form.raw("row").unwrap_or_default().as_bytes())?;
     let has_id = row.id().is_some();
@@ -268,7 +271,8 @@ pub async fn register(
         (None, Some(once)) => RegistrationId::Key(IdempotencyKey::new(visitor.caller(), once)),
         (None, None) => RegistrationId::Own,
     };
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let registering = async move { engine.register(&name, under, row, IfDuplicate::Keep).await };
     let registered = app.detached(registering).await.inspect(count_registration).inspect_err(count_failure);
     let registered = registered.map_err(|problem| match problem.code() {
@@ -279,11 +283,11 @@ pub async fn register(
         _ => problem,
     })?;
     Ok(match registered.id {
-        Some(id) => SeeOther::to(page::case(&collection, &id)).telling(&Flash::Registered).into_response(),
+        Some(id) => SeeOther::to(page::case(&collection, &id)).telling(&FlashMessage::Registered).into_response(),
         None => to_inbox(&collection),
     })
 }
 
 fn to_inbox(collection: &CollectionName) -> Response {
-    SeeOther::to(page::below(collection, Section::Inbox.path())).into_response()
+    SeeOther::to(page::below(collection, DeskSection::Inbox.path())).into_response()
 }

@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::console::page::{self, Frame, Section};
+use crate::console::page::{self, DeskSection, PageFrame};
 use crate::console::view::numbers::count;
-use crate::console::view::time::Clock;
-use crate::console::visitor::Reading;
+use crate::console::view::time::ZonedClock;
+use crate::console::visitor::ReadingVisitor;
 use crate::console::words::CollectionsWords;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -19,15 +19,15 @@ const MOST: usize = 200;
 
 #[derive(Template)]
 #[template(path = "collections.html")]
-struct Page {
-    frame: Frame,
+struct CollectionsPage {
+    frame: PageFrame,
     words: &'static CollectionsWords,
-    rows: Vec<Line>,
+    rows: Vec<CollectionLine>,
     has_more: bool,
 }
 
 /// A collection of the list.
-struct Line {
+struct CollectionLine {
     name: String,
     records: String,
     created: String,
@@ -38,21 +38,22 @@ struct Line {
 ///
 /// # Errors
 /// 403; errors of the engine.
-pub async fn list(visitor: Reading, State(app): State<App>) -> Result<Response, Problem> {
+pub async fn list(visitor: ReadingVisitor, State(app): State<App>) -> Result<Response, Problem> {
     let (collections, next) = app.engine.collections(None, MOST, |name| visitor.reach.includes(name)).await?;
     let words = &visitor.words().collections;
-    let frame = Frame::new(&visitor, words.title);
+    let frame = PageFrame::new(&visitor, words.title);
     let rows = collections.into_iter().map(|collection| line(&frame, &collection)).collect();
-    page::html(StatusCode::OK, &Page { frame, words, rows, has_more: next.is_some() })
+    page::html(StatusCode::OK, &CollectionsPage { frame, words, rows, has_more: next.is_some() })
 }
 
-fn line(frame: &Frame, collection: &Collection) -> Line {
+fn line(frame: &PageFrame, collection: &Collection) -> CollectionLine {
     let name = &collection.name;
-    let section = |section: Section| (page::below(name, section.path()), section.name(frame.words()));
-    Line {
+    CollectionLine {
         name: name.to_string(),
         records: count(collection.records),
-        created: Clock::of(&collection.settings.time_zone).show_text(&collection.created_at),
-        sections: Section::ALL.map(section).to_vec(),
+        created: ZonedClock::of(&collection.settings.time_zone).show_text(&collection.created_at),
+        sections: DeskSection::ALL
+            .map(|section: DeskSection| (page::below(name, section.path()), section.name(frame.words())))
+            .to_vec(),
     }
 }

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
 use crate::console::view::numbers::count;
-use crate::console::visitor::Reading;
+use crate::console::visitor::ReadingVisitor;
 use crate::console::words::WorkWords;
 use crate::http::extract::InGeneration;
 use crate::http::problem::Problem;
@@ -20,17 +20,17 @@ const EXAMPLES: usize = 20;
 
 #[derive(Template)]
 #[template(path = "compare.html")]
-struct Page {
-    frame: Frame,
+struct ComparePage {
+    frame: PageFrame,
     words: &'static WorkWords,
     title: String,
     back: String,
     shared: String,
-    parts: Vec<Part>,
+    parts: Vec<OneSidedPairs>,
 }
 
 /// Pairs that only one of the two generations finds.
-struct Part {
+struct OneSidedPairs {
     heading: &'static str,
     count: String,
     examples: Option<String>,
@@ -42,31 +42,40 @@ struct Part {
 /// # Errors
 /// 403, 404; 409 if the generation is live or not complete.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
 ) -> Result<Response, Problem> {
     let found = app.engine.compare_generations(&collection, generation, EXAMPLES).await?;
     let words = &visitor.words().work;
     let title = (words.comparison)(found.generation.0, found.live.0);
-    let part = |heading, number: u64, pairs: &[PairView]| Part {
-        heading,
-        count: count(number),
-        examples: (number > pairs.len() as u64).then(|| (words.examples)(pairs.len())),
-        pairs: pairs.iter().map(|pair| link(&collection, pair)).collect(),
-    };
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Work, title.clone()),
+    let page = ComparePage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Work, title.clone()),
         words,
         title,
-        back: page::below(&collection, Section::Work.path()),
+        back: page::below(&collection, DeskSection::Work.path()),
         shared: count(found.shared),
         parts: vec![
-            part(words.gained, found.gained, &found.gained_examples),
-            part(words.lost, found.lost, &found.lost_examples),
+            one_sided_pairs(words.gained, found.gained, &found.gained_examples, &collection, &words.examples),
+            one_sided_pairs(words.lost, found.lost, &found.lost_examples, &collection, &words.examples),
         ],
     };
     page::html(StatusCode::OK, &page)
+}
+
+fn one_sided_pairs(
+    heading: &'static str,
+    number: u64,
+    pairs: &[PairView],
+    collection: &CollectionName,
+    examples: &fn(usize) -> String,
+) -> OneSidedPairs {
+    OneSidedPairs {
+        heading,
+        count: count(number),
+        examples: (number > pairs.len() as u64).then(|| (examples)(pairs.len())),
+        pairs: pairs.iter().map(|pair| link(collection, pair)).collect(),
+    }
 }
 
 /// Returns the link to the comparison of the two records of a pair, and its text.

@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use crate::console::cookies::{self, Cookie};
-use crate::console::flash::{self, Flash};
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, SeeOther};
+use crate::console::cookies::{self, SetCookie};
+use crate::console::flash::{self, FlashMessage};
+use crate::console::form::FormFields;
+use crate::console::page::{self, PageFrame, SeeOther};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::pair::{Card, DecideBox};
+use crate::console::view::pair::{DecideBox, RecordCard};
 use crate::console::view::row::RowReader;
-use crate::console::visitor::{Visitor, Writing};
+use crate::console::visitor::{PageVisitor, WritingVisitor};
 use crate::console::words::{DecideWords, RecordWords};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -27,26 +27,33 @@ use doppel_store::decisions::Judgement;
 pub const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
 /// The content of a decision form.
-struct Decision {
+struct DecisionForm {
     a: RecordId,
     b: RecordId,
     judgement: Judgement,
     seen: usize,
 }
 
-impl Decision {
-    fn read(form: &Form) -> Result<Self, Problem> {
-        let invalid = |field: &str, detail: &str| {
-            Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
+impl DecisionForm {
+    fn read(form: &FormFields) -> Result<Self, Problem> {
+        let id = |field: &str| {
+            RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid_field(field, &reason))
         };
-        let id =
-            |field: &str| RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid(field, &reason));
         let known = [Judgement::Same, Judgement::NotSame, Judgement::Withdrawn];
         let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
-        let judgement = judgement.ok_or_else(|| invalid("judgement", "give same, not_same or withdrawn"))?;
+        let judgement = judgement.ok_or_else(|| invalid_field("judgement", "give same, not_same or withdrawn"))?;
         let seen = form.text("seen").and_then(|seen| seen.parse().ok());
-        Ok(Self { a: id("a")?, b: id("b")?, judgement, seen: seen.ok_or_else(|| invalid("seen", "give a number"))? })
+        Ok(Self {
+            a: id("a")?,
+            b: id("b")?,
+            judgement,
+            seen: seen.ok_or_else(|| invalid_field("seen", "give a number"))?,
+        })
     }
+}
+
+fn invalid_field(field: &str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
 }
 
 /// Returns the name of a judgement in forms.
@@ -63,60 +70,64 @@ pub fn value(judgement: Judgement) -> &'static str {
 /// # Errors
 /// 403, 404, 422. A decision of another person in the meantime is shown on a page with status 409.
 pub async fn decide(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
-    let Decision { a, b, judgement, seen } = Decision::read(&form)?;
+    let DecisionForm { a, b, judgement, seen } = DecisionForm::read(&form)?;
     let opinion = Opinion {
         judgement,
         by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),
         note: form.text("note").map(str::to_owned),
     };
-    let (engine, name, pair) = (app.engine.clone(), collection.clone(), (a.clone(), b.clone()));
+    let engine = app.engine.clone();
+    let name = collection.clone();
+    let pair = (a.clone(), b.clone());
     let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
     let back = page::local(form.raw("back"));
     match app.detached(deciding).await? {
-        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, (a, b), &decision, back, form.text("by"))),
-        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, (&a, &b), &decision, back).await,
+        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, a, b, &decision, back, form.text("by"))),
+        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, &a, &b, &decision, back).await,
     }
 }
 
 fn done(
-    visitor: &Visitor,
+    visitor: &PageVisitor,
     collection: CollectionName,
-    (a, b): (RecordId, RecordId),
+    a: RecordId,
+    b: RecordId,
     decision: &DecisionView,
     back: String,
     by: Option<&str>,
 ) -> Response {
     let seen = decision.history.len();
     let before = decision.history.iter().rev().nth(1).map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
-    let decided = flash::Decided { collection, a, b, judgement: decision.judgement, before, seen };
-    let answer = SeeOther::to(back).telling(&Flash::Decided(decided));
+    let decided = flash::DecidedNotice { collection, a, b, judgement: decision.judgement, before, seen };
+    let answer = SeeOther::to(back).telling(&FlashMessage::Decided(decided));
     match by.filter(|_| visitor.is_open) {
-        Some(name) => answer.with(Cookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
+        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
         None => answer.into_response(),
     }
 }
 
 #[derive(Template)]
 #[template(path = "meanwhile.html")]
-struct Meanwhile {
-    frame: Frame,
+struct MeanwhilePage {
+    frame: PageFrame,
     words: &'static DecideWords,
     record: &'static RecordWords,
-    cards: Vec<Card>,
+    cards: Vec<RecordCard>,
     decide: DecideBox,
     back: String,
 }
 
 async fn meanwhile(
     app: &App,
-    visitor: &Visitor,
+    visitor: &PageVisitor,
     collection: &CollectionName,
-    (a, b): (&RecordId, &RecordId),
+    a: &RecordId,
+    b: &RecordId,
     decision: &DecisionView,
     back: String,
 ) -> Result<Response, Problem> {
@@ -124,12 +135,12 @@ async fn meanwhile(
     let context = PageContext { app, visitor, collection, reader: &reader };
     let words = visitor.words();
     let cards = [context.card(a).await?, context.card(b).await?];
-    let page = Meanwhile {
-        frame: Frame { collection: Some(collection.clone()), ..Frame::new(visitor, words.decide.meanwhile) },
+    let page = MeanwhilePage {
+        frame: PageFrame { collection: Some(collection.clone()), ..PageFrame::new(visitor, words.decide.meanwhile) },
         words: &words.decide,
         record: &words.record,
         cards: cards.into_iter().flatten().collect(),
-        decide: DecideBox::new(visitor, collection, (a, b), Some(decision), &reader).then(back.clone()),
+        decide: DecideBox::new(visitor, collection, a, b, Some(decision), &reader).then(back.clone()),
         back,
     };
     page::html(StatusCode::CONFLICT, &page)

@@ -11,13 +11,15 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use tokio_util::io::ReaderStream;
 
-use crate::console::Desk;
-use crate::console::files::{self, End, Ended, Job, MOST_BYTES, Plan, Progress, ROUTE, SAMPLES, upload};
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, SeeOther};
+use crate::console::DeskState;
+use crate::console::files::{
+    self, FileJob, JobEnd, JobProgress, JobResult, MOST_BYTES, ROUTE, SAMPLES, UploadPlan, upload,
+};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, SeeOther};
 use crate::console::view::numbers::count;
 use crate::console::view::row::RowReader;
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::FilesWords;
 use crate::findings::output;
 use crate::http::extract::InCollection;
@@ -27,8 +29,8 @@ use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
-use doppel_sources::tables::Layout;
-use doppel_sources::tables::columns::{Target, guess};
+use doppel_sources::tables::TableLayout;
+use doppel_sources::tables::columns::{ColumnTarget, guess};
 
 /// Largest length of a shown example of a cell, in characters.
 const SAMPLE_CHARS: usize = 60;
@@ -51,14 +53,14 @@ pub fn routes() -> Router<App> {
 #[derive(Template)]
 #[template(path = "files.html")]
 struct ListPage {
-    frame: Frame,
+    frame: PageFrame,
     words: &'static FilesWords,
     file_hint: String,
-    jobs: Vec<Line>,
+    jobs: Vec<FileListLine>,
 }
 
 /// A file of the list.
-struct Line {
+struct FileListLine {
     href: String,
     name: String,
     rows: String,
@@ -68,7 +70,7 @@ struct Line {
 #[derive(Template)]
 #[template(path = "file.html")]
 struct FilePage {
-    frame: Frame,
+    frame: PageFrame,
     words: &'static FilesWords,
     path: String,
     name: String,
@@ -110,23 +112,28 @@ struct WorkView {
     result: Option<String>,
 }
 
-fn path(job: &Job) -> String {
+fn path(job: &FileJob) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
 /// Returns the visitor's file `id`.
-fn own(desk: &Desk, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
+fn own(
+    desk: &DeskState,
+    visitor: &PageVisitor,
+    collection: &CollectionName,
+    id: &str,
+) -> Result<Arc<FileJob>, Problem> {
     desk.files.get(id, visitor.caller(), collection)
 }
 
-fn how_far(job: &Job, words: &FilesWords) -> &'static str {
+fn how_far(job: &FileJob, words: &FilesWords) -> &'static str {
     match job.state() {
-        files::State::New => words.is_new,
-        files::State::Waiting => words.is_waiting,
-        files::State::Running => words.is_running,
-        files::State::Ended(Ended { how: End::Whole, .. }) => words.is_whole,
-        files::State::Ended(Ended { how: End::Stopped, .. }) => words.is_stopped,
-        files::State::Ended(Ended { how: End::Failed(_), .. }) => words.is_failed,
+        files::JobState::New => words.is_new,
+        files::JobState::Waiting => words.is_waiting,
+        files::JobState::Running => words.is_running,
+        files::JobState::Ended(JobResult { how: JobEnd::Whole, .. }) => words.is_whole,
+        files::JobState::Ended(JobResult { how: JobEnd::Stopped, .. }) => words.is_stopped,
+        files::JobState::Ended(JobResult { how: JobEnd::Failed(_), .. }) => words.is_failed,
     }
 }
 
@@ -135,25 +142,27 @@ fn how_far(job: &Job, words: &FilesWords) -> &'static str {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn list(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     app.engine.collection(&collection).await?;
     let words = &visitor.words().files;
     let jobs = desk.files.of(visitor.caller(), &collection);
-    let line = |job: Arc<Job>| Line {
-        href: path(&job),
-        name: job.name.clone(),
-        rows: count(job.rows),
-        how_far: how_far(&job, words),
-    };
     let page = ListPage {
-        frame: Frame::of(&visitor, &collection, Section::Files, words.title),
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Files, words.title),
         words,
         file_hint: (words.file_hint)(MOST_BYTES >> 20),
-        jobs: jobs.into_iter().map(line).collect(),
+        jobs: jobs
+            .into_iter()
+            .map(|job: Arc<FileJob>| FileListLine {
+                href: path(&job),
+                name: job.name.clone(),
+                rows: count(job.rows),
+                how_far: how_far(&job, words),
+            })
+            .collect(),
     };
     page::html(StatusCode::OK, &page)
 }
@@ -163,9 +172,9 @@ pub async fn list(
 /// # Errors
 /// 403, 404; 409 if the collection keeps no text; the errors of [`upload::take`].
 pub async fn take(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -190,15 +199,15 @@ pub async fn take(
 /// # Errors
 /// 403, 404.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let columns = match job.state() {
-        files::State::New => {
+        files::JobState::New => {
             let settings = app.engine.collection(&collection).await?.settings;
             let fields = fields(&app, &collection, &settings, &job).await?;
             let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
@@ -210,18 +219,18 @@ pub async fn show(
     page::html(StatusCode::OK, &file_page(&visitor, &job, columns))
 }
 
-fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> FilePage {
+fn file_page(visitor: &PageVisitor, job: &FileJob, columns: Option<ColumnsView>) -> FilePage {
     let words = &visitor.words().files;
     let other_sheets: Vec<String> = job.table.sheets.others().map(|sheet| sheet.name.clone()).collect();
     let read_as = match &job.table.layout {
-        Layout::Csv { encoding, separator } => {
+        TableLayout::Csv { encoding, separator } => {
             let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
             (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
         }
-        Layout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
+        TableLayout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
     };
     FilePage {
-        frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
+        frame: PageFrame::of(visitor, &job.collection, DeskSection::Files, job.name.clone()),
         words,
         path: path(job),
         name: job.name.clone(),
@@ -237,7 +246,7 @@ async fn fields(
     app: &App,
     collection: &CollectionName,
     settings: &Settings,
-    job: &Job,
+    job: &FileJob,
 ) -> Result<Vec<(String, Role)>, Problem> {
     let latest = app.engine.arrivals(collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
@@ -245,7 +254,8 @@ async fn fields(
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
     // For each kind of field that the latest records lack: the fields with the name of a column, else the first field of the kind.
-    let (titles, in_use) = (settings.titles(), kinds.clone());
+    let titles = settings.titles();
+    let in_use = kinds.clone();
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
         let kind = (field.role, field.role == Role::Text && !is_title);
         if job.table.header.contains(&field.name) && !in_use.contains(&kind) {
@@ -259,61 +269,69 @@ async fn fields(
     Ok(fields)
 }
 
-fn written(target: &Target) -> String {
+fn written(target: &ColumnTarget) -> String {
     match target {
-        Target::Id => "id".into(),
-        Target::Own => "own".into(),
-        Target::Unused => String::new(),
-        Target::Field(name) => format!("field:{name}"),
+        ColumnTarget::Id => "id".into(),
+        ColumnTarget::Own => "own".into(),
+        ColumnTarget::Unused => String::new(),
+        ColumnTarget::Field(name) => format!("field:{name}"),
     }
 }
 
 /// Parses the target of a column from a form.
-fn target(text: &str, settings: &Settings) -> Target {
+fn target(text: &str, settings: &Settings) -> ColumnTarget {
     match (text, text.strip_prefix("field:")) {
-        ("id", _) => Target::Id,
-        ("own", _) => Target::Own,
-        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => Target::Field(name.into()),
-        _ => Target::Unused,
+        ("id", _) => ColumnTarget::Id,
+        ("own", _) => ColumnTarget::Own,
+        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => ColumnTarget::Field(name.into()),
+        _ => ColumnTarget::Unused,
     }
 }
 
 fn columns(
-    visitor: &Visitor,
-    job: &Job,
+    visitor: &PageVisitor,
+    job: &FileJob,
     fields: &[(String, Role)],
-    targets: &[Target],
+    targets: &[ColumnTarget],
     registers: bool,
     wrong: Option<String>,
 ) -> ColumnsView {
     let words = visitor.words();
     let mut options = vec![(String::new(), words.files.unused.to_owned()), ("id".into(), words.files.id.into())];
-    let named = |(name, role): &(String, Role)| {
-        (written(&Target::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
-    };
-    options.extend(fields.iter().map(named));
+    options.extend(fields.iter().map(|(name, role): &(String, Role)| {
+        (written(&ColumnTarget::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
+    }));
     options.push(("own".into(), words.files.own.into()));
-    let sample = |at: usize| {
-        let cells = job.samples.iter().take(SAMPLES).map(move |row| row.cells.get(at));
-        cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
-    };
-    let column = |(at, (name, target)): (usize, (&String, &Target))| ColumnView {
-        name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
-        samples: sample(at),
-        chosen: written(target),
-    };
-    let columns = job.table.header.iter().zip(targets).enumerate().map(column).collect();
+    let columns = job
+        .table
+        .header
+        .iter()
+        .zip(targets)
+        .enumerate()
+        .map(|(at, (name, target)): (usize, (&String, &ColumnTarget))| ColumnView {
+            name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
+            samples: samples_of(at, &job.samples),
+            chosen: written(target),
+        })
+        .collect();
     ColumnsView { columns, options, may_register: visitor.may_write(), registers, wrong }
+}
+
+fn samples_of(at: usize, rows: &[doppel_sources::tables::TableRow]) -> Vec<String> {
+    let cells = rows.iter().take(SAMPLES).map(move |row| row.cells.get(at));
+    cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
 }
 
 fn shortened(text: &str) -> String {
     crate::console::view::marked::beginning(text.trim(), SAMPLE_CHARS)
 }
 
-fn work(visitor: &Visitor, job: &Job) -> WorkView {
+fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
     let all = visitor.words();
-    let (words, record) = (&all.files, &all.record);
-    let (state, progress) = (job.state(), job.progress());
+    let words = &all.files;
+    let record = &all.record;
+    let state = job.state();
+    let progress = job.progress();
     let kinds = [
         (VerdictKind::ExactDuplicate, progress.exact),
         (VerdictKind::NearDuplicate, progress.near),
@@ -326,24 +344,24 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
         numbers.push((words.created, count(progress.created)));
     }
     let (result, problem) = match &state {
-        files::State::Ended(Ended { how, result }) => {
+        files::JobState::Ended(JobResult { how, result }) => {
             let says = match how {
-                End::Whole => words.download.to_owned(),
+                JobEnd::Whole => words.download.to_owned(),
                 _ => (words.download_part)(&count(progress.done)),
             };
             let problem = match how {
-                End::Failed(problem) => Some(page::in_words(problem, &all.problem)),
+                JobEnd::Failed(problem) => Some(page::in_words(problem, &all.problem)),
                 _ => None,
             };
             (result.is_some().then_some(says), problem)
         }
         _ => (None, None),
     };
-    let Progress { done, refused, refusals, .. } = progress;
+    let JobProgress { done, refused, refusals, .. } = progress;
     let named = refusals.len();
     WorkView {
         how_far: how_far(job, words),
-        is_busy: matches!(state, files::State::Waiting | files::State::Running),
+        is_busy: matches!(state, files::JobState::Waiting | files::JobState::Running),
         problem,
         done,
         rows: job.rows,
@@ -360,12 +378,12 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
 /// # Errors
 /// 403, 404; the errors of [`upload::choose_sheet`].
 pub async fn choose_sheet(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let sheet = form.raw("sheet").unwrap_or_default();
@@ -378,12 +396,12 @@ pub async fn choose_sheet(
 /// # Errors
 /// 403, also if the rows are to be registered and the key does not allow it; 404. The page shows errors in the choice of fields.
 pub async fn start(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let registers = form.text("do") == Some("register");
@@ -392,17 +410,21 @@ pub async fn start(
         return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
     }
     let settings = app.engine.collection(&collection).await?.settings;
-    let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
-    let targets: Vec<Target> = (0..job.table.header.len()).map(|at| target(said(at), &settings)).collect();
-    let plan = Plan::new(&job.table, targets, registers, &settings);
+    let targets: Vec<ColumnTarget> =
+        (0..job.table.header.len()).map(|at| target(chosen_target(at, &form), &settings)).collect();
+    let plan = UploadPlan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &collection, &settings, &job).await?;
         let wrong = Some((visitor.words().files.wrong_plan)(&wrong));
         let columns = columns(&visitor, &job, &fields, &plan.targets, registers, wrong);
         return page::html(StatusCode::UNPROCESSABLE_ENTITY, &file_page(&visitor, &job, Some(columns)));
     }
-    files::start(&app, desk, &job, (plan, visitor.words()));
+    files::start(&app, desk, &job, plan, visitor.words());
     Ok(SeeOther::to(path(&job)).into_response())
+}
+
+fn chosen_target(at: usize, form: &FormFields) -> &str {
+    form.raw(&format!("column.{at}")).unwrap_or_default()
 }
 
 /// Stops the work after the rows that are being processed.
@@ -410,11 +432,11 @@ pub async fn start(
 /// # Errors
 /// 403, 404.
 pub async fn stop(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     job.stop();
@@ -426,15 +448,15 @@ pub async fn stop(
 /// # Errors
 /// 403, 404.
 pub async fn remove(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     desk.files.remove(&job);
-    Ok(SeeOther::to(page::below(&collection, Section::Files.path())).into_response())
+    Ok(SeeOther::to(page::below(&collection, DeskSection::Files.path())).into_response())
 }
 
 /// Sends the resulting file.
@@ -442,22 +464,21 @@ pub async fn remove(
 /// # Errors
 /// 403, 404; 409 if there is no result yet.
 pub async fn result(
-    visitor: Reading,
-    Extension(desk): Extension<Arc<Desk>>,
+    visitor: ReadingVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
-    let files::State::Ended(Ended { how, result: Some(place) }) = job.state() else {
+    let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
     };
-    let failed = |error| Problem::internal(format!("a file of the desk: {error}"));
-    let file = tokio::fs::File::open(&*place).await.map_err(failed)?;
-    let length = file.metadata().await.map_err(failed)?.len();
+    let file = tokio::fs::File::open(&*place).await.map_err(|error| file_problem(&error))?;
+    let length = file.metadata().await.map_err(|error| file_problem(&error))?.len();
     let (media, ending) = output::kind(&job.table.layout);
     let words = &visitor.words().files;
     let suffix = match how {
-        End::Whole => words.suffix.to_owned(),
+        JobEnd::Whole => words.suffix.to_owned(),
         _ => (words.suffix_part)(job.progress().done),
     };
     let stem = job.name.rsplit_once('.').map_or(job.name.as_str(), |(stem, _)| stem);
@@ -470,4 +491,8 @@ pub async fn result(
         (header::CONTENT_DISPOSITION, disposition),
     ];
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
+}
+
+fn file_problem(error: &std::io::Error) -> Problem {
+    Problem::internal(format!("a file of the desk: {error}"))
 }

@@ -10,18 +10,18 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, SeeOther, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, SeeOther, with_query};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::Badge;
+use crate::console::view::VerdictBadge;
 use crate::console::view::chart::{TimeLine, time_line};
-use crate::console::view::csv::Csv;
+use crate::console::view::csv::CsvTable;
 use crate::console::view::graph::{self, layout};
 use crate::console::view::numbers::{count, percent};
-use crate::console::view::pair::Card;
+use crate::console::view::pair::RecordCard;
 use crate::console::view::row::RowReader;
-use crate::console::visitor::Reading;
-use crate::console::words::{GroupWords, RecordWords, Words};
+use crate::console::visitor::ReadingVisitor;
+use crate::console::words::{DeskWords, GroupWords, RecordWords};
 use crate::http::extract::InRecord;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -60,8 +60,8 @@ const READ_AT_ONCE: usize = 100;
 
 #[derive(Template)]
 #[template(path = "group.html")]
-struct Page {
-    frame: Frame,
+struct GroupPage {
+    frame: PageFrame,
     words: &'static GroupWords,
     record: &'static RecordWords,
     title: String,
@@ -79,46 +79,47 @@ struct Page {
     petitioners: Vec<(String, String, String, String)>,
     more_petitioners: Option<String>,
     graph_hint: String,
-    graph: Graph,
-    links: Vec<Link>,
-    members: Vec<Line>,
+    graph: GroupGraph,
+    links: Vec<WeakPairLine>,
+    members: Vec<MemberLine>,
     shown: String,
     previous: Option<String>,
     next: Option<String>,
 }
 
 /// The picture of the pairs.
-struct Graph {
+struct GroupGraph {
     /// The lines of all pairs that are not weak links, as one path.
     path: String,
     /// True if there are so many lines that they are drawn faintly.
     is_dense: bool,
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     weak: Vec<WeakLine>,
 }
 
 /// A record in the picture.
-struct Node {
+struct GraphNode {
     x: u32,
     y: u32,
     href: String,
     id: String,
     is_original: bool,
     /// The place and the alignment of the id, if the picture shows the id.
-    label: Option<Label>,
+    label: Option<NodeLabel>,
 }
 
 /// The place of an id in the picture.
-struct Label {
+struct NodeLabel {
     x: u32,
     y: u32,
     anchor: &'static str,
 }
 
-impl Label {
+impl NodeLabel {
     /// Returns a place near a dot and within the picture.
     fn beside(x: u32, y: u32) -> Self {
-        let (width, height) = (graph::WIDTH as u32, graph::HEIGHT as u32);
+        let width = graph::WIDTH as u32;
+        let height = graph::HEIGHT as u32;
         let anchor = match x {
             x if x < LABEL_WIDTH / 2 => "start",
             x if x + LABEL_WIDTH / 2 > width => "end",
@@ -140,7 +141,7 @@ struct WeakLine {
 
 /// The reason why a pair is in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weak {
+enum WeakPairReason {
     Bridge,
     Cut,
     Least,
@@ -148,7 +149,7 @@ enum Weak {
 }
 
 /// A pair in the table.
-struct Link {
+struct WeakPairLine {
     number: usize,
     why: &'static str,
     one: (String, String),
@@ -159,9 +160,9 @@ struct Link {
 }
 
 /// A member in the list.
-struct Line {
-    card: Card,
-    badge: Badge,
+struct MemberLine {
+    card: RecordCard,
+    badge: VerdictBadge,
     repeats: Option<(String, String)>,
 }
 
@@ -170,12 +171,12 @@ struct Line {
 /// # Errors
 /// 403; 404 for an unknown collection or record. If the record is in no group, the response redirects to the page of the record.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
     let shape = match app.engine.group_shape(&collection, &id, MOST_DRAWN).await {
         // The group was cut, or its other records were deleted. The redirect keeps old links useful.
@@ -184,7 +185,7 @@ pub async fn show(
     };
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = Group { context, shape, words: visitor.words() };
+    let group = ShownGroup { context, shape, words: visitor.words() };
     page::html(StatusCode::OK, &group.page(number).await?)
 }
 
@@ -193,29 +194,31 @@ pub async fn show(
 /// # Errors
 /// 403; 404 for an unknown collection or record, or if the record is in no group.
 pub async fn export(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
 ) -> Result<Response, Problem> {
     let shape = app.engine.group_shape(&collection, &id, 0).await?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = Group { context, shape, words: visitor.words() };
+    let group = ShownGroup { context, shape, words: visitor.words() };
     Ok(group.file().await?.download(&format!("{collection}-group")))
 }
 
 /// A group, and the context to show it.
-struct Group<'a> {
+struct ShownGroup<'a> {
     context: PageContext<'a>,
     shape: GroupShape,
-    words: &'static Words,
+    words: &'static DeskWords,
 }
 
-impl Group<'_> {
-    async fn page(&self, number: usize) -> Result<Page, Problem> {
+impl ShownGroup<'_> {
+    async fn page(&self, number: usize) -> Result<GroupPage, Problem> {
         let Self { context: PageContext { visitor, collection, reader, .. }, shape, words } = self;
-        let (group, own) = (&shape.group, &words.group);
-        let (place, first) = (page::group(collection, &group.id), self.context.card(&group.original).await?);
+        let group = &shape.group;
+        let own = &words.group;
+        let place = page::group(collection, &group.id);
+        let first = self.context.card(&group.original).await?;
         let title = first.map(|card| card.facts.title).filter(|title| !title.is_empty());
         let title = title.unwrap_or_else(|| own.title.to_owned());
         let line = time_line(&shape.members.iter().map(|member| member.time).collect::<Vec<_>>());
@@ -224,9 +227,8 @@ impl Group<'_> {
         let skip = (number - 1).saturating_mul(PER_PAGE).min(shape.members.len());
         let members = self.members(skip, PER_PAGE).await?;
         let fits = group.size <= MOST_JOINED;
-        let at = |number: usize| with_query(&place, &[("page", &number.to_string())]);
-        Ok(Page {
-            frame: Frame::of(visitor, collection, Section::Groups, title.clone()),
+        Ok(GroupPage {
+            frame: PageFrame::of(visitor, collection, DeskSection::Groups, title.clone()),
             words: own,
             record: &words.record,
             title,
@@ -251,20 +253,22 @@ impl Group<'_> {
             graph: self.graph(&weak),
             links: self.links(&weak).await?,
             shown: (own.shown)(skip + 1, skip + members.len(), group.size),
-            previous: (number > 1).then(|| at(number - 1)),
-            next: (skip + members.len() < shape.members.len()).then(|| at(number + 1)),
+            previous: (number > 1).then(|| page_path(number - 1, &place)),
+            next: (skip + members.len() < shape.members.len()).then(|| page_path(number + 1, &place)),
             members,
         })
     }
 
     fn dots(&self, line: &TimeLine) -> Vec<(u32, u32, String, String)> {
         let Self { context: PageContext { collection, reader, .. }, shape, .. } = self;
-        let dot = |dot: &crate::console::view::chart::Dot| {
-            let member = &shape.members[dot.member];
-            let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
-            (dot.x as u32, dot.y as u32, page::case(collection, &member.id), format!("{} {when}", member.id))
-        };
-        line.dots.iter().map(dot).collect()
+        line.dots
+            .iter()
+            .map(|dot: &crate::console::view::chart::MemberDot| {
+                let member = &shape.members[dot.member];
+                let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
+                (dot.x as u32, dot.y as u32, page::case(collection, &member.id), format!("{} {when}", member.id))
+            })
+            .collect()
     }
 
     /// Returns for each petitioner: the name, the link to the search for all their records, the number of records, and the period.
@@ -273,7 +277,7 @@ impl Group<'_> {
         let mut found = Vec::new();
         for PetitionerShape { example, records, first, last } in shape.petitioners.iter().take(MOST_PETITIONERS) {
             let Some(name) = self.context.card(example).await?.and_then(|card| card.facts.petitioner) else { continue };
-            let place = page::below(collection, Section::Search.path());
+            let place = page::below(collection, DeskSection::Search.path());
             let when = match (first, last) {
                 (Some(first), Some(last)) if first == last => reader.clock.date(*first),
                 (Some(first), Some(last)) => (words.group.span)(&reader.clock.date(*first), &reader.clock.date(*last)),
@@ -286,27 +290,27 @@ impl Group<'_> {
     }
 
     /// Returns the pairs that need attention, with their similarities: single links, the least similar pairs, and rejected pairs.
-    async fn weak(&self) -> Result<Vec<(Weak, PairView, Option<PairSimilarity>)>, Problem> {
+    async fn weak(&self) -> Result<Vec<(WeakPairReason, PairView, Option<PairSimilarity>)>, Problem> {
         let shape = &self.shape;
         let listed =
             |why, pairs: &[PairView]| pairs.iter().take(MOST_LINKS).map(|pair| (why, pair.clone())).collect::<Vec<_>>();
-        let mut weak = [listed(Weak::Bridge, &shape.bridges), listed(Weak::Cut, &shape.cut)].concat();
+        let mut weak =
+            [listed(WeakPairReason::Bridge, &shape.bridges), listed(WeakPairReason::Cut, &shape.cut)].concat();
         let known: HashSet<(&RecordId, &RecordId)> =
             shape.bridges.iter().map(|pair| (&pair.earlier, &pair.later)).collect();
-        let id = |place: &usize| shape.members[*place].id.clone();
-        let pairs = shape.pairs.iter().map(|(earlier, later)| PairView { earlier: id(earlier), later: id(later) });
+        let pairs = shape.pairs.iter().map(|(earlier, later)| PairView {
+            earlier: member_id(*earlier, &shape.members),
+            later: member_id(*later, &shape.members),
+        });
         let others: Vec<PairView> = pairs.filter(|pair| !known.contains(&(&pair.earlier, &pair.later))).collect();
         if others.len() <= MOST_COMPARED {
             let alike = self.alike(others.iter()).await?;
             let mut least: Vec<_> = others.into_iter().zip(alike).collect();
             least.retain(|(_, alike)| alike.is_some_and(|alike| alike.similarity < 1.0));
-            least.sort_by(|a, b| {
-                let similarity = |alike: Option<PairSimilarity>| alike.map_or(1.0, |alike| alike.similarity);
-                similarity(a.1).total_cmp(&similarity(b.1))
-            });
-            weak.extend(least.into_iter().take(MOST_LEAST).map(|(pair, _)| (Weak::Least, pair)));
+            least.sort_by(|a, b| similarity_of(a.1).total_cmp(&similarity_of(b.1)));
+            weak.extend(least.into_iter().take(MOST_LEAST).map(|(pair, _)| (WeakPairReason::Least, pair)));
         }
-        weak.extend(listed(Weak::Rejected, &shape.rejected));
+        weak.extend(listed(WeakPairReason::Rejected, &shape.rejected));
         let alike = self.alike(weak.iter().map(|(_, pair)| pair)).await?;
         Ok(weak.into_iter().zip(alike).map(|((why, pair), alike)| (why, pair, alike)).collect())
     }
@@ -316,41 +320,65 @@ impl Group<'_> {
         Ok(self.context.app.engine.how_alike(self.context.collection, &pairs).await?)
     }
 
-    fn graph(&self, weak: &[(Weak, PairView, Option<PairSimilarity>)]) -> Graph {
+    fn graph(&self, weak: &[(WeakPairReason, PairView, Option<PairSimilarity>)]) -> GroupGraph {
         let Self { context: PageContext { collection, .. }, shape, .. } = self;
-        let at = |place: usize| shape.drawn.binary_search(&place).unwrap_or(0);
-        let pairs: Vec<(usize, usize)> = shape.pairs.iter().map(|(a, b)| (at(*a), at(*b))).collect();
+        let pairs: Vec<(usize, usize)> =
+            shape.pairs.iter().map(|(a, b)| (drawn_place(*a, &shape.drawn), drawn_place(*b, &shape.drawn))).collect();
         let places = layout(shape.drawn.len(), &pairs);
-        let drawn = |id: &RecordId| shape.drawn.iter().position(|place| shape.members[*place].id == *id);
         let mut weak_pairs = HashSet::new();
         let mut lines = Vec::new();
         for (number, (why, pair, _)) in weak.iter().enumerate() {
-            let (Some(a), Some(b)) = (drawn(&pair.earlier), drawn(&pair.later)) else { continue };
+            let (Some(a), Some(b)) = (
+                place_of_id(&pair.earlier, &shape.drawn, &shape.members),
+                place_of_id(&pair.later, &shape.drawn, &shape.members),
+            ) else {
+                continue;
+            };
             weak_pairs.insert((a.min(b), a.max(b)));
-            let (from, to) = (places[a], places[b]);
+            let from = places[a];
+            let to = places[b];
             let middle = ((from.0 + to.0) / 2, (from.1 + to.1) / 2);
-            lines.push(WeakLine { from, to, middle, number: number + 1, is_rejected: *why == Weak::Rejected });
+            lines.push(WeakLine {
+                from,
+                to,
+                middle,
+                number: number + 1,
+                is_rejected: *why == WeakPairReason::Rejected,
+            });
         }
         let strong = pairs.iter().filter(|pair| !weak_pairs.contains(pair));
         let path = strong.map(|(a, b)| {
-            let (from, to) = (places[*a], places[*b]);
+            let from = places[*a];
+            let to = places[*b];
             format!("M{} {}L{} {}", from.0, from.1, to.0, to.1)
         });
-        let node = |(at, place): (usize, &usize)| {
-            let id = &shape.members[*place].id;
-            let (x, y) = places[at];
-            let id = id.to_string();
-            let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
-            let label = is_named.then(|| Label::beside(x, y));
-            let member = &shape.members[*place].id;
-            let is_original = *member == shape.group.original;
-            Node { x, y, href: page::case(collection, member), id, is_original, label }
-        };
         let is_dense = pairs.len() > MANY_PAIRS;
-        Graph { path: path.collect(), is_dense, nodes: shape.drawn.iter().enumerate().map(node).collect(), weak: lines }
+        GroupGraph {
+            path: path.collect(),
+            is_dense,
+            nodes: shape
+                .drawn
+                .iter()
+                .enumerate()
+                .map(|(at, place): (usize, &usize)| {
+                    let id = &shape.members[*place].id;
+                    let (x, y) = places[at];
+                    let id = id.to_string();
+                    let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
+                    let label = is_named.then(|| NodeLabel::beside(x, y));
+                    let member = &shape.members[*place].id;
+                    let is_original = *member == shape.group.original;
+                    GraphNode { x, y, href: page::case(collection, member), id, is_original, label }
+                })
+                .collect(),
+            weak: lines,
+        }
     }
 
-    async fn links(&self, weak: &[(Weak, PairView, Option<PairSimilarity>)]) -> Result<Vec<Link>, Problem> {
+    async fn links(
+        &self,
+        weak: &[(WeakPairReason, PairView, Option<PairSimilarity>)],
+    ) -> Result<Vec<WeakPairLine>, Problem> {
         let Self { context: PageContext { visitor, collection, .. }, words, .. } = self;
         let own = &words.group;
         let mut links = Vec::new();
@@ -358,20 +386,22 @@ impl Group<'_> {
             let named = [self.named(&pair.earlier).await?, self.named(&pair.later).await?];
             let [one, other] = named;
             let place = format!("{}/cut", page::group(collection, &self.shape.group.id));
-            let (a, b) = (pair.earlier.as_str(), pair.later.as_str());
-            links.push(Link {
+            let a = pair.earlier.as_str();
+            let b = pair.later.as_str();
+            links.push(WeakPairLine {
                 number: number + 1,
                 why: match why {
-                    Weak::Bridge => own.bridge,
-                    Weak::Cut => own.cut,
-                    Weak::Least => own.least,
-                    Weak::Rejected => own.rejected,
+                    WeakPairReason::Bridge => own.bridge,
+                    WeakPairReason::Cut => own.cut,
+                    WeakPairReason::Least => own.least,
+                    WeakPairReason::Rejected => own.rejected,
                 },
                 one,
                 other,
                 similarity: alike.map_or_else(String::new, |alike| format!("{}%", percent(alike.similarity))),
                 beside: with_query(&page::case(collection, &pair.earlier), &[("with", b)]),
-                cut: (visitor.may_write() && *why != Weak::Rejected).then(|| with_query(&place, &[("a", a), ("b", b)])),
+                cut: (visitor.may_write() && *why != WeakPairReason::Rejected)
+                    .then(|| with_query(&place, &[("a", a), ("b", b)])),
             });
         }
         Ok(links)
@@ -386,7 +416,8 @@ impl Group<'_> {
     async fn records(&self, skip: usize, limit: usize) -> Result<Vec<RecordView>, Problem> {
         let ids: Vec<RecordId> =
             self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
-        let (mut records, mut begin) = (Vec::with_capacity(ids.len()), 0);
+        let mut records = Vec::with_capacity(ids.len());
+        let mut begin = 0;
         // If the records are long, the engine returns them in several pieces.
         loop {
             let found = self.context.app.engine.records_of(self.context.collection, ids[begin..].to_vec()).await?;
@@ -396,17 +427,17 @@ impl Group<'_> {
         }
     }
 
-    async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {
+    async fn members(&self, skip: usize, limit: usize) -> Result<Vec<MemberLine>, Problem> {
         let PageContext { collection, reader, .. } = self.context;
         let mut lines = Vec::new();
         for view in self.records(skip, limit).await? {
             let facts = reader.facts_of(&view);
             let kind = self.kind(&view);
             let decided = self.context.app.engine.judged(collection, &view).await?;
-            let badge = Badge::in_group(&self.words.record, kind, view.verdict.kind, decided);
+            let badge = VerdictBadge::in_group(&self.words.record, kind, view.verdict.kind, decided);
             let original = Some(&self.shape.group.original).filter(|_| kind != VerdictKind::Original);
             let repeats = original.map(|id| (page::case(collection, id), id.to_string()));
-            lines.push(Line { card: Card::new(collection, &view.id, facts), badge, repeats });
+            lines.push(MemberLine { card: RecordCard::new(collection, &view.id, facts), badge, repeats });
         }
         Ok(lines)
     }
@@ -421,10 +452,11 @@ impl Group<'_> {
         }
     }
 
-    async fn file(&self) -> Result<Csv, Problem> {
+    async fn file(&self) -> Result<CsvTable, Problem> {
         let Self { context: PageContext { reader, .. }, shape, words } = self;
-        let (own, record) = (&words.group, &words.record);
-        let mut csv = Csv::new(&[
+        let own = &words.group;
+        let record = &words.record;
+        let mut csv = CsvTable::new(&[
             record.id,
             own.kind,
             own.repeats,
@@ -463,4 +495,24 @@ impl Group<'_> {
         }
         Ok(csv)
     }
+}
+
+fn place_of_id(id: &RecordId, drawn: &[usize], members: &[doppel_engine::groups::MemberShape]) -> Option<usize> {
+    drawn.iter().position(|place| members[*place].id == *id)
+}
+
+fn drawn_place(place: usize, drawn: &[usize]) -> usize {
+    drawn.binary_search(&place).unwrap_or(0)
+}
+
+fn similarity_of(alike: Option<PairSimilarity>) -> f64 {
+    alike.map_or(1.0, |alike| alike.similarity)
+}
+
+fn member_id(place: usize, members: &[doppel_engine::groups::MemberShape]) -> RecordId {
+    members[place].id.clone()
+}
+
+fn page_path(number: usize, place: &str) -> String {
+    with_query(place, &[("page", &number.to_string())])
 }

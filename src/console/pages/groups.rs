@@ -7,15 +7,15 @@ use axum::response::Response;
 use jiff::Timestamp;
 
 use crate::clock;
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::chart::{Bar, spark};
-use crate::console::view::csv::Csv;
+use crate::console::view::chart::{ChartBar, spark};
+use crate::console::view::csv::CsvTable;
 use crate::console::view::numbers::count;
-use crate::console::view::pair::Card;
+use crate::console::view::pair::RecordCard;
 use crate::console::view::row::RowReader;
-use crate::console::visitor::Reading;
+use crate::console::visitor::ReadingVisitor;
 use crate::console::words::{GroupsWords, RecordWords};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -34,7 +34,7 @@ const FIRST_WINDOW: (u32, u32) = WINDOWS[1];
 
 /// The kind of list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Tab {
+enum GroupsTab {
     /// Matters about which many people wrote.
     #[default]
     Hot,
@@ -42,7 +42,7 @@ enum Tab {
     Repeat,
 }
 
-impl Tab {
+impl GroupsTab {
     const ALL: [Self; 2] = [Self::Hot, Self::Repeat];
 
     /// Returns the name of the list in a query.
@@ -70,17 +70,17 @@ impl Tab {
 
 /// The parameters of a request.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    tab: Tab,
+struct GroupsRequest {
+    tab: GroupsTab,
     days: u32,
     step: u32,
     page: usize,
 }
 
-impl Asked {
+impl GroupsRequest {
     fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let tab = form.choice("tab", |given| Tab::ALL.into_iter().find(|tab| tab.value() == given))?;
+        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let tab = form.choice("tab", |given| GroupsTab::ALL.into_iter().find(|tab| tab.value() == given))?;
         let window = form.choice("days", |given| {
             let given: u32 = given.parse().ok()?;
             WINDOWS.into_iter().find(|(days, _)| *days == given)
@@ -99,8 +99,8 @@ impl Asked {
 
 #[derive(Template)]
 #[template(path = "groups.html")]
-struct Page {
-    frame: Frame,
+struct GroupsPage {
+    frame: PageFrame,
     words: &'static GroupsWords,
     record: &'static RecordWords,
     hint: &'static str,
@@ -125,7 +125,7 @@ struct HotLine {
     first: String,
     last: String,
     place: Option<(String, String)>,
-    bars: Vec<Bar>,
+    bars: Vec<ChartBar>,
     numbers: String,
 }
 
@@ -142,9 +142,9 @@ struct RepeatLine {
 }
 
 /// The context for showing a list.
-struct Lists<'a> {
+struct ListContext<'a> {
     context: PageContext<'a>,
-    asked: Asked,
+    asked: GroupsRequest,
     begins: Vec<Timestamp>,
 }
 
@@ -153,26 +153,27 @@ struct Lists<'a> {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let asked = Asked::of(&uri)?;
+    let asked = GroupsRequest::of(&uri)?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let lists = Lists::new(context, asked);
+    let lists = ListContext::new(context, asked);
     let skip = (asked.page - 1).saturating_mul(PER_PAGE);
-    let (mut hot, mut repeat) = (Vec::new(), Vec::new());
+    let mut hot = Vec::new();
+    let mut repeat = Vec::new();
     let total = match asked.tab {
-        Tab::Hot => {
+        GroupsTab::Hot => {
             let RankingPart { items, total } = lists.hot(skip, PER_PAGE).await?;
             for issue in items {
                 hot.push(lists.hot_line(issue).await?);
             }
             total
         }
-        Tab::Repeat => {
+        GroupsTab::Repeat => {
             let RankingPart { items, total } = lists.repeat(skip, PER_PAGE).await?;
             for petitioner in items {
                 repeat.extend(lists.repeat_line(petitioner).await?);
@@ -188,24 +189,24 @@ pub async fn show(
 /// # Errors
 /// The same as for [`show`].
 pub async fn export(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let asked = Asked::of(&uri)?;
+    let asked = GroupsRequest::of(&uri)?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let lists = Lists::new(context, asked);
+    let lists = ListContext::new(context, asked);
     let csv = match asked.tab {
-        Tab::Hot => lists.hot_file().await?,
-        Tab::Repeat => lists.repeat_file().await?,
+        GroupsTab::Hot => lists.hot_file().await?,
+        GroupsTab::Repeat => lists.repeat_file().await?,
     };
     Ok(csv.download(&format!("{collection}-{}-{}", asked.tab.value(), asked.days)))
 }
 
-impl<'a> Lists<'a> {
-    fn new(context: PageContext<'a>, asked: Asked) -> Self {
+impl<'a> ListContext<'a> {
+    fn new(context: PageContext<'a>, asked: GroupsRequest) -> Self {
         let begins = context.reader.clock.stretches(clock::timestamp(), asked.days, asked.step);
         Self { context, asked, begins }
     }
@@ -219,28 +220,35 @@ impl<'a> Lists<'a> {
         Ok(self.context.app.engine.repeat_petitioners(self.context.collection, since, skip, limit).await?)
     }
 
-    fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> Page {
+    fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> GroupsPage {
         let Self { context: PageContext { visitor, collection, .. }, asked, .. } = self;
         let words = &visitor.words().groups;
-        let to = |asked: Asked| asked.href(collection, Section::Groups.path());
-        let tab = |tab: Tab| (to(Asked { tab, page: 1, ..*asked }), tab.name(words), tab == asked.tab);
-        let window =
-            |(days, step)| (to(Asked { days, step, page: 1, ..*asked }), (words.days)(days), days == asked.days);
-        let at = |page: usize| to(Asked { page, ..*asked });
-        Page {
-            frame: Frame::of(visitor, collection, Section::Groups, words.title),
+        GroupsPage {
+            frame: PageFrame::of(visitor, collection, DeskSection::Groups, words.title),
             words,
             record: &visitor.words().record,
             hint: asked.tab.hint(words),
-            tabs: Tab::ALL.map(tab).to_vec(),
-            windows: WINDOWS.map(window).to_vec(),
+            tabs: GroupsTab::ALL
+                .map(|tab: GroupsTab| {
+                    (list_path(GroupsRequest { tab, page: 1, ..*asked }, collection), tab.name(words), tab == asked.tab)
+                })
+                .to_vec(),
+            windows: WINDOWS
+                .map(|(days, step)| {
+                    (
+                        list_path(GroupsRequest { days, step, page: 1, ..*asked }, collection),
+                        (words.days)(days),
+                        days == asked.days,
+                    )
+                })
+                .to_vec(),
             total: (words.total)(&count(total as u64)),
             is_empty: hot.is_empty() && repeat.is_empty(),
             hot,
             repeat,
-            export: Asked { page: 1, ..*asked }.href(collection, "groups.csv"),
-            previous: (asked.page > 1).then(|| at(asked.page - 1)),
-            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| at(asked.page + 1)),
+            export: GroupsRequest { page: 1, ..*asked }.href(collection, "groups.csv"),
+            previous: (asked.page > 1).then(|| page_path(asked.page - 1, asked, collection)),
+            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| page_path(asked.page + 1, asked, collection)),
         }
     }
 
@@ -272,12 +280,12 @@ impl<'a> Lists<'a> {
         let Some(name) = self.name(&petitioner).await? else { return Ok(None) };
         let mut matters = Vec::new();
         for matter in &petitioner.most {
-            let Some(Card { facts, .. }) = context.card(&matter.id).await? else { continue };
+            let Some(RecordCard { facts, .. }) = context.card(&matter.id).await? else { continue };
             matters.push((page::group(context.collection, &matter.id), facts.title, count(matter.records as u64)));
         }
         let more = petitioner.matters.saturating_sub(petitioner.most.len());
         Ok(Some(RepeatLine {
-            search: with_query(&page::below(context.collection, Section::Search.path()), &[("identity", &name)]),
+            search: with_query(&page::below(context.collection, DeskSection::Search.path()), &[("identity", &name)]),
             name,
             records: count(petitioner.records as u64),
             recent: count(petitioner.recent as u64),
@@ -297,24 +305,34 @@ impl<'a> Lists<'a> {
         time.map_or_else(String::new, |time| self.context.reader.clock.date(time))
     }
 
-    async fn hot_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
-        let mut csv =
-            Csv::new(&[words.group, record.title, words.people, words.recent, words.size, words.first, words.last]);
+    async fn hot_file(&self) -> Result<CsvTable, Problem> {
+        let words = &self.context.visitor.words().groups;
+        let record = &self.context.visitor.words().record;
+        let mut csv = CsvTable::new(&[
+            words.group,
+            record.title,
+            words.people,
+            words.recent,
+            words.size,
+            words.first,
+            words.last,
+        ]);
         for issue in self.hot(0, MOST_EXPORTED).await?.items {
             let group = issue.group;
             let title = self.context.card(&group.id).await?.map(|card| card.facts.title).unwrap_or_default();
             let [people, recent, size] =
                 [group.recent_petitioners, issue.recent, group.size].map(|number| number.to_string());
-            let (first, last) = (self.date(group.first_time.as_deref()), self.date(group.last_time.as_deref()));
+            let first = self.date(group.first_time.as_deref());
+            let last = self.date(group.last_time.as_deref());
             csv.row(&[group.id.as_str(), &title, &people, &recent, &size, &first, &last]);
         }
         Ok(csv)
     }
 
-    async fn repeat_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
-        let mut csv = Csv::new(&[
+    async fn repeat_file(&self) -> Result<CsvTable, Problem> {
+        let words = &self.context.visitor.words().groups;
+        let record = &self.context.visitor.words().record;
+        let mut csv = CsvTable::new(&[
             record.petitioner,
             words.recent,
             words.size,
@@ -330,9 +348,18 @@ impl<'a> Lists<'a> {
             let ids: Vec<&str> = petitioner.most.iter().map(|matter| matter.id.as_str()).collect();
             let date =
                 |time: Option<Timestamp>| time.map_or_else(String::new, |time| self.context.reader.clock.date(time));
-            let (first, last) = (date(petitioner.first), date(petitioner.last));
+            let first = date(petitioner.first);
+            let last = date(petitioner.last);
             csv.row(&[&name, &recent, &records, &matters, &ids.join(" "), &first, &last]);
         }
         Ok(csv)
     }
+}
+
+fn page_path(page: usize, asked: &GroupsRequest, collection: &CollectionName) -> String {
+    list_path(GroupsRequest { page, ..*asked }, collection)
+}
+
+fn list_path(asked: GroupsRequest, collection: &CollectionName) -> String {
+    asked.href(collection, DeskSection::Groups.path())
 }

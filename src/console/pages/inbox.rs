@@ -8,13 +8,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::Badge;
-use crate::console::view::pair::{Card, PairView};
+use crate::console::view::VerdictBadge;
+use crate::console::view::pair::{PairView, RecordCard};
 use crate::console::view::row::RowReader;
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::{InboxWords, RecordWords};
 use crate::http::cursor;
 use crate::http::extract::InCollection;
@@ -33,7 +33,7 @@ const ON_A_PAGE: usize = 30;
 
 /// The filter of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Show {
+enum InboxFilter {
     /// Repeats without a decision.
     #[default]
     Undecided,
@@ -43,7 +43,7 @@ enum Show {
     All,
 }
 
-impl Show {
+impl InboxFilter {
     const ALL: [Self; 3] = [Self::Undecided, Self::Repeats, Self::All];
 
     /// Returns the name of the filter in a query.
@@ -73,8 +73,8 @@ impl Show {
 
 /// The place in the queue.
 #[derive(Clone, Debug, Default)]
-struct Place {
-    show: Show,
+struct InboxPlace {
+    show: InboxFilter,
     since: String,
     /// The start of this page of the queue; `None` for the first page.
     before: Option<Seq>,
@@ -82,10 +82,10 @@ struct Place {
     at: Option<String>,
 }
 
-impl Place {
+impl InboxPlace {
     fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let show = form.choice("show", |given| Show::ALL.into_iter().find(|show| show.value() == given))?;
+        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let show = form.choice("show", |given| InboxFilter::ALL.into_iter().find(|show| show.value() == given))?;
         Ok(Self {
             show: show.unwrap_or_default(),
             since: form.text("since").unwrap_or_default().to_owned(),
@@ -98,7 +98,7 @@ impl Place {
         let before = self.before.map(cursor::encode).unwrap_or_default();
         let at = self.at.as_deref().unwrap_or_default();
         let parameters = [("show", self.show.value()), ("since", &self.since), ("before", &before), ("at", at)];
-        with_query(&page::below(collection, Section::Inbox.path()), &parameters)
+        with_query(&page::below(collection, DeskSection::Inbox.path()), &parameters)
     }
 
     fn at(&self, id: &RecordId) -> Self {
@@ -112,32 +112,32 @@ impl Place {
 
 #[derive(Template)]
 #[template(path = "inbox.html")]
-struct Page {
-    frame: Frame,
+struct InboxPage {
+    frame: PageFrame,
     words: &'static InboxWords,
     record: &'static RecordWords,
     since: String,
     shows: Vec<(&'static str, &'static str, bool)>,
     problem: Option<&'static str>,
-    lines: Vec<Line>,
-    current: Option<Current>,
+    lines: Vec<InboxLine>,
+    current: Option<SelectedRecord>,
     next_page: Option<String>,
     first_page: Option<String>,
 }
 
 /// A record of the queue.
-struct Line {
+struct InboxLine {
     href: String,
-    card: Card,
-    badge: Badge,
+    card: RecordCard,
+    badge: VerdictBadge,
     stored_at: String,
     is_current: bool,
 }
 
 /// The selected record.
-struct Current {
-    card: Card,
-    badge: Badge,
+struct SelectedRecord {
+    card: RecordCard,
+    badge: VerdictBadge,
     position: String,
     pair: Option<PairView>,
     /// The reason why the record is not compared with another record.
@@ -152,12 +152,12 @@ struct Current {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let place = Place::of(&uri)?;
+    let place = InboxPlace::of(&uri)?;
     let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let since = Some(place.since.as_str()).filter(|since| !since.is_empty());
@@ -168,7 +168,7 @@ pub async fn show(
     let wanted = ArrivalFilter {
         verdicts: place.show.verdicts(),
         since: window.from,
-        undecided: place.show == Show::Undecided,
+        undecided: place.show == InboxFilter::Undecided,
         ..ArrivalFilter::default()
     };
     let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
@@ -176,12 +176,12 @@ pub async fn show(
         found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let current = current(&context, &place, &found, at).await?;
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Inbox, words.inbox.title),
+    let page = InboxPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Inbox, words.inbox.title),
         words: &words.inbox,
         record: &words.record,
         since: place.since.clone(),
-        shows: Show::ALL.map(|show| (show.value(), show.name(&words.inbox), show == place.show)).to_vec(),
+        shows: InboxFilter::ALL.map(|show| (show.value(), show.name(&words.inbox), show == place.show)).to_vec(),
         problem,
         lines: found
             .items
@@ -196,9 +196,9 @@ pub async fn show(
     page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
 }
 
-fn line(context: &PageContext<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> Line {
+fn line(context: &PageContext<'_>, place: &InboxPlace, arrival: &Arrival, is_current: bool) -> InboxLine {
     let record = &arrival.record;
-    Line {
+    InboxLine {
         href: place.at(&record.id).href(context.collection),
         card: card(context, arrival),
         badge: badge(context, arrival),
@@ -207,37 +207,34 @@ fn line(context: &PageContext<'_>, place: &Place, arrival: &Arrival, is_current:
     }
 }
 
-fn badge(context: &PageContext<'_>, arrival: &Arrival) -> Badge {
+fn badge(context: &PageContext<'_>, arrival: &Arrival) -> VerdictBadge {
     let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
-    Badge::new(&context.visitor.words().record, arrival.record.verdict.kind, decided)
+    VerdictBadge::new(&context.visitor.words().record, arrival.record.verdict.kind, decided)
 }
 
-fn card(context: &PageContext<'_>, arrival: &Arrival) -> Card {
-    Card::new(context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
+fn card(context: &PageContext<'_>, arrival: &Arrival) -> RecordCard {
+    RecordCard::new(context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
 }
 
 async fn current(
     context: &PageContext<'_>,
-    place: &Place,
+    place: &InboxPlace,
     found: &Arrivals,
     at: usize,
-) -> Result<Option<Current>, Problem> {
+) -> Result<Option<SelectedRecord>, Problem> {
     let Some(arrival) = found.items.get(at) else { return Ok(None) };
-    let (record, words) = (&arrival.record, &context.visitor.words().inbox);
-    let beside = |number: Option<usize>| {
-        let arrival = found.items.get(number?)?;
-        Some(place.at(&arrival.record.id).href(context.collection))
-    };
-    let next =
-        beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
+    let record = &arrival.record;
+    let words = &context.visitor.words().inbox;
+    let next = neighbour_path(Some(at + 1), place, &found.items, context.collection)
+        .or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
     let pair = pair(context, arrival).await?.map(|mut pair| {
         // After a decision, the page shows the next record; after the last record of all, it shows this page again.
-        let back = next.clone().unwrap_or_else(|| Place { at: None, ..place.clone() }.href(context.collection));
+        let back = next.clone().unwrap_or_else(|| InboxPlace { at: None, ..place.clone() }.href(context.collection));
         pair.decide = pair.decide.map(|decide| decide.then(back));
         pair
     });
     let card = card(context, arrival);
-    Ok(Some(Current {
+    Ok(Some(SelectedRecord {
         text: card.facts.excerpt.clone(),
         card,
         badge: badge(context, arrival),
@@ -248,9 +245,19 @@ async fn current(
             RecordView { row: None, .. } => context.visitor.words().problem.text_not_kept,
             _ => words.no_repeat,
         },
-        previous: beside(at.checked_sub(1)),
+        previous: neighbour_path(at.checked_sub(1), place, &found.items, context.collection),
         next,
     }))
+}
+
+fn neighbour_path(
+    number: Option<usize>,
+    place: &InboxPlace,
+    items: &[Arrival],
+    collection: &CollectionName,
+) -> Option<String> {
+    let arrival = items.get(number?)?;
+    Some(place.at(&arrival.record.id).href(collection))
 }
 
 async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
@@ -265,6 +272,6 @@ async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<Pai
 }
 
 /// Redirects from the start page of a collection to its inbox.
-pub async fn first(_: Visitor, InCollection(collection): InCollection) -> page::SeeOther {
-    page::SeeOther::to(page::below(&collection, Section::Inbox.path()))
+pub async fn first(_: PageVisitor, InCollection(collection): InCollection) -> page::SeeOther {
+    page::SeeOther::to(page::below(&collection, DeskSection::Inbox.path()))
 }

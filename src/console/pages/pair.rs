@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::console::view::Badge;
-use crate::console::view::pair::{Card, DecideBox, PairView, Said};
-use crate::console::view::row::{Facts, RowReader};
-use crate::console::visitor::Visitor;
+use crate::console::view::VerdictBadge;
+use crate::console::view::pair::{DecideBox, PairData, PairView, RecordCard};
+use crate::console::view::row::{RowFacts, RowReader};
+use crate::console::visitor::PageVisitor;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
@@ -21,7 +21,7 @@ pub struct PageContext<'a> {
     /// The service.
     pub app: &'a App,
     /// The visitor.
-    pub visitor: &'a Visitor,
+    pub visitor: &'a PageVisitor,
     /// The collection.
     pub collection: &'a CollectionName,
     /// The reader for rows of the collection.
@@ -40,7 +40,7 @@ impl PageContext<'_> {
         relation: Option<Relation>,
     ) -> Result<Option<PairView>, Problem> {
         let decision = self.decision(id, other).await?;
-        let decide = DecideBox::new(self.visitor, self.collection, (id, other), decision.as_ref(), self.reader);
+        let decide = DecideBox::new(self.visitor, self.collection, id, other, decision.as_ref(), self.reader);
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 
@@ -65,7 +65,8 @@ impl PageContext<'_> {
         relation: Option<Relation>,
         decide: Option<DecideBox>,
     ) -> Result<Option<PairView>, Problem> {
-        let (engine, collection) = (&self.app.engine, self.collection);
+        let engine = &self.app.engine;
+        let collection = self.collection;
         let both = match engine.side_by_side(collection, one.clone(), Side::Stored(other.clone())).await {
             Err(Error::Side("b", _) | Error::TextNotKept(..)) => return Ok(None),
             both => both?,
@@ -75,7 +76,7 @@ impl PageContext<'_> {
             explained => explained?,
         };
         let Some(card) = self.card(other).await? else { return Ok(None) };
-        Ok(Some(PairView::new(self.visitor.words(), both, explained, Said { other: card, relation, decide })))
+        Ok(Some(PairView::new(self.visitor.words(), both, explained, PairData { other: card, relation, decide })))
     }
 
     async fn decision(&self, id: &RecordId, other: &RecordId) -> Result<Option<DecisionView>, Problem> {
@@ -89,9 +90,9 @@ impl PageContext<'_> {
     ///
     /// # Errors
     /// 404 if the collection does not exist any more.
-    pub async fn badge(&self, record: &RecordView) -> Result<Badge, Problem> {
+    pub async fn badge(&self, record: &RecordView) -> Result<VerdictBadge, Problem> {
         let judged = self.app.engine.judged(self.collection, record).await?;
-        Ok(Badge::new(&self.visitor.words().record, record.verdict.kind, judged))
+        Ok(VerdictBadge::new(&self.visitor.words().record, record.verdict.kind, judged))
     }
 
     /// Returns the facts from the rows of those records of `ids` that are stored.
@@ -101,7 +102,7 @@ impl PageContext<'_> {
     pub async fn facts(
         &self,
         ids: impl IntoIterator<Item = &RecordId> + Send,
-    ) -> Result<BTreeMap<RecordId, Facts>, Problem> {
+    ) -> Result<BTreeMap<RecordId, RowFacts>, Problem> {
         Ok(self.app.engine.read_rows(self.collection, ids, |row| self.reader.facts(row)).await?)
     }
 
@@ -109,11 +110,13 @@ impl PageContext<'_> {
     ///
     /// # Errors
     /// 404 if the collection does not exist any more.
-    pub async fn card(&self, id: &RecordId) -> Result<Option<Card>, Problem> {
+    pub async fn card(&self, id: &RecordId) -> Result<Option<RecordCard>, Problem> {
         match self.app.engine.stored_row(self.collection, id).await {
             Err(Error::UnknownRecord(..)) => Ok(None),
-            Err(Error::TextNotKept(..)) => Ok(Some(Card::new(self.collection, id, self.reader.without_text(id, None)))),
-            row => Ok(Some(Card::new(self.collection, id, self.reader.facts(&row?)))),
+            Err(Error::TextNotKept(..)) => {
+                Ok(Some(RecordCard::new(self.collection, id, self.reader.without_text(id, None))))
+            }
+            row => Ok(Some(RecordCard::new(self.collection, id, self.reader.facts(&row?)))),
         }
     }
 }

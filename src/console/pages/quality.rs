@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
 use crate::console::pages::work_actions;
-use crate::console::view::chart::{Part, STACK_WIDTH, stacks};
+use crate::console::view::chart::{STACK_WIDTH, StackPart, stacks};
 use crate::console::view::numbers::{count, percent};
-use crate::console::visitor::{Administering, Reading};
+use crate::console::visitor::{AdminVisitor, ReadingVisitor};
 use crate::console::words::{QualityWords, WorkDone};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -25,29 +25,29 @@ use doppel_engine::tasks::{Reindex, Work};
 
 #[derive(Template)]
 #[template(path = "quality.html")]
-struct Page {
-    frame: Frame,
+struct QualityPage {
+    frame: PageFrame,
     words: &'static QualityWords,
     place: String,
     partial: Option<String>,
     precision: Option<String>,
     missed: Option<String>,
-    decided: Option<Chart>,
-    bands: Vec<Line>,
-    sum: Line,
-    recorded: Option<Chart>,
+    decided: Option<BandChart>,
+    bands: Vec<BandLine>,
+    sum: BandLine,
+    recorded: Option<BandChart>,
     recorded_of: String,
     recorded_partial: Option<String>,
     recorded_bands: Vec<(String, String)>,
     threshold: Option<String>,
     is_wrong: bool,
-    what_if: Option<Tried>,
+    what_if: Option<TriedThreshold>,
     may_admin: bool,
 }
 
 /// A chart of the bands of probability.
-struct Chart {
-    stacks: Vec<Vec<Part>>,
+struct BandChart {
+    stacks: Vec<Vec<StackPart>>,
     title: String,
     most: String,
     /// For the lower edge of each band: its position and its text.
@@ -55,7 +55,7 @@ struct Chart {
 }
 
 /// A band of probability.
-struct Line {
+struct BandLine {
     name: String,
     same: String,
     not_same: String,
@@ -64,13 +64,13 @@ struct Line {
 }
 
 /// The effect of another threshold.
-struct Tried {
+struct TriedThreshold {
     sentences: Vec<String>,
-    lists: Vec<(&'static str, Vec<Pair>)>,
+    lists: Vec<(&'static str, Vec<ExampleLine>)>,
 }
 
 /// An example pair.
-struct Pair {
+struct ExampleLine {
     href: String,
     name: String,
     alike: String,
@@ -82,22 +82,22 @@ struct Pair {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let asked = threshold(&form);
     let is_asked = form.text("duplicate").is_some();
     let found = app.engine.quality(&collection, asked).await?;
     let words = &visitor.words().quality;
     let total: u64 = found.recorded.iter().sum();
     let shown = found.what_if.as_ref().map(|tried| tried.threshold).or(found.threshold);
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Quality, words.title),
+    let page = QualityPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Quality, words.title),
         words,
-        place: page::below(&collection, Section::Quality.path()),
+        place: page::below(&collection, DeskSection::Quality.path()),
         partial: (!found.has_all_decisions).then(|| (words.not_all_decisions)(&count(MOST_DECISIONS as u64))),
         precision: precision(&found.counts.found, words),
         missed: found
@@ -113,7 +113,7 @@ pub async fn show(
         recorded_bands: found.recorded.iter().enumerate().map(|(at, pairs)| (band_name(at), count(*pairs))).collect(),
         threshold: shown.map(|DuplicateThreshold(duplicate)| duplicate.to_string()),
         is_wrong: is_asked && asked.is_none(),
-        what_if: found.what_if.as_ref().map(|tried| Tried::new(tried, &collection, words)),
+        what_if: found.what_if.as_ref().map(|tried| TriedThreshold::new(tried, &collection, words)),
         may_admin: visitor.may_admin(),
     };
     page::html(StatusCode::OK, &page)
@@ -124,23 +124,26 @@ pub async fn show(
 /// # Errors
 /// 403; 404 for an unknown collection; 422 if the threshold is invalid, or if the collection does not verify.
 pub async fn try_out(
-    _: Administering,
+    _: AdminVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
-    let invalid = |detail: &str| Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)]);
-    let asked = threshold(&form).ok_or_else(|| invalid("give a number from 0 to 1"))?;
+    let asked = threshold(&form).ok_or_else(|| invalid_threshold("give a number from 0 to 1"))?;
     let mut settings = app.engine.settings(&collection).await?;
-    let verify = settings.verify.as_ref().ok_or_else(|| invalid("the collection does not verify"))?;
+    let verify = settings.verify.as_ref().ok_or_else(|| invalid_threshold("the collection does not verify"))?;
     settings.verify = Some(asked.over(verify));
     let settings = Some(Box::new(settings));
     let work = Work::Reindex(Reindex { settings, activate: false, keep_previous: true, records_per_second: None });
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
 }
 
+fn invalid_threshold(detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)])
+}
+
 /// Returns the threshold of a form; `None` if it is missing or not between 0 and 1.
-fn threshold(form: &Form) -> Option<DuplicateThreshold> {
+fn threshold(form: &FormFields) -> Option<DuplicateThreshold> {
     let duplicate: f64 = form.text("duplicate")?.parse().ok()?;
     (0.0..=1.0).contains(&duplicate).then_some(DuplicateThreshold(duplicate))
 }
@@ -167,9 +170,9 @@ fn precision(found: &DecisionCounts, words: &QualityWords) -> Option<String> {
     Some((words.precision_is)([&count(found.total()), &count(found.same), &of_100, &least, &most]))
 }
 
-fn line(name: String, said: &DecisionCounts) -> Line {
+fn line(name: String, said: &DecisionCounts) -> BandLine {
     let precision = said.precision();
-    Line {
+    BandLine {
         name,
         same: count(said.same),
         not_same: count(said.not_same),
@@ -180,15 +183,19 @@ fn line(name: String, said: &DecisionCounts) -> Line {
     }
 }
 
-fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<Chart> {
+fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<BandChart> {
     let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
     let most = totals.max().filter(|most| *most > 0)?;
-    let edge = |at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string());
-    Some(Chart { stacks: stacks(columns), title, most: count(most), edges: (0..BANDS).map(edge).collect() })
+    Some(BandChart {
+        stacks: stacks(columns),
+        title,
+        most: count(most),
+        edges: (0..BANDS).map(|at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string())).collect(),
+    })
 }
 
 /// Returns `None` if there are no decisions.
-fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Chart> {
+fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<BandChart> {
     let columns: Vec<_> =
         found.counts.bands.iter().map(|said| vec![("first", said.same), ("near", said.not_same)]).collect();
     let all = sum(&found.counts.bands);
@@ -197,22 +204,16 @@ fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Char
 }
 
 /// Returns `None` if there are no findings.
-fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<Chart> {
+fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<BandChart> {
     let columns: Vec<_> = bands.iter().map(|pairs| vec![("first", *pairs)]).collect();
     chart(format!("{}: {}", words.recorded, count(bands.iter().sum())), &columns)
 }
 
-impl Tried {
+impl TriedThreshold {
     fn new(tried: &WhatIf, collection: &CollectionName, words: &QualityWords) -> Self {
         let WhatIf { decided, of_decided, recorded, of_recorded, missed_accepted, .. } = tried;
         let [fall, of] = [decided.total(), *of_decided].map(count);
         let [same, not_same] = [decided.same, decided.not_same].map(count);
-        let pair = |example: &ExamplePair| Pair {
-            href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
-            name: format!("{} · {}", example.later, example.earlier),
-            alike: (words.alike)(&percent(example.probability).to_string()),
-            said: example.said.map(|same| if same { words.same } else { words.not_same }),
-        };
         Self {
             sentences: vec![
                 (words.decided_fall)([&fall, &of, &same, &not_same]),
@@ -220,9 +221,19 @@ impl Tried {
                 (words.missed_accepted)(&count(*missed_accepted)),
             ],
             lists: vec![
-                (words.falling, tried.falling.iter().map(pair).collect()),
-                (words.staying, tried.staying.iter().map(pair).collect()),
+                (words.falling, example_lines(&tried.falling, collection, words)),
+                (words.staying, example_lines(&tried.staying, collection, words)),
             ],
         }
     }
+}
+
+fn example_lines(examples: &[ExamplePair], collection: &CollectionName, words: &QualityWords) -> Vec<ExampleLine> {
+    let lines = examples.iter().map(|example| ExampleLine {
+        href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
+        name: format!("{} · {}", example.later, example.earlier),
+        alike: (words.alike)(&percent(example.probability).to_string()),
+        said: example.said.map(|same| if same { words.same } else { words.not_same }),
+    });
+    lines.collect()
 }

@@ -14,17 +14,17 @@ use axum::response::{IntoResponse, Response};
 
 use crate::clock;
 use crate::console;
-use crate::console::cookies::{self, Cookie};
-use crate::console::flash::{Flash, Regrouped};
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, SeeOther, with_query};
+use crate::console::cookies::{self, SetCookie};
+use crate::console::flash::{FlashMessage, RegroupedNotice};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, SeeOther, with_query};
 use crate::console::pages::decide::NAME_SECONDS;
 use crate::console::pages::pair::PageContext;
-use crate::console::pages::regroup_plan::{Action, Plan, Planned};
-use crate::console::undo::Made;
-use crate::console::view::pair::Card;
+use crate::console::pages::regroup_plan::{GroupAction, PlannedDecision, RegroupPlan};
+use crate::console::undo::MadeDecision;
+use crate::console::view::pair::RecordCard;
 use crate::console::view::row::RowReader;
-use crate::console::visitor::{Visitor, Writing};
+use crate::console::visitor::{PageVisitor, WritingVisitor};
 use crate::console::words::{DecideWords, RecordWords, RegroupWords};
 use crate::http::extract::{InCollection, InRecord};
 use crate::http::problem::Problem;
@@ -38,8 +38,8 @@ use doppel_engine::{Engine, Error};
 const MOST_LISTED: usize = 100;
 #[derive(Template)]
 #[template(path = "regroup.html")]
-struct Page {
-    frame: Frame,
+struct RegroupPage {
+    frame: PageFrame,
     words: &'static RegroupWords,
     record: &'static RecordWords,
     decide: &'static DecideWords,
@@ -49,8 +49,8 @@ struct Page {
     decisions: String,
     is_nothing: bool,
     against: Vec<(String, String)>,
-    touched: Vec<Card>,
-    after: Vec<After>,
+    touched: Vec<RecordCard>,
+    after: Vec<GroupAfter>,
     stays: bool,
     can_be_done: bool,
     action: String,
@@ -60,9 +60,9 @@ struct Page {
 }
 
 /// A group after the action.
-struct After {
+struct GroupAfter {
     heading: String,
-    cards: Vec<Card>,
+    cards: Vec<RecordCard>,
     more: Option<String>,
 }
 
@@ -71,13 +71,13 @@ struct After {
 /// # Errors
 /// 403, 404, 422.
 pub async fn preview_cut(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let plan = Plan::of(&app.engine, &collection, &id, Action::cut(&form)?).await?;
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
@@ -86,11 +86,11 @@ pub async fn preview_cut(
 /// # Errors
 /// 403, 404; 409 if the group is too large.
 pub async fn preview_join(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
 ) -> Result<Response, Problem> {
-    let plan = Plan::of(&app.engine, &collection, &id, Action::Join).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
@@ -99,14 +99,14 @@ pub async fn preview_join(
 /// # Errors
 /// 403, 404, 422. A changed state is shown on a page with status 409.
 pub async fn cut(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<console::Desk>>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = Plan::of(&app.engine, &collection, &id, Action::cut(&form)?).await?;
-    carry_out((&app, desk), &visitor, collection, plan, &form).await
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
 /// Declares all records of a group one matter, if the effect is still the one that the preview showed.
@@ -114,21 +114,21 @@ pub async fn cut(
 /// # Errors
 /// 403, 404; 409 if the group is too large. A changed state is shown on a page with status 409.
 pub async fn join(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<console::Desk>>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = Plan::of(&app.engine, &collection, &id, Action::Join).await?;
-    carry_out((&app, desk), &visitor, collection, plan, &form).await
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
 async fn preview(
     app: &App,
-    visitor: &Visitor,
+    visitor: &PageVisitor,
     collection: &CollectionName,
-    plan: Plan,
+    plan: RegroupPlan,
     status: StatusCode,
 ) -> Result<Response, Problem> {
     let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
@@ -137,15 +137,15 @@ async fn preview(
     let own = &words.regroup;
     let place = page::group(collection, &plan.group);
     let (title, button, action) = match &plan.action {
-        Action::Cut(..) => (own.cut_title, own.do_cut, format!("{place}/cut")),
-        Action::Join => (own.join_title, own.do_join, format!("{place}/join")),
+        GroupAction::Cut(..) => (own.cut_title, own.do_cut, format!("{place}/cut")),
+        GroupAction::Join => (own.join_title, own.do_join, format!("{place}/join")),
     };
     let against = plan.against.iter().map(|(one, other)| {
         let href = with_query(&page::case(collection, one), &[("with", other.as_str())]);
         (href, format!("{one} · {other}"))
     });
-    let page = Page {
-        frame: Frame::of(visitor, collection, Section::Groups, title),
+    let page = RegroupPage {
+        frame: PageFrame::of(visitor, collection, DeskSection::Groups, title),
         words: own,
         record: &words.record,
         decide: &words.decide,
@@ -168,7 +168,7 @@ async fn preview(
 }
 
 /// Returns the records that the decisions would be about.
-async fn touched(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<Card>, Problem> {
+async fn touched(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<RecordCard>, Problem> {
     let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -179,9 +179,10 @@ async fn touched(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<Card>, Pr
     Ok(cards)
 }
 
-async fn after(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
+async fn after(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<GroupAfter>, Problem> {
     let words = &context.visitor.words().regroup;
-    let (mut found, mut left) = (Vec::new(), MOST_LISTED);
+    let mut found = Vec::new();
+    let mut left = MOST_LISTED;
     for group in &plan.after {
         let heading = if group.len() == 1 { words.single.to_owned() } else { (words.group_of)(group.len()) };
         let mut cards = Vec::new();
@@ -191,25 +192,29 @@ async fn after(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<After>, Pro
         let shown = group.len().min(left);
         left -= shown;
         let more = group.len() - shown;
-        found.push(After { heading, cards, more: (more > 0).then(|| (words.more)(more)) });
+        found.push(GroupAfter { heading, cards, more: (more > 0).then(|| (words.more)(more)) });
     }
     Ok(found)
 }
 
 async fn carry_out(
-    (app, desk): (&App, Arc<console::Desk>),
-    visitor: &Visitor,
+    app: &App,
+    desk: Arc<console::DeskState>,
+    visitor: &PageVisitor,
     collection: CollectionName,
-    plan: Plan,
-    form: &Form,
+    plan: RegroupPlan,
+    form: &FormFields,
 ) -> Result<Response, Problem> {
     if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
         return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
     }
-    let (of, group, judgement) = (plan.decisions.len(), plan.group.clone(), plan.action.judgement());
+    let of = plan.decisions.len();
+    let group = plan.group.clone();
+    let judgement = plan.action.judgement();
     let by = form.text("by").or(visitor.name.as_deref());
     let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let id = clock::unique_id();
     let kept = id.clone();
     // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
@@ -220,10 +225,10 @@ async fn carry_out(
         Ok::<_, Error>(done)
     };
     let done = app.detached(deciding).await?;
-    let flash = Flash::Regrouped(Regrouped { collection: collection.clone(), id, done, of });
+    let flash = FlashMessage::Regrouped(RegroupedNotice { collection: collection.clone(), id, done, of });
     let answer = SeeOther::to(page::group(&collection, &group)).telling(&flash);
     Ok(match form.text("by").filter(|_| visitor.is_open) {
-        Some(name) => answer.with(Cookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
+        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
         None => answer.into_response(),
     })
 }
@@ -233,13 +238,15 @@ async fn carry_out(
 async fn decide_all(
     engine: &Engine,
     collection: &CollectionName,
-    decisions: Vec<Planned>,
+    decisions: Vec<PlannedDecision>,
     opinion: Opinion,
-) -> Result<Vec<Made>, Error> {
+) -> Result<Vec<MadeDecision>, Error> {
     let mut made = Vec::with_capacity(decisions.len());
-    for Planned { one, other, seen, before } in decisions {
+    for PlannedDecision { one, other, seen, before } in decisions {
         match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
-            Ok(DecisionOutcome::Stored(view)) => made.push(Made { one, other, seen: view.history.len(), before }),
+            Ok(DecisionOutcome::Stored(view)) => {
+                made.push(MadeDecision { one, other, seen: view.history.len(), before });
+            }
             Ok(DecisionOutcome::Meanwhile(_)) => {}
             Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
@@ -256,20 +263,22 @@ async fn decide_all(
 /// # Errors
 /// 403; 409 if the action is not known any more.
 pub async fn undo(
-    visitor: Writing,
+    visitor: WritingVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<console::Desk>>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
     InCollection(collection): InCollection,
-    form: Form,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
         let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
         Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
     })?;
-    let (of, back) = (made.len(), page::local(form.raw("back")));
+    let of = made.len();
+    let back = page::local(form.raw("back"));
     let by = visitor.by(visitor.name.as_deref());
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let action = form.raw("action").unwrap_or_default().to_owned();
     let undoing = async move {
         let (done, left, end) = undo_all(&engine, &name, made, by).await;
@@ -279,7 +288,7 @@ pub async fn undo(
         end.map(|()| done)
     };
     let done = app.detached(undoing).await?;
-    Ok(SeeOther::to(back).telling(&Flash::Undone { done, of }).into_response())
+    Ok(SeeOther::to(back).telling(&FlashMessage::Undone { done, of }).into_response())
 }
 
 /// Takes decisions back, and skips pairs about which a person has decided since. Returns the number of decisions taken back, and the
@@ -287,12 +296,12 @@ pub async fn undo(
 async fn undo_all(
     engine: &Engine,
     collection: &CollectionName,
-    mut made: Vec<Made>,
+    mut made: Vec<MadeDecision>,
     by: String,
-) -> (usize, Vec<Made>, Result<(), Error>) {
+) -> (usize, Vec<MadeDecision>, Result<(), Error>) {
     let mut done = 0;
     made.reverse();
-    while let Some(Made { one, other, seen, before }) = made.last() {
+    while let Some(MadeDecision { one, other, seen, before }) = made.last() {
         let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
         match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
             Ok(DecisionOutcome::Stored(_)) => done += 1,

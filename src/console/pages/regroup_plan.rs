@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 
-use crate::console::form::Form;
+use crate::console::form::FormFields;
 use crate::console::pages::group::MOST_JOINED;
 use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
@@ -17,14 +17,14 @@ use doppel_store::decisions::Judgement;
 
 /// An action on a group.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum GroupAction {
     /// Declare these two records different matters.
     Cut(RecordId, RecordId),
     /// Declare all records of the group one matter.
     Join,
 }
 
-impl Action {
+impl GroupAction {
     /// Returns the judgement about each pair.
     pub fn judgement(&self) -> Judgement {
         match self {
@@ -37,12 +37,9 @@ impl Action {
     ///
     /// # Errors
     /// 422 if the form contains no valid pair.
-    pub fn cut(form: &Form) -> Result<Self, Problem> {
-        let id = |field: &str| {
-            let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]);
-            RecordId::new(form.raw(field).unwrap_or_default()).map_err(invalid)
-        };
-        let (one, other) = (id("a")?, id("b")?);
+    pub fn cut(form: &FormFields) -> Result<Self, Problem> {
+        let one = record_id("a", form)?;
+        let other = record_id("b", form)?;
         if one == other {
             let detail = "a decision is about two different records";
             return Err(Problem::invalid(vec![Violation::new("/b", "same_record", detail)]));
@@ -51,9 +48,14 @@ impl Action {
     }
 }
 
+fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
+    RecordId::new(form.raw(field).unwrap_or_default())
+        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]))
+}
+
 /// A planned decision.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedDecision {
     /// One record of the pair.
     pub one: RecordId,
     /// The other record of the pair.
@@ -65,13 +67,13 @@ pub struct Planned {
 }
 
 /// The plan of an action.
-pub struct Plan {
+pub struct RegroupPlan {
     /// The action.
-    pub action: Action,
+    pub action: GroupAction,
     /// The id of the group.
     pub group: RecordId,
     /// The decisions to make.
-    pub decisions: Vec<Planned>,
+    pub decisions: Vec<PlannedDecision>,
     /// Pairs of the group that a person rejected. They forbid declaring the group one matter.
     pub against: Vec<(RecordId, RecordId)>,
     /// The groups after the action.
@@ -80,7 +82,7 @@ pub struct Plan {
     pub state: String,
 }
 
-impl Plan {
+impl RegroupPlan {
     /// Plans `action` for the group of the record `id`.
     ///
     /// # Errors
@@ -89,28 +91,33 @@ impl Plan {
         engine: &Engine,
         collection: &CollectionName,
         id: &RecordId,
-        action: Action,
+        action: GroupAction,
     ) -> Result<Self, Problem> {
         let shape = engine.group_shape(collection, id, 0).await?;
         let pairs = match &action {
-            Action::Cut(one, other) => vec![(one.clone(), other.clone())],
-            Action::Join if shape.group.size <= MOST_JOINED => every_two(&shape.members),
-            Action::Join => {
+            GroupAction::Cut(one, other) => vec![(one.clone(), other.clone())],
+            GroupAction::Join if shape.group.size <= MOST_JOINED => every_two(&shape.members),
+            GroupAction::Join => {
                 let detail = format!("at most {MOST_JOINED} records are called one matter at once");
                 return Err(Problem::new(StatusCode::CONFLICT, "group_too_large", detail));
             }
         };
         let mut decisions = planned(engine, collection, pairs).await?;
         let mut against = Vec::new();
-        if matches!(action, Action::Join) {
+        if matches!(action, GroupAction::Join) {
             let rejected = decisions.iter().filter(|planned| planned.before == Judgement::NotSame);
             against = rejected.map(|planned| (planned.one.clone(), planned.other.clone())).collect();
         }
         decisions.retain(|planned| planned.before != action.judgement());
         let same = action.judgement() == Judgement::Same;
-        let supposed =
-            |planned: &Planned| SupposedDecision { one: planned.one.clone(), other: planned.other.clone(), same };
-        let supposed: Vec<SupposedDecision> = decisions.iter().map(supposed).collect();
+        let supposed: Vec<SupposedDecision> = decisions
+            .iter()
+            .map(|planned: &PlannedDecision| SupposedDecision {
+                one: planned.one.clone(),
+                other: planned.other.clone(),
+                same,
+            })
+            .collect();
         let after = engine.groups_if(collection, id, &supposed).await?;
         let state = state(&decisions, &after);
         Ok(Self { action, group: shape.group.id, decisions, against, after, state })
@@ -119,7 +126,7 @@ impl Plan {
     /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![("state", self.state.clone())];
-        if let Action::Cut(one, other) = &self.action {
+        if let GroupAction::Cut(one, other) = &self.action {
             fields.extend([("a", one.to_string()), ("b", other.to_string())]);
         }
         fields
@@ -127,7 +134,7 @@ impl Plan {
 
     /// True if the two records of a cut stay in one group all the same.
     pub fn is_held_together(&self) -> bool {
-        let Action::Cut(one, other) = &self.action else { return false };
+        let GroupAction::Cut(one, other) = &self.action else { return false };
         self.after.iter().any(|group| group.contains(one) && group.contains(other))
     }
 
@@ -139,11 +146,14 @@ impl Plan {
 
 /// Returns all pairs of members.
 fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
-    let behind = |(at, one): (usize, &MemberShape)| {
-        let one = one.id.clone();
-        members[at + 1..].iter().map(move |other| (one.clone(), other.id.clone()))
-    };
-    members.iter().enumerate().flat_map(behind).collect()
+    members
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one): (usize, &MemberShape)| {
+            let one = one.id.clone();
+            members[at + 1..].iter().map(move |other| (one.clone(), other.id.clone()))
+        })
+        .collect()
 }
 
 /// Returns the planned decisions about these pairs, with the existing rulings.
@@ -151,7 +161,7 @@ async fn planned(
     engine: &Engine,
     collection: &CollectionName,
     pairs: Vec<(RecordId, RecordId)>,
-) -> Result<Vec<Planned>, Problem> {
+) -> Result<Vec<PlannedDecision>, Problem> {
     let mut known: BTreeMap<(RecordId, RecordId), (usize, Judgement)> = BTreeMap::new();
     let mut asked: Vec<&RecordId> = pairs.iter().map(|(one, _)| one).collect();
     asked.dedup();
@@ -162,14 +172,16 @@ async fn planned(
             known.insert((decision.b, decision.a), said);
         }
     }
-    let plan = |pair: (RecordId, RecordId)| {
-        let (seen, before) = known.get(&pair).copied().unwrap_or((0, Judgement::Withdrawn));
-        Planned { one: pair.0, other: pair.1, seen, before }
-    };
-    Ok(pairs.into_iter().map(plan).collect())
+    Ok(pairs
+        .into_iter()
+        .map(|pair: (RecordId, RecordId)| {
+            let (seen, before) = known.get(&pair).copied().unwrap_or((0, Judgement::Withdrawn));
+            PlannedDecision { one: pair.0, other: pair.1, seen, before }
+        })
+        .collect())
 }
 
-fn state(decisions: &[Planned], after: &[Vec<RecordId>]) -> String {
+fn state(decisions: &[PlannedDecision], after: &[Vec<RecordId>]) -> String {
     let decided = decisions.iter().map(|planned| format!("{:?}", (&planned.one, &planned.other, planned.seen)));
     let text = format!("{:?}{after:?}", decided.collect::<Vec<_>>());
     format!("{:016x}", city64_bytes(text.as_bytes()))

@@ -1,7 +1,7 @@
 //! The list of related cases on several pages.
 
 use crate::console::pages::pair::PageContext;
-use crate::console::view::row::Facts;
+use crate::console::view::row::RowFacts;
 use crate::http::problem::Problem;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Relation;
@@ -13,7 +13,7 @@ pub struct RelatedCase {
     /// The id of the record.
     pub id: RecordId,
     /// The facts from the record's row.
-    pub facts: Facts,
+    pub facts: RowFacts,
     /// Terms that both rows contain.
     pub terms: Vec<String>,
     /// The relation between the petitioners of the two.

@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
 use crate::console::pages::pair::PageContext;
-use crate::console::view::Badge;
-use crate::console::view::marked::{Mark, Piece, pieces};
+use crate::console::view::VerdictBadge;
+use crate::console::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::console::view::numbers::count;
-use crate::console::view::row::{Facts, RowReader};
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::view::row::{RowFacts, RowReader};
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::{RecordWords, SearchWords};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -34,22 +34,22 @@ const VERDICTS: [(VerdictKind, &str); 4] = [
 
 #[derive(Template)]
 #[template(path = "search.html")]
-struct Page {
-    frame: Frame,
+struct SearchPage {
+    frame: PageFrame,
     words: &'static SearchWords,
     record: &'static RecordWords,
-    asked: Filled,
+    asked: FilledForm,
     has_category: bool,
     has_status: bool,
     has_unit: bool,
     has_identity: bool,
     verdicts: Vec<(&'static str, &'static str)>,
     problem: Option<String>,
-    found: Option<Found>,
+    found: Option<SearchResults>,
 }
 
 /// The content of the search form.
-struct Filled {
+struct FilledForm {
     q: String,
     from: String,
     to: String,
@@ -62,21 +62,20 @@ struct Filled {
     cursor: String,
 }
 
-impl Filled {
+impl FilledForm {
     fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let text = |name| form.text(name).unwrap_or_default().to_owned();
+        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
         Ok(Self {
-            q: text("q"),
-            from: text("from"),
-            to: text("to"),
-            identity: text("identity"),
-            category: text("category"),
-            status: text("status"),
-            unit: text("unit"),
-            verdict: text("verdict"),
-            order: text("order"),
-            cursor: text("cursor"),
+            q: field_text("q", &form),
+            from: field_text("from", &form),
+            to: field_text("to", &form),
+            identity: field_text("identity", &form),
+            category: field_text("category", &form),
+            status: field_text("status", &form),
+            unit: field_text("unit", &form),
+            verdict: field_text("verdict", &form),
+            order: field_text("order", &form),
+            cursor: field_text("cursor", &form),
         })
     }
 
@@ -100,31 +99,35 @@ impl Filled {
     }
 }
 
+fn field_text(name: &str, form: &FormFields) -> String {
+    form.text(name).unwrap_or_default().to_owned()
+}
+
 /// The result of a search.
-struct Found {
+struct SearchResults {
     total: String,
     behind: Option<String>,
     ignored: Option<String>,
-    records: Vec<Line>,
+    records: Vec<SearchLine>,
     next: Option<String>,
     first: Option<String>,
 }
 
 /// A record of the result.
-struct Line {
+struct SearchLine {
     href: String,
     id: String,
-    badge: Badge,
-    facts: Facts,
+    badge: VerdictBadge,
+    facts: RowFacts,
     same_petitioner: Option<String>,
-    fragments: Vec<Fragment>,
+    fragments: Vec<ShownFragment>,
 }
 
 /// A piece of a text with marked words.
-struct Fragment {
+struct ShownFragment {
     field: String,
     is_cut: bool,
-    pieces: Vec<Piece>,
+    pieces: Vec<MarkedPiece>,
 }
 
 /// Shows the records that a search finds.
@@ -132,13 +135,14 @@ struct Fragment {
 /// # Errors
 /// 403; 404 for an unknown collection. The page shows errors in the search.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
-    let (reader, asked) = (RowReader::of(&settings), Filled::of(&uri)?);
+    let reader = RowReader::of(&settings);
+    let asked = FilledForm::of(&uri)?;
     let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
         Ok(params) => find(&app, &collection, params, RowParams::default()).await,
         Err(problem) => Err(problem),
@@ -152,8 +156,8 @@ pub async fn show(
     };
     let words = visitor.words();
     let record = &words.record;
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Search, words.search.title),
+    let page = SearchPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Search, words.search.title),
         words: &words.search,
         record,
         asked,
@@ -169,7 +173,7 @@ pub async fn show(
 }
 
 /// Returns the message for an error in a search, with the names of the wrong fields.
-fn told(visitor: &Visitor, problem: &Problem) -> String {
+fn told(visitor: &PageVisitor, problem: &Problem) -> String {
     let words = visitor.words();
     let search = &words.search;
     let names = [
@@ -185,15 +189,16 @@ fn told(visitor: &Visitor, problem: &Problem) -> String {
     if wrong.is_empty() { said.to_owned() } else { format!("{said} ({})", wrong.join(", ")) }
 }
 
-async fn found(context: &PageContext<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
-    let (words, collection) = (&context.visitor.words().search, context.collection);
+async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -> Result<SearchResults, Problem> {
+    let words = &context.visitor.words().search;
+    let collection = context.collection;
     let behind = list.as_of.behind;
     let mut records = Vec::new();
     for found in list.items {
         let (facts, badge) = shown(context, &found).await?;
         records.push(line(context, facts, badge, found));
     }
-    Ok(Found {
+    Ok(SearchResults {
         total: (words.total)(&count(list.total.count), list.total.exact),
         ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
         behind: (behind > 0).then(|| (words.behind)(&count(behind))),
@@ -204,19 +209,20 @@ async fn found(context: &PageContext<'_>, asked: &Filled, list: FoundList) -> Re
 }
 
 /// Returns the facts and the badge of a record.
-async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(Facts, Badge), Problem> {
+async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(RowFacts, VerdictBadge), Problem> {
     match context.app.engine.record(context.collection, &found.id).await {
         Ok(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
         // The record was deleted after the search.
         Err(Error::UnknownRecord(..)) => {
-            Ok((Facts::default(), Badge::new(&context.visitor.words().record, found.verdict, None)))
+            Ok((RowFacts::default(), VerdictBadge::new(&context.visitor.words().record, found.verdict, None)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn line(context: &PageContext<'_>, mut facts: Facts, badge: Badge, found: FoundRecord) -> Line {
-    let (collection, reader) = (context.collection, context.reader);
+fn line(context: &PageContext<'_>, mut facts: RowFacts, badge: VerdictBadge, found: FoundRecord) -> SearchLine {
+    let collection = context.collection;
+    let reader = context.reader;
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
     }
@@ -224,7 +230,7 @@ fn line(context: &PageContext<'_>, mut facts: Facts, badge: Badge, found: FoundR
         .petitioner
         .as_ref()
         .map(|petitioner| with_query(&page::below(collection, "search"), &[("identity", petitioner.as_str())]));
-    Line {
+    SearchLine {
         href: page::case(collection, &found.id),
         id: found.id.to_string(),
         badge,
@@ -234,12 +240,12 @@ fn line(context: &PageContext<'_>, mut facts: Facts, badge: Badge, found: FoundR
     }
 }
 
-fn fragment(found: FieldFragment) -> Fragment {
+fn fragment(found: FieldFragment) -> ShownFragment {
     let start = found.at.start;
     let marks = found
         .marked
         .iter()
-        .map(|range| (range.start.saturating_sub(start)..range.end.saturating_sub(start), Mark::Found));
+        .map(|range| (range.start.saturating_sub(start)..range.end.saturating_sub(start), MarkReason::Found));
     let pieces = pieces(&found.text, &marks.collect::<Vec<_>>());
-    Fragment { field: found.field, is_cut: start > 0, pieces }
+    ShownFragment { field: found.field, is_cut: start > 0, pieces }
 }

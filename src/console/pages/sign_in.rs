@@ -9,32 +9,32 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use crate::console::cookies::{self, Cookie};
-use crate::console::flash::Flash;
-use crate::console::form::Form;
-use crate::console::guard::{Browser, SIGN_IN};
-use crate::console::page::{self, Frame, SeeOther};
-use crate::console::visitor::Visitor;
+use crate::console::cookies::{self, SetCookie};
+use crate::console::flash::FlashMessage;
+use crate::console::form::FormFields;
+use crate::console::guard::{BrowserToken, SIGN_IN};
+use crate::console::page::{self, PageFrame, SeeOther};
+use crate::console::visitor::PageVisitor;
 use crate::console::words::SignInWords;
-use crate::console::{Desk, ROOT};
+use crate::console::{DeskState, ROOT};
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Query, read_filled};
+use crate::http::query::{QueryParameters, QueryReader, read_filled};
 use crate::http::state::App;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
-struct Page {
-    frame: Frame,
+struct SignInPage {
+    frame: PageFrame,
     words: &'static SignInWords,
     next: String,
     is_wrong: bool,
     was_sent_here: bool,
 }
 
-struct Next(Option<String>);
+struct NextPath(Option<String>);
 
-impl Parameters for Next {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for NextPath {
+    fn read(query: &mut QueryReader) -> Self {
         Self(query.take("next"))
     }
 }
@@ -43,16 +43,16 @@ impl Parameters for Next {
 ///
 /// # Errors
 /// 422 for unknown parameters.
-pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Problem> {
-    let Next(next) = read_filled(uri.query().unwrap_or_default())?;
+pub async fn show(visitor: PageVisitor, uri: axum::http::Uri) -> Result<Response, Problem> {
+    let NextPath(next) = read_filled(uri.query().unwrap_or_default())?;
     let was_sent_here = next.is_some();
     let next = page::local(next.as_deref());
     if visitor.is_open || visitor.key.is_some() {
         return Ok(SeeOther::to(next).into_response());
     }
     let words = &visitor.words().sign_in;
-    let frame = Frame::new(&visitor, words.title);
-    page::html(StatusCode::OK, &Page { frame, words, next, is_wrong: false, was_sent_here })
+    let frame = PageFrame::new(&visitor, words.title);
+    page::html(StatusCode::OK, &SignInPage { frame, words, next, is_wrong: false, was_sent_here })
 }
 
 /// Checks the key and starts a session. The browser always gets a new token.
@@ -60,20 +60,20 @@ pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Pr
 /// # Errors
 /// 429 after too many attempts.
 pub async fn sign_in(
-    visitor: Visitor,
+    visitor: PageVisitor,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<Desk>>,
-    Extension(Browser(before)): Extension<Browser>,
-    form: Form,
+    Extension(desk): Extension<Arc<DeskState>>,
+    Extension(BrowserToken(before)): Extension<BrowserToken>,
+    form: FormFields,
 ) -> Result<Response, Problem> {
     let next = page::local(form.raw("next"));
     if let Some(token) = desk.sessions.sign_in(&app.keys, form.text("key").unwrap_or_default(), Instant::now())? {
         desk.sessions.end(&before);
-        return Ok(SeeOther::to(next).with(Cookie::for_visit(cookies::BROWSER, &token.text())).into_response());
+        return Ok(SeeOther::to(next).with(SetCookie::for_visit(cookies::BROWSER, &token.text())).into_response());
     }
     let words = &visitor.words().sign_in;
-    let frame = Frame::new(&visitor, words.title);
-    page::html(StatusCode::FORBIDDEN, &Page { frame, words, next, is_wrong: true, was_sent_here: false })
+    let frame = PageFrame::new(&visitor, words.title);
+    page::html(StatusCode::FORBIDDEN, &SignInPage { frame, words, next, is_wrong: true, was_sent_here: false })
 }
 
 /// Ends the session.
@@ -81,11 +81,11 @@ pub async fn sign_in(
 /// # Errors
 /// None.
 pub async fn sign_out(
-    visitor: Visitor,
-    Extension(desk): Extension<Arc<Desk>>,
-    Extension(Browser(token)): Extension<Browser>,
+    visitor: PageVisitor,
+    Extension(desk): Extension<Arc<DeskState>>,
+    Extension(BrowserToken(token)): Extension<BrowserToken>,
 ) -> Result<Response, Problem> {
     desk.sessions.end(&token);
     let place = if visitor.is_open { ROOT } else { SIGN_IN };
-    Ok(SeeOther::to(place).with(Cookie::gone(cookies::BROWSER)).telling(&Flash::SignedOut).into_response())
+    Ok(SeeOther::to(place).with(SetCookie::gone(cookies::BROWSER)).telling(&FlashMessage::SignedOut).into_response())
 }

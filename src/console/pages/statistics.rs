@@ -6,12 +6,12 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
 use crate::clock;
-use crate::console::form::Form;
-use crate::console::page::{self, Frame, Section, with_query};
-use crate::console::view::chart::{Part, stacks};
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, PageFrame, with_query};
+use crate::console::view::chart::{StackPart, stacks};
 use crate::console::view::numbers::{count, percent};
 use crate::console::view::row::RowReader;
-use crate::console::visitor::Reading;
+use crate::console::visitor::ReadingVisitor;
 use crate::console::words::{GroupsWords, RecordWords, StatisticsWords};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -34,22 +34,22 @@ const KINDS: [(VerdictKind, &str); 4] = [
 
 #[derive(Template)]
 #[template(path = "statistics.html")]
-struct Page {
-    frame: Frame,
+struct StatisticsPage {
+    frame: PageFrame,
     words: &'static StatisticsWords,
     groups: &'static GroupsWords,
     windows: Vec<(String, String, bool)>,
     partial: Option<String>,
     kinds: Vec<(&'static str, &'static str)>,
-    chart: Option<Chart>,
-    days: Vec<Line>,
-    sum: Line,
+    chart: Option<DayChart>,
+    days: Vec<DayLine>,
+    sum: DayLine,
     own: Vec<(&'static str, String)>,
 }
 
 /// The chart.
-struct Chart {
-    stacks: Vec<Vec<Part>>,
+struct DayChart {
+    stacks: Vec<Vec<StackPart>>,
     /// A description of the chart in text.
     title: String,
     most: String,
@@ -58,7 +58,7 @@ struct Chart {
 }
 
 /// A day of the table.
-struct Line {
+struct DayLine {
     day: String,
     numbers: Vec<String>,
     total: String,
@@ -70,31 +70,35 @@ struct Line {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
     let days = days.unwrap_or(FIRST_WINDOW);
-    let (found, text) = (app.engine.collection(&collection).await?, app.engine.text_statistics(&collection).await?);
+    let found = app.engine.collection(&collection).await?;
+    let text = app.engine.text_statistics(&collection).await?;
     let reader = RowReader::of(&found.settings);
     let begins = reader.clock.stretches(clock::timestamp(), days, 1);
     let intake = app.engine.intake(&collection, &begins).await?;
     let words = visitor.words();
-    let (own, groups, record) = (&words.statistics, &words.groups, &words.record);
-    let window = |other: u32| {
-        let place = page::below(&collection, Section::Statistics.path());
-        (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
-    };
+    let own = &words.statistics;
+    let groups = &words.groups;
+    let record = &words.record;
     let dates: Vec<String> = begins.iter().map(|begin| reader.clock.date(*begin)).collect();
     let earliest = intake.earliest.filter(|_| !intake.is_complete);
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Statistics, own.title),
+    let page = StatisticsPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Statistics, own.title),
         words: own,
         groups,
-        windows: WINDOWS.map(window).to_vec(),
+        windows: WINDOWS
+            .map(|other: u32| {
+                let place = page::below(&collection, DeskSection::Statistics.path());
+                (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
+            })
+            .to_vec(),
         partial: earliest.map(|time| (own.partial)(&reader.clock.show(time), &count(MOST_COUNTED))),
         kinds: KINDS.map(|(kind, class)| (class, (record.verdict)(kind))).to_vec(),
         chart: chart(&intake, &dates, own, record),
@@ -127,26 +131,29 @@ fn sum(parts: &[ByVerdict]) -> ByVerdict {
     })
 }
 
-fn line(day: String, part: &ByVerdict) -> Line {
+fn line(day: String, part: &ByVerdict) -> DayLine {
     let total = part.total();
-    let share = || format!("{}%", percent((part.exact + part.near) as f64 / total as f64));
-    Line {
+    DayLine {
         day,
         numbers: KINDS.map(|(kind, _)| count(number(part, kind))).to_vec(),
         total: count(total),
-        share: if total == 0 { String::new() } else { share() },
+        share: if total == 0 { String::new() } else { share_of_duplicates(part) },
     }
 }
 
+fn share_of_duplicates(part: &ByVerdict) -> String {
+    format!("{}%", percent((part.exact + part.near) as f64 / part.total() as f64))
+}
+
 /// Returns `None` if no records arrived.
-fn chart(intake: &Intake, dates: &[String], words: &StatisticsWords, record: &RecordWords) -> Option<Chart> {
+fn chart(intake: &Intake, dates: &[String], words: &StatisticsWords, record: &RecordWords) -> Option<DayChart> {
     let most = intake.parts.iter().map(ByVerdict::total).max().filter(|most| *most > 0)?;
     let columns: Vec<Vec<(&'static str, u64)>> =
         intake.parts.iter().map(|part| KINDS.map(|(kind, class)| (class, number(part, kind))).to_vec()).collect();
     let sum = sum(&intake.parts);
     let said: Vec<String> =
         KINDS.iter().map(|(kind, _)| format!("{} {}", (record.verdict)(*kind), count(number(&sum, *kind)))).collect();
-    Some(Chart {
+    Some(DayChart {
         stacks: stacks(&columns),
         title: format!("{}: {}", words.intake, said.join(", ")),
         most: count(most),

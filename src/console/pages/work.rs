@@ -11,10 +11,10 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 
-use crate::console::page::{self, Frame, Section, segment};
+use crate::console::page::{self, DeskSection, PageFrame, segment};
 use crate::console::view::numbers::{bytes, count};
-use crate::console::view::time::Clock;
-use crate::console::visitor::{Reading, Visitor};
+use crate::console::view::time::ZonedClock;
+use crate::console::visitor::{PageVisitor, ReadingVisitor};
 use crate::console::words::WorkWords;
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
@@ -36,8 +36,8 @@ const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 
 #[derive(Template)]
 #[template(path = "work.html")]
-struct Page {
-    frame: Frame,
+struct WorkPage {
+    frame: PageFrame,
     words: &'static WorkWords,
     place: String,
     token: String,
@@ -57,7 +57,7 @@ struct Page {
 /// The part of the page that the browser requests repeatedly.
 #[derive(Template)]
 #[template(path = "work_now.html")]
-struct Part {
+struct WorkNow {
     words: &'static WorkWords,
     place: String,
     token: String,
@@ -99,26 +99,26 @@ struct GenerationLine {
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn show(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     let found = app.engine.collection(&collection).await?;
     let words = &visitor.words().work;
-    let clock = Clock::of(&found.settings.time_zone);
-    let place = page::below(&collection, Section::Work.path());
+    let clock = ZonedClock::of(&found.settings.time_zone);
+    let place = page::below(&collection, DeskSection::Work.path());
     let mut tasks = app.engine.tasks().await?;
     tasks.retain(|task| task.collection == collection);
-    let line = |task: &Task| TaskLine::new(task, words, &clock, &place);
-    let running = tasks.iter().find(|task| !task.status.is_finished()).map(line);
+    let running = tasks.iter().find(|task| !task.status.is_finished());
+    let running = running.map(|task| TaskLine::new(task, words, &clock, &place));
     let mut ended = tasks.iter().filter(|task| task.status.is_finished());
-    let lines = ended.by_ref().take(MOST_ENDED).map(line).collect();
+    let lines = ended.by_ref().take(MOST_ENDED).map(|task| TaskLine::new(task, words, &clock, &place)).collect();
     let generations = app.engine.generations(&collection).await?;
-    let page = Page {
-        frame: Frame::of(&visitor, &collection, Section::Work, words.title),
+    let page = WorkPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Work, words.title),
         words,
         token: visitor.form_token.clone(),
-        generations: generation_lines(&generations, found.generation.0, running.is_some(), (words, &clock, &place)),
+        generations: generation_lines(&generations, found.generation.0, running.is_some(), words, &clock, &place),
         running,
         ended: lines,
         has_more: ended.next().is_some(),
@@ -140,17 +140,18 @@ pub async fn show(
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn now(
-    visitor: Reading,
+    visitor: ReadingVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
-    let clock = Clock::of(&app.engine.settings(&collection).await?.time_zone);
+    let clock = ZonedClock::of(&app.engine.settings(&collection).await?.time_zone);
     let words = &visitor.words().work;
-    let place = page::below(&collection, Section::Work.path());
+    let place = page::below(&collection, DeskSection::Work.path());
     let running = unfinished(&app, &collection).await?.map(|task| TaskLine::new(&task, words, &clock, &place));
     let has_ended = running.is_none();
-    let (token, may_admin) = (visitor.form_token.clone(), Visitor::may_admin(&visitor));
-    let mut response = page::html(StatusCode::OK, &Part { words, place, token, running, may_admin })?;
+    let token = visitor.form_token.clone();
+    let may_admin = PageVisitor::may_admin(&visitor);
+    let mut response = page::html(StatusCode::OK, &WorkNow { words, place, token, running, may_admin })?;
     if has_ended {
         response.headers_mut().insert(HX_REFRESH, HeaderValue::from_static("true"));
     }
@@ -172,18 +173,14 @@ fn class(status: TaskStatus) -> &'static str {
 }
 
 impl TaskLine {
-    fn new(task: &Task, words: &'static WorkWords, clock: &Clock, place: &str) -> Self {
+    fn new(task: &Task, words: &'static WorkWords, clock: &ZonedClock, place: &str) -> Self {
         let runs = !task.status.is_finished();
         let share = (runs && task.total > 0).then(|| (task.done.min(task.total), task.total));
-        let says = |name: &str, value: bool| task.request.get(name).and_then(|said| said.as_bool()) == Some(value);
         let notes = [
-            (task.kind == "reindex" && says("activate", false)).then_some(words.beside),
-            (matches!(&*task.kind, "purge" | "erase") && says("dry_run", true)).then_some(words.dry_run),
+            (task.kind == "reindex" && is_requested("activate", false, &task.request)).then_some(words.beside),
+            (matches!(&*task.kind, "purge" | "erase") && is_requested("dry_run", true, &task.request))
+                .then_some(words.dry_run),
         ];
-        let figure = |name: &&str| {
-            let number = task.result.get(*name)?.as_u64()?;
-            Some(((words.figure)(name)?, count(number)))
-        };
         let times = [
             (words.asked, Some(&task.created_at)),
             (words.begun, task.started_at.as_ref()),
@@ -202,7 +199,13 @@ impl TaskLine {
             pace: (runs && task.rate > 0.0).then(|| (words.pace)(&format!("{:.0}", task.rate), task.eta_s)),
             share,
             notes: notes.into_iter().flatten().collect(),
-            figures: FIGURES.iter().filter_map(figure).collect(),
+            figures: FIGURES
+                .iter()
+                .filter_map(|name: &&str| {
+                    let number = task.result.get(*name)?.as_u64()?;
+                    Some(((words.figure)(name)?, count(number)))
+                })
+                .collect(),
             times: times.into_iter().filter_map(|(name, time)| Some((name, clock.show_text(time?)))).collect(),
             failed,
             is_stopping: runs && task.cancel_requested,
@@ -211,29 +214,40 @@ impl TaskLine {
     }
 }
 
+fn is_requested(name: &str, value: bool, request: &serde_json::Value) -> bool {
+    request.get(name).and_then(|said| said.as_bool()) == Some(value)
+}
+
 /// Returns the generations, newest first. `is_busy` is true if a task of the collection has not ended; then no generation can be activated.
 fn generation_lines(
     generations: &[Generation],
     live: u32,
     is_busy: bool,
-    (words, clock, place): (&WorkWords, &Clock, &str),
+    words: &WorkWords,
+    clock: &ZonedClock,
+    place: &str,
 ) -> Vec<GenerationLine> {
-    let line = |generation: &Generation| {
-        let (number, standing) = (generation.generation.0, generation.status);
-        let (is_older, is_ready) = (number < live, standing == Standing::Ready);
-        let at = format!("{place}/generations/{number}");
-        let button = if is_older { words.go_back } else { words.activate };
-        let can_go = is_ready || (standing == Standing::Building && !is_busy);
-        GenerationLine {
-            number: number.to_string(),
-            stands: (words.stands)(standing, is_older),
-            created: clock.show_text(&generation.created_at),
-            activate: (is_ready && !is_busy).then(|| (format!("{at}/activate"), button)),
-            discard: can_go.then(|| format!("{at}/discard")),
-            compare: is_ready.then_some(at),
-        }
-    };
-    generations.iter().rev().map(line).collect()
+    generations
+        .iter()
+        .rev()
+        .map(|generation: &Generation| {
+            let number = generation.generation.0;
+            let standing = generation.status;
+            let is_older = number < live;
+            let is_ready = standing == Standing::Ready;
+            let at = format!("{place}/generations/{number}");
+            let button = if is_older { words.go_back } else { words.activate };
+            let can_go = is_ready || (standing == Standing::Building && !is_busy);
+            GenerationLine {
+                number: number.to_string(),
+                stands: (words.stands)(standing, is_older),
+                created: clock.show_text(&generation.created_at),
+                activate: (is_ready && !is_busy).then(|| (format!("{at}/activate"), button)),
+                discard: can_go.then(|| format!("{at}/discard")),
+                compare: is_ready.then_some(at),
+            }
+        })
+        .collect()
 }
 
 /// Returns the numbers of the collection.

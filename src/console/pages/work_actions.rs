@@ -6,10 +6,10 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use crate::console::flash::Flash;
-use crate::console::form::Form;
-use crate::console::page::{self, Section, SeeOther};
-use crate::console::visitor::Administering;
+use crate::console::flash::FlashMessage;
+use crate::console::form::FormFields;
+use crate::console::page::{self, DeskSection, SeeOther};
+use crate::console::visitor::AdminVisitor;
 use crate::console::words::WorkDone;
 use crate::http::extract::{InCollection, InGeneration, InTask};
 use crate::http::problem::Problem;
@@ -23,10 +23,10 @@ use doppel_store::tasks::TaskStatus;
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn rebuild(
-    _: Administering,
+    _: AdminVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     let work = Work::Reindex(Reindex { settings: None, activate: true, keep_previous: true, records_per_second: None });
     begin(&app, &collection, work, WorkDone::Rebuilding).await
@@ -37,10 +37,10 @@ pub async fn rebuild(
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn activate(
-    _: Administering,
+    _: AdminVisitor,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     begin(&app, &collection, Work::Activate(Activate { generation }), WorkDone::Activating).await
 }
@@ -50,12 +50,13 @@ pub async fn activate(
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn discard(
-    _: Administering,
+    _: AdminVisitor,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let dropped = app.detached(async move { engine.drop_generation(&name, generation).await }).await;
     told(&collection, dropped.map(|()| WorkDone::Dropped(generation.0)))
 }
@@ -65,11 +66,11 @@ pub async fn discard(
 /// # Errors
 /// 403; 404 for an unknown collection.
 pub async fn cancel(
-    _: Administering,
+    _: AdminVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     InTask(task): InTask,
-    _: Form,
+    _: FormFields,
 ) -> Result<Response, Problem> {
     app.engine.settings(&collection).await?;
     let done = match app.engine.task(&task).await {
@@ -99,15 +100,16 @@ pub(super) async fn begin(
     work: Work,
     done: WorkDone,
 ) -> Result<Response, Problem> {
-    let (engine, name) = (app.engine.clone(), collection.clone());
+    let engine = app.engine.clone();
+    let name = collection.clone();
     let begun = app.detached(async move { engine.begin_task(&name, work).await }).await;
     told(collection, begun.map(|_| done))
 }
 
 fn told(collection: &CollectionName, done: Result<WorkDone, Problem>) -> Result<Response, Problem> {
     let done = done.or_else(|problem| refused(problem.code()).ok_or(problem))?;
-    let place = page::below(collection, Section::Work.path());
-    Ok(SeeOther::to(place).telling(&Flash::Work(done)).into_response())
+    let place = page::below(collection, DeskSection::Work.path());
+    Ok(SeeOther::to(place).telling(&FlashMessage::Work(done)).into_response())
 }
 
 /// Returns the outcome for a refusal that is caused by the current state and not by the form.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 /// A column of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bar {
+pub struct ChartBar {
     /// The left edge.
     pub x: usize,
     /// The upper edge.
@@ -23,15 +23,23 @@ pub const SPARK_HEIGHT: usize = 28;
 
 /// Returns the columns for these numbers. The largest number has the height of the picture; a number above 0 has at least a height of 1; a
 /// 0 has no column.
-pub fn spark(numbers: &[usize]) -> Vec<Bar> {
+pub fn spark(numbers: &[usize]) -> Vec<ChartBar> {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
-    let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
-    let bar = |(at, number): (usize, &usize)| {
-        let height = (number * SPARK_HEIGHT).div_ceil(most);
-        let (x, next) = (edge(at), edge(at + 1));
-        Bar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
-    };
-    numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
+    numbers
+        .iter()
+        .enumerate()
+        .map(|(at, number): (usize, &usize)| {
+            let height = (number * SPARK_HEIGHT).div_ceil(most);
+            let x = spark_edge(at, numbers);
+            let next = spark_edge(at + 1, numbers);
+            ChartBar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
+        })
+        .filter(|bar| bar.height > 0)
+        .collect()
+}
+
+fn spark_edge(at: usize, numbers: &[usize]) -> usize {
+    at * SPARK_WIDTH / numbers.len().max(1)
 }
 
 /// Number of columns of a time line.
@@ -51,7 +59,7 @@ pub const LINE_WIDTH: usize = COLUMNS * STEP;
 
 /// A member on a time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dot {
+pub struct MemberDot {
     /// Index of the member in the given list.
     pub member: usize,
     /// X coordinate of the centre.
@@ -64,9 +72,9 @@ pub struct Dot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeLine {
     /// The drawn members.
-    pub dots: Vec<Dot>,
+    pub dots: Vec<MemberDot>,
     /// The bars above columns with too many members, each with the number of members that have no dot.
-    pub more: Vec<(Bar, usize)>,
+    pub more: Vec<(ChartBar, usize)>,
     /// Height of the picture.
     pub height: usize,
     /// Y coordinate of the line.
@@ -84,36 +92,44 @@ pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
     let (Some(first), Some(last)) = (dated().map(|(time, _)| time).min(), dated().map(|(time, _)| time).max()) else {
         return TimeLine { undated, ..TimeLine::default() };
     };
-    let micros = |time: Timestamp| time.as_microsecond().abs_diff(first.as_microsecond());
-    let span = u128::from(micros(last)) + 1;
+    let span = u128::from(micros_after(last, first)) + 1;
     let mut columns = vec![Vec::new(); COLUMNS];
     let mut sorted: Vec<(Timestamp, usize)> = dated().collect();
     sorted.sort_unstable();
     for (time, at) in sorted {
-        columns[(u128::from(micros(time)) * COLUMNS as u128 / span) as usize].push(at);
+        columns[(u128::from(micros_after(time, first)) * COLUMNS as u128 / span) as usize].push(at);
     }
-    let drawn = |cap: usize| columns.iter().map(|column| column.len().min(cap)).sum::<usize>();
-    let cap = (1..=HIGHEST).rev().find(|cap| drawn(*cap) <= MOST_DOTS).unwrap_or(1);
+    let cap = (1..=HIGHEST).rev().find(|cap| drawn_count(*cap, &columns) <= MOST_DOTS).unwrap_or(1);
     let highest = columns.iter().map(|column| column.len().min(cap)).max().unwrap_or(0);
     let most = columns.iter().map(|column| column.len().saturating_sub(cap)).max().unwrap_or(0);
     let base = highest * STEP + if most > 0 { ABOVE } else { 0 };
-    let (mut dots, mut more) = (Vec::new(), Vec::new());
+    let mut dots = Vec::new();
+    let mut more = Vec::new();
     for (at, column) in columns.iter().enumerate() {
         let x = at * STEP + STEP / 2;
-        let dot = |(level, member): (usize, &usize)| Dot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
+        let dot =
+            |(level, member): (usize, &usize)| MemberDot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
         dots.extend(column.iter().take(cap).enumerate().map(dot));
         if column.len() > cap {
             let left = column.len() - cap;
             let height = (left * (ABOVE - 6)).div_ceil(most);
             let y = base - cap * STEP - 4 - height;
-            more.push((Bar { x: x - 4, y, width: 8, height }, left));
+            more.push((ChartBar { x: x - 4, y, width: 8, height }, left));
         }
     }
     TimeLine { dots, more, height: base + BELOW, base, undated, ends: Some((first, last)) }
 }
 
+fn micros_after(time: Timestamp, first: Timestamp) -> u64 {
+    time.as_microsecond().abs_diff(first.as_microsecond())
+}
+
+fn drawn_count(cap: usize, columns: &[Vec<usize>]) -> usize {
+    columns.iter().map(|column| column.len().min(cap)).sum::<usize>()
+}
+
 /// A part of a stacked column: its CSS class and its rectangle.
-pub type Part = (&'static str, Bar);
+pub type StackPart = (&'static str, ChartBar);
 
 /// Width of a chart of stacked columns.
 pub const STACK_WIDTH: usize = 720;
@@ -121,26 +137,41 @@ pub const STACK_WIDTH: usize = 720;
 pub const STACK_HEIGHT: usize = 160;
 
 /// Returns stacked columns of parts. The largest column has the height of the picture.
-pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
-    let total = |column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>();
-    let most = columns.iter().map(total).max().unwrap_or(0).max(1);
-    let edge = |at: usize| at * STACK_WIDTH / columns.len().max(1);
-    let height = |number: u64| usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0);
-    let stack = |(at, column): (usize, &Vec<(&'static str, u64)>)| {
-        let (x, width) = (edge(at), (edge(at + 1) - edge(at)).saturating_sub(3).max(1));
-        let mut below = 0;
-        let mut parts = Vec::new();
-        for (class, number) in column {
-            // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
-            let (from, to) = (height(below), height(below + number));
-            below += number;
-            if to > from {
-                parts.push((*class, Bar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<StackPart>> {
+    let most = columns
+        .iter()
+        .map(|column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>())
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    columns
+        .iter()
+        .enumerate()
+        .map(|(at, column): (usize, &Vec<(&'static str, u64)>)| {
+            let x = stack_edge(at, columns);
+            let width = (stack_edge(at + 1, columns) - stack_edge(at, columns)).saturating_sub(3).max(1);
+            let mut below = 0;
+            let mut parts = Vec::new();
+            for (class, number) in column {
+                // The code rounds the edges and not the heights, so there are no gaps between the parts of a column.
+                let from = stack_height(below, most);
+                let to = stack_height(below + number, most);
+                below += number;
+                if to > from {
+                    parts.push((*class, ChartBar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+                }
             }
-        }
-        parts
-    };
-    columns.iter().enumerate().map(stack).collect()
+            parts
+        })
+        .collect()
+}
+
+fn stack_height(number: u64, most: u64) -> usize {
+    usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0)
+}
+
+fn stack_edge(at: usize, columns: &[Vec<(&'static str, u64)>]) -> usize {
+    at * STACK_WIDTH / columns.len().max(1)
 }
 
 #[cfg(test)]
@@ -178,9 +209,12 @@ mod tests {
     #[test]
     fn parts_of_a_column_stand_on_each_other() {
         let stacked = stacks(&[vec![("a", 1), ("b", 0), ("c", 2)], vec![("a", 6)]]);
-        let bar = |y, height| Bar { x: 0, y, width: 357, height };
-        assert_eq!(stacked[0], [("a", bar(134, 26)), ("c", bar(80, 54))]);
-        assert_eq!(stacked[1], [("a", Bar { x: 360, y: 0, width: 357, height: 160 })]);
-        assert_eq!(stacks(&[]), Vec::<Vec<Part>>::new());
+        assert_eq!(stacked[0], [("a", stacked_bar(134, 26)), ("c", stacked_bar(80, 54))]);
+        assert_eq!(stacked[1], [("a", ChartBar { x: 360, y: 0, width: 357, height: 160 })]);
+        assert_eq!(stacks(&[]), Vec::<Vec<StackPart>>::new());
+    }
+
+    fn stacked_bar(y: usize, height: usize) -> ChartBar {
+        ChartBar { x: 0, y, width: 357, height }
     }
 }

@@ -8,9 +8,9 @@ const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A table in CSV.
 #[derive(Debug)]
-pub struct Csv(String);
+pub struct CsvTable(String);
 
-impl Csv {
+impl CsvTable {
     /// Creates a table with these headings.
     pub fn new(headings: &[&str]) -> Self {
         let mut csv = Self("\u{feff}".to_owned());
@@ -31,8 +31,10 @@ impl Csv {
 
     /// Returns a response that downloads the table as a file `name`. Characters that are not allowed in the name become hyphens.
     pub fn download(self, name: &str) -> Response {
-        let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' };
-        let name: String = name.chars().map(plain).collect();
+        let name: String = name
+            .chars()
+            .map(|sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' })
+            .collect();
         let disposition = format!("attachment; filename=\"{name}.csv\"");
         let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
         let media = HeaderValue::from_static("text/csv; charset=utf-8");
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_file_begins_with_the_mark_that_excel_looks_for() {
-        let mut csv = Csv::new(&["编号", "初/重"]);
+        let mut csv = CsvTable::new(&["编号", "初/重"]);
         csv.row(&["1", "初件"]);
         assert_eq!(csv.0, "\u{feff}编号,初/重\r\n1,初件\r\n");
         let response = csv.download("group-a\"b\r\n信");

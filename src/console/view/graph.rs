@@ -10,12 +10,12 @@ pub const HEIGHT: f64 = 360.0;
 /// Width of the empty margin.
 const MARGIN: f64 = 16.0;
 
-type Point = (f64, f64);
+type GraphPoint = (f64, f64);
 
 /// Returns places for `count` records with these pairs. Takes O(rounds × count²); callers draw at most a hundred records.
 pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
     let turn = std::f64::consts::TAU / count.max(1) as f64;
-    let mut places: Vec<Point> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
+    let mut places: Vec<GraphPoint> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
     let ideal = (4.0 / count.max(1) as f64).sqrt();
     for round in 0..ROUNDS {
         let mut moves = pushes(&places, ideal);
@@ -36,35 +36,42 @@ pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
     fitted(&places)
 }
 
-fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
-    let push = |(at, place): (usize, &Point)| {
-        let others = places.iter().enumerate().filter(|(other, _)| *other != at);
-        others.fold((0.0, 0.0), |sum: Point, (_, other)| {
-            let (x, y, distance) = between(*place, *other);
-            let push = ideal * ideal / (distance * distance);
-            (sum.0 + x * push, sum.1 + y * push)
+fn pushes(places: &[GraphPoint], ideal: f64) -> Vec<GraphPoint> {
+    places
+        .iter()
+        .enumerate()
+        .map(|(at, place): (usize, &GraphPoint)| {
+            let others = places.iter().enumerate().filter(|(other, _)| *other != at);
+            others.fold((0.0, 0.0), |sum: GraphPoint, (_, other)| {
+                let (x, y, distance) = between(*place, *other);
+                let push = ideal * ideal / (distance * distance);
+                (sum.0 + x * push, sum.1 + y * push)
+            })
         })
-    };
-    places.iter().enumerate().map(push).collect()
+        .collect()
 }
 
 /// Returns the vector from `other` to `one`, and its length, which is never 0.
-fn between(one: Point, other: Point) -> (f64, f64, f64) {
-    let (x, y) = (one.0 - other.0, one.1 - other.1);
+fn between(one: GraphPoint, other: GraphPoint) -> (f64, f64, f64) {
+    let x = one.0 - other.0;
+    let y = one.1 - other.1;
     (x, y, x.hypot(y).max(1e-4))
 }
 
 /// Scales the places to the size of the picture.
-fn fitted(places: &[Point]) -> Vec<(u32, u32)> {
-    let range = |of: fn(&Point) -> f64| {
-        let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
-        (least, (most - least).max(1e-9))
-    };
-    let ((left, wide), (top, high)) = (range(|place| place.0), range(|place| place.1));
-    let scaled = |value: f64, from: f64, over: f64, size: f64| {
-        (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
-    };
-    places.iter().map(|(x, y)| (scaled(*x, left, wide, WIDTH), scaled(*y, top, high, HEIGHT))).collect()
+fn fitted(places: &[GraphPoint]) -> Vec<(u32, u32)> {
+    let (left, wide) = value_range(|place| place.0, places);
+    let (top, high) = value_range(|place| place.1, places);
+    places.iter().map(|(x, y)| (scaled_place(*x, left, wide, WIDTH), scaled_place(*y, top, high, HEIGHT))).collect()
+}
+
+fn scaled_place(value: f64, from: f64, over: f64, size: f64) -> u32 {
+    (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
+}
+
+fn value_range(of: fn(&GraphPoint) -> f64, places: &[(f64, f64)]) -> (f64, f64) {
+    let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
+    (least, (most - least).max(1e-9))
 }
 
 #[cfg(test)]
@@ -73,19 +80,25 @@ mod tests {
 
     #[test]
     fn two_crowds_that_one_pair_links_stand_apart() {
-        let crowd = |from: usize| (from..from + 6).flat_map(move |a| (a + 1..from + 6).map(move |b| (a, b)));
-        let pairs: Vec<(usize, usize)> = crowd(0).chain(crowd(6)).chain([(5, 6)]).collect();
+        let pairs: Vec<(usize, usize)> = crowd_pairs(0).chain(crowd_pairs(6)).chain([(5, 6)]).collect();
         let places = layout(12, &pairs);
-        let distance = |a: usize, b: usize| {
-            let ((ax, ay), (bx, by)) = (places[a], places[b]);
-            f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
+        let mean = |pairs: &[(usize, usize)]| {
+            pairs.iter().map(|(a, b)| distance_between(*a, *b, &places)).sum::<f64>() / pairs.len() as f64
         };
-        let mean =
-            |pairs: &[(usize, usize)]| pairs.iter().map(|(a, b)| distance(*a, *b)).sum::<f64>() / pairs.len() as f64;
-        let within: Vec<_> = crowd(0).chain(crowd(6)).collect();
+        let within: Vec<_> = crowd_pairs(0).chain(crowd_pairs(6)).collect();
         let across: Vec<_> = (0..6).flat_map(|a| (6..12).map(move |b| (a, b))).collect();
         assert!(mean(&across) > 1.5 * mean(&within), "{} {}", mean(&across), mean(&within));
         assert_eq!(places, layout(12, &pairs), "always the same");
+    }
+
+    fn crowd_pairs(from: usize) -> impl Iterator<Item = (usize, usize)> {
+        (from..from + 6).flat_map(move |a| (a + 1..from + 6).map(move |b| (a, b)))
+    }
+
+    fn distance_between(a: usize, b: usize, places: &[(u32, u32)]) -> f64 {
+        let (ax, ay) = places[a];
+        let (bx, by) = places[b];
+        f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
     }
 
     #[test]

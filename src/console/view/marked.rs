@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The reason why a piece is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum MarkReason {
     /// The piece matches the search.
     Found,
     /// The piece is also in the compared record.
@@ -13,7 +13,7 @@ pub enum Mark {
     Common,
 }
 
-impl Mark {
+impl MarkReason {
     /// Returns the CSS class of the mark.
     pub fn class(self) -> &'static str {
         match self {
@@ -26,28 +26,28 @@ impl Mark {
 
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct MarkedPiece {
     /// The characters.
     pub text: String,
     /// Its mark, if it has one.
-    pub mark: Option<Mark>,
+    pub mark: Option<MarkReason>,
     /// The id that a link on the page uses to reach the piece, if it has one.
     pub anchor: Option<&'static str>,
 }
 
 /// Splits `text` at the ends of marks. The ranges of marks count characters. If marks overlap, the mark that begins first counts up to its
 /// end. Takes O(length + marks).
-pub fn pieces(text: &str, marks: &[(Range<usize>, Mark)]) -> Vec<Piece> {
+pub fn pieces(text: &str, marks: &[(Range<usize>, MarkReason)]) -> Vec<MarkedPiece> {
     let mut marks = marks.to_vec();
     marks.sort_by_key(|(range, _)| (range.start, range.end));
     let mut found = Vec::new();
     let mut chars = text.chars();
     let mut at = 0;
-    let mut take = |until: usize, mark: Option<Mark>, at: &mut usize| {
+    let mut take = |until: usize, mark: Option<MarkReason>, at: &mut usize| {
         let text: String = chars.by_ref().take(until.saturating_sub(*at)).collect();
         *at = until.max(*at);
         if !text.is_empty() {
-            found.push(Piece { text, mark, anchor: None });
+            found.push(MarkedPiece { text, mark, anchor: None });
         }
     };
     for (range, mark) in marks {
@@ -70,22 +70,24 @@ pub fn beginning(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, marks: &[(Range<usize>, Mark)]) -> String {
-        let piece = |piece: &Piece| match piece.mark {
-            Some(mark) => format!("[{}:{}]", mark.class(), piece.text),
-            None => piece.text.clone(),
-        };
-        pieces(text, marks).iter().map(piece).collect()
+    fn shown(text: &str, marks: &[(Range<usize>, MarkReason)]) -> String {
+        pieces(text, marks)
+            .iter()
+            .map(|piece: &MarkedPiece| match piece.mark {
+                Some(mark) => format!("[{}:{}]", mark.class(), piece.text),
+                None => piece.text.clone(),
+            })
+            .collect()
     }
 
     #[test]
     fn marks_cut_a_text_by_characters_and_lose_none() {
-        let found = shown("三号路的路灯", &[(4..6, Mark::Found), (0..3, Mark::Shared)]);
+        let found = shown("三号路的路灯", &[(4..6, MarkReason::Found), (0..3, MarkReason::Shared)]);
         assert_eq!(found, "[shared:三号路]的[found:路灯]");
-        let overlapping = shown("三号路", &[(0..2, Mark::Found), (1..9, Mark::Common)]);
+        let overlapping = shown("三号路", &[(0..2, MarkReason::Found), (1..9, MarkReason::Common)]);
         assert_eq!(overlapping, "[found:三号][common:路]", "and beyond the end");
-        assert_eq!(shown("三号路", &[(1..1, Mark::Found)]), "三号路");
-        assert_eq!((shown("", &[(0..2, Mark::Found)]), shown("a", &[])), (String::new(), "a".into()));
+        assert_eq!(shown("三号路", &[(1..1, MarkReason::Found)]), "三号路");
+        assert_eq!((shown("", &[(0..2, MarkReason::Found)]), shown("a", &[])), (String::new(), "a".into()));
     }
 
     #[test]

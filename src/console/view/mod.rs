@@ -17,7 +17,7 @@ use crate::console::words::RecordWords;
 /// The label of a record in lists: the decision about the record and the record that it repeats, and the verdict at its registration, which
 /// no decision changes.
 #[derive(Clone, Debug)]
-pub struct Badge {
+pub struct VerdictBadge {
     /// The CSS class for the colour.
     pub class: &'static str,
     /// The text: the decision or the verdict.
@@ -26,7 +26,7 @@ pub struct Badge {
     pub registered_as: Option<&'static str>,
 }
 
-impl Badge {
+impl VerdictBadge {
     /// Creates the label of a record with this verdict. `decided` is the decision about the record that holds.
     pub fn new(words: &RecordWords, kind: VerdictKind, decided: Option<Judgement>) -> Self {
         let verdict = (words.verdict)(kind);
@@ -41,7 +41,7 @@ impl Badge {
     }
 }
 
-impl Badge {
+impl VerdictBadge {
     /// Creates the label of a member of a group. `kind` is the role of the member in the group. A decision takes precedence over the role.
     /// The label also contains the verdict at the registration if it differs from the role.
     pub fn in_group(

@@ -28,7 +28,8 @@ pub fn bytes(number: u64) -> String {
     if number < 1024 {
         return format!("{number} B");
     }
-    let (mut size, mut unit) = (number as f64 / 1024.0, 0);
+    let mut size = number as f64 / 1024.0;
+    let mut unit = 0;
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         (size, unit) = (size / 1024.0, unit + 1);
     }

@@ -1,11 +1,11 @@
 //! The comparison of two records: texts with marks, figures in plain words, and the decisions of people.
 
 use crate::console::page;
-use crate::console::view::marked::{Mark, Piece, pieces};
+use crate::console::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::console::view::numbers::percent;
-use crate::console::view::row::{Facts, RowReader};
-use crate::console::visitor::Visitor;
-use crate::console::words::{PairWords, Words};
+use crate::console::view::row::{RowFacts, RowReader};
+use crate::console::visitor::PageVisitor;
+use crate::console::words::{DeskWords, PairWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Difference, Relation};
@@ -22,18 +22,18 @@ const LEAST_WEIGHT: f64 = 0.25;
 
 /// The summary of a record.
 #[derive(Clone, Debug)]
-pub struct Card {
+pub struct RecordCard {
     /// The path of the record's page.
     pub href: String,
     /// The id of the record.
     pub id: String,
     /// The facts from the record's row.
-    pub facts: Facts,
+    pub facts: RowFacts,
 }
 
-impl Card {
+impl RecordCard {
     /// Creates the summary of a record of `collection`.
-    pub fn new(collection: &CollectionName, id: &RecordId, facts: Facts) -> Self {
+    pub fn new(collection: &CollectionName, id: &RecordId, facts: RowFacts) -> Self {
         Self { href: page::case(collection, id), id: id.to_string(), facts }
     }
 }
@@ -44,7 +44,7 @@ pub struct MarkedText {
     /// The name of the field.
     pub field: String,
     /// The text of the field, with shared passages marked.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<MarkedPiece>,
 }
 
 /// A ruling about a pair.
@@ -86,9 +86,10 @@ pub struct DecideBox {
 impl DecideBox {
     /// Creates the form for a decision about `a` and `b`. `decision` is the existing decision.
     pub fn new(
-        visitor: &Visitor,
+        visitor: &PageVisitor,
         collection: &CollectionName,
-        (a, b): (&RecordId, &RecordId),
+        a: &RecordId,
+        b: &RecordId,
         decision: Option<&DecisionView>,
         reader: &RowReader,
     ) -> Self {
@@ -115,7 +116,7 @@ impl DecideBox {
     }
 }
 
-fn ruling_line(ruling: &Ruling, words: &Words, reader: &RowReader) -> RulingLine {
+fn ruling_line(ruling: &Ruling, words: &DeskWords, reader: &RowReader) -> RulingLine {
     RulingLine {
         judgement: (words.decide.judgement)(ruling.judgement),
         by: ruling.by.clone().unwrap_or_default(),
@@ -136,16 +137,16 @@ pub struct PairView {
     /// The kinds of things for which both records have different values, with these values.
     pub differs: Vec<(&'static str, String, String)>,
     /// The other record.
-    pub other: Card,
+    pub other: RecordCard,
     /// The form for a decision; `None` if one of the records is not stored.
     pub decide: Option<DecideBox>,
 }
 
 /// The data about two records apart from their texts.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct PairData {
     /// The other record.
-    pub other: Card,
+    pub other: RecordCard,
     /// The relation between the petitioners of the two records.
     pub relation: Option<Relation>,
     /// The form for a decision.
@@ -154,28 +155,32 @@ pub struct Said {
 
 impl PairView {
     /// Creates the comparison.
-    pub fn new(words: &Words, both: SideBySide, explained: Explanation, said: Said) -> Self {
+    pub fn new(words: &DeskWords, both: SideBySide, explained: Explanation, said: PairData) -> Self {
         let SideBySide { a, b, weights } = both;
-        let Said { other, relation, decide } = said;
+        let PairData { other, relation, decide } = said;
         let figures = figures(words, &explained, relation);
-        let difference = |Difference { kind, a, b }: Difference| ((words.record.object)(kind), a, b);
-        let texts = |side: Vec<SideText>, anchor| {
-            let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, &weights)).collect();
-            let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
-            if let Some(first) = pieces.find(|piece| piece.mark == Some(Mark::Shared)) {
-                first.anchor = Some(anchor);
-            }
-            texts
-        };
         Self {
-            ours: texts(a, "shared-ours"),
-            theirs: texts(b, "shared-theirs"),
+            ours: anchored_texts(a, "shared-ours", &weights),
+            theirs: anchored_texts(b, "shared-theirs", &weights),
             figures,
-            differs: explained.differs.into_iter().map(difference).collect(),
+            differs: explained
+                .differs
+                .into_iter()
+                .map(|Difference { kind, a, b }: Difference| ((words.record.object)(kind), a, b))
+                .collect(),
             other,
             decide,
         }
     }
+}
+
+fn anchored_texts(side: Vec<SideText>, anchor: &'static str, weights: &[f64]) -> Vec<MarkedText> {
+    let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, weights)).collect();
+    let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
+    if let Some(first) = pieces.find(|piece| piece.mark == Some(MarkReason::Shared)) {
+        first.anchor = Some(anchor);
+    }
+    texts
 }
 
 impl PairView {
@@ -197,15 +202,18 @@ fn begins_late(texts: &[MarkedText]) -> bool {
 }
 
 fn marked(text: SideText, weights: &[f64]) -> MarkedText {
-    let mark = |number: usize| match weights.get(number) {
-        Some(weight) if *weight < LEAST_WEIGHT => Mark::Common,
-        _ => Mark::Shared,
-    };
-    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark(*number))).collect();
+    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark_of(*number, weights))).collect();
     MarkedText { field: text.field, pieces: pieces(&text.text, &marks) }
 }
 
-fn figures(words: &Words, explained: &Explanation, relation: Option<Relation>) -> Vec<String> {
+fn mark_of(number: usize, weights: &[f64]) -> MarkReason {
+    match weights.get(number) {
+        Some(weight) if *weight < LEAST_WEIGHT => MarkReason::Common,
+        _ => MarkReason::Shared,
+    }
+}
+
+fn figures(words: &DeskWords, explained: &Explanation, relation: Option<Relation>) -> Vec<String> {
     let PairWords { same_text, contained, similarity, no_match, found_by, .. } = &words.pair;
     let mut figures = Vec::new();
     if explained.exact {

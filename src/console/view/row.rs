@@ -11,7 +11,7 @@ use doppel_engine::answers::RecordView;
 use jiff::tz::TimeZone;
 
 use crate::console::view::marked::beginning;
-use crate::console::view::time::Clock;
+use crate::console::view::time::ZonedClock;
 use crate::console::words::RecordWords;
 
 /// Largest length of a title that is made of a text, in characters.
@@ -25,12 +25,12 @@ pub struct RowReader {
     fields: Vec<(Field, bool)>,
     zone: TimeZone,
     /// Formats times of the collection.
-    pub clock: Clock,
+    pub clock: ZonedClock,
 }
 
 /// The facts from a row.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct RowFacts {
     /// The title, or the beginning of the text; empty if the row has neither.
     pub title: String,
     /// The beginning of the text.
@@ -43,7 +43,7 @@ pub struct Facts {
     pub handling: Handling,
 }
 
-impl Facts {
+impl RowFacts {
     /// Returns the category, status and unit that the office wrote, each with its name.
     pub fn handled(&self, words: &RecordWords) -> Vec<(&'static str, &str)> {
         let Handling { category, status, unit, reply: _ } = &self.handling;
@@ -72,7 +72,7 @@ impl RowReader {
     pub fn of(settings: &Settings) -> Self {
         let fields = settings.fields.iter().cloned().zip(settings.titles()).collect();
         let zone = TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC);
-        Self { fields, zone, clock: Clock::of(&settings.time_zone) }
+        Self { fields, zone, clock: ZonedClock::of(&settings.time_zone) }
     }
 
     /// True if a field has this role.
@@ -85,21 +85,21 @@ impl RowReader {
     }
 
     /// Returns the facts of a record; only its id and time if no text is kept.
-    pub fn facts_of(&self, record: &RecordView) -> Facts {
+    pub fn facts_of(&self, record: &RecordView) -> RowFacts {
         match (record.read(), &record.row) {
             (Some(row), _) => self.facts(&row),
             (None, None) => self.without_text(&record.id, record.time.as_deref()),
-            (None, Some(_)) => Facts::default(),
+            (None, Some(_)) => RowFacts::default(),
         }
     }
 
     /// Returns the facts of a record whose text is not kept.
-    pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> Facts {
-        Facts { title: id.to_string(), time: time.map(|time| self.time(time)), ..Facts::default() }
+    pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> RowFacts {
+        RowFacts { title: id.to_string(), time: time.map(|time| self.time(time)), ..RowFacts::default() }
     }
 
     /// Returns the facts from a row.
-    pub fn facts(&self, row: &Row) -> Facts {
+    pub fn facts(&self, row: &Row) -> RowFacts {
         let content = |title: bool| {
             let fields = self
                 .fields
@@ -107,10 +107,11 @@ impl RowReader {
                 .filter(move |(field, is_title)| *is_title == title && matches!(field.role, Role::Text | Role::Whole));
             fields.filter_map(|(field, _)| shown(row, field)).find(|text| !text.trim().is_empty())
         };
-        let (titled, running) = (content(true), content(false));
+        let titled = content(true);
+        let running = content(false);
         let title = titled.as_ref().or(running.as_ref()).map(|text| beginning(text.trim(), TITLE_CHARS));
         let excerpt = running.or(titled).map(|text| beginning(text.trim(), EXCERPT_CHARS));
-        Facts {
+        RowFacts {
             title: title.unwrap_or_default(),
             excerpt: excerpt.unwrap_or_default(),
             time: self.of_role(row, Role::Time).map(|text| self.time(text)),
@@ -160,17 +161,21 @@ impl RowReader {
                 })
                 .collect();
         }
-        let is_text = |(field, title): &&&(Field, bool)| field.role == Role::Text && !title;
-        let main = wanted.iter().find(is_text).or(wanted.iter().find(|(field, _)| field.role == Role::Text));
+        let main = wanted
+            .iter()
+            .find(|(field, title): &&&(Field, bool)| field.role == Role::Text && !title)
+            .or(wanted.iter().find(|(field, _)| field.role == Role::Text));
         let main = main.map(|(field, _)| field.name.clone());
-        let field = |(field, title): &(Field, bool)| FormField {
-            name: field.name.clone(),
-            role: field.role,
-            is_long: field.role == Role::Text && !title,
-            is_main: main.as_ref() == Some(&field.name),
-            value: String::new(),
-        };
-        wanted.into_iter().map(field).collect()
+        wanted
+            .into_iter()
+            .map(|(field, title): &(Field, bool)| FormField {
+                name: field.name.clone(),
+                role: field.role,
+                is_long: field.role == Role::Text && !title,
+                is_main: main.as_ref() == Some(&field.name),
+                value: String::new(),
+            })
+            .collect()
     }
 
     fn time(&self, text: &str) -> String {
@@ -198,7 +203,7 @@ fn text<'r>(row: &'r Row, name: &str) -> Option<&'r str> {
 mod tests {
     use super::*;
 
-    fn facts(json: &str) -> Facts {
+    fn facts(json: &str) -> RowFacts {
         RowReader::of(&Settings::default()).facts(&Row::parse(json.as_bytes()).unwrap())
     }
 
@@ -234,22 +239,24 @@ mod tests {
     #[test]
     fn a_form_has_the_fields_that_records_fill() {
         let reader = RowReader::of(&Settings::default());
-        let names = |rows: &[&str]| {
-            let rows: Vec<Row> = rows.iter().map(|row| Row::parse(row.as_bytes()).unwrap()).collect();
-            let fields = reader.form_fields(&rows);
-            let main = fields.iter().find(|field| field.is_main).map(|field| field.name.clone());
-            (fields.into_iter().map(|field| field.name).collect::<Vec<_>>(), main.unwrap_or_default())
-        };
-        let used = names(&[r#"{"标题": "路灯", "内容": "不亮", "no": 7}"#, r#"{"姓名": "甲", "user": " "}"#]);
+        let used =
+            field_names(&[r#"{"标题": "路灯", "内容": "不亮", "no": 7}"#, r#"{"姓名": "甲", "user": " "}"#], &reader);
         assert_eq!(used, (vec!["标题".to_owned(), "内容".into(), "姓名".into()], "内容".into()));
         assert_eq!(
-            names(&[]),
+            field_names(&[], &reader),
             (vec!["title".to_owned(), "content".into(), "user".into(), "time".into()], "content".into())
         );
         let row =
             Row::parse(r#"{"id": "1", "content": "不亮", "no": 7, "nested": [], "none": null}"#.as_bytes()).unwrap();
         assert_eq!(reader.others(&row), [("no".to_owned(), "7".to_owned())]);
         assert_eq!(reader.texts(&row), [("content".to_owned(), "不亮".to_owned())]);
+    }
+
+    fn field_names(rows: &[&str], reader: &RowReader) -> (Vec<String>, String) {
+        let rows: Vec<Row> = rows.iter().map(|row| Row::parse(row.as_bytes()).unwrap()).collect();
+        let fields = reader.form_fields(&rows);
+        let main = fields.iter().find(|field| field.is_main).map(|field| field.name.clone());
+        (fields.into_iter().map(|field| field.name).collect::<Vec<_>>(), main.unwrap_or_default())
     }
 
     #[test]

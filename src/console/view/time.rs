@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 
 /// Formats times in one time zone.
 #[derive(Clone, Debug)]
-pub struct Clock(TimeZone);
+pub struct ZonedClock(TimeZone);
 
-impl Clock {
+impl ZonedClock {
     /// Creates a formatter for the time zone with this IANA name; for UTC if the name is unknown.
     pub fn of(zone: &str) -> Self {
         Self(TimeZone::get(zone).unwrap_or(TimeZone::UTC))
@@ -29,14 +29,16 @@ impl Clock {
         let today = now.to_zoned(self.0.clone()).date();
         let mut back: Vec<u32> = (1..).map(|at| at * step.max(1)).take_while(|back| *back < days).collect();
         back.push(days);
-        let begin = |back: &u32| {
-            let date = today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?;
-            Some(date.to_zoned(self.0.clone()).ok()?.timestamp())
-        };
-        back.iter().rev().filter_map(begin).collect()
+        back.iter()
+            .rev()
+            .filter_map(|back: &u32| {
+                let date = today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?;
+                Some(date.to_zoned(self.0.clone()).ok()?.timestamp())
+            })
+            .collect()
     }
 
-    /// Formats a time in RFC 3339 like [`Clock::show`]; returns other texts unchanged.
+    /// Formats a time in RFC 3339 like [`ZonedClock::show`]; returns other texts unchanged.
     pub fn show_text(&self, time: &str) -> String {
         time.parse().map_or_else(|_| time.to_owned(), |time| self.show(time))
     }
@@ -48,21 +50,27 @@ mod tests {
 
     #[test]
     fn a_time_is_shown_in_the_zone_of_the_collection() {
-        let shanghai = Clock::of("Asia/Shanghai");
+        let shanghai = ZonedClock::of("Asia/Shanghai");
         assert_eq!(shanghai.show_text("2024-02-29T17:30:59.5Z"), "2024-03-01 01:30");
-        assert_eq!(Clock::of("no zone").show_text("2024-03-01T01:30:00Z"), "2024-03-01 01:30");
+        assert_eq!(ZonedClock::of("no zone").show_text("2024-03-01T01:30:00Z"), "2024-03-01 01:30");
         assert_eq!(shanghai.show_text("soon"), "soon");
     }
 
     #[test]
     fn stretches_are_of_days_of_the_zone_and_end_with_today() {
-        let (shanghai, now) = (Clock::of("Asia/Shanghai"), "2024-02-29T17:30:00Z".parse().unwrap());
-        let begins = |days, step| {
-            let found = shanghai.stretches(now, days, step);
-            found.into_iter().map(|begin| shanghai.show(begin)).collect::<Vec<_>>()
-        };
-        assert_eq!(begins(3, 1), ["2024-02-28 00:00", "2024-02-29 00:00", "2024-03-01 00:00"]);
-        assert_eq!(begins(10, 7), ["2024-02-21 00:00", "2024-02-24 00:00"], "the first is shorter");
-        assert_eq!((begins(7, 7).len(), begins(90, 7).len()), (1, 13));
+        let shanghai = ZonedClock::of("Asia/Shanghai");
+        let now = "2024-02-29T17:30:00Z".parse().unwrap();
+        assert_eq!(shown_begins(3, 1, &shanghai, now), ["2024-02-28 00:00", "2024-02-29 00:00", "2024-03-01 00:00"]);
+        assert_eq!(
+            shown_begins(10, 7, &shanghai, now),
+            ["2024-02-21 00:00", "2024-02-24 00:00"],
+            "the first is shorter"
+        );
+        assert_eq!((shown_begins(7, 7, &shanghai, now).len(), shown_begins(90, 7, &shanghai, now).len()), (1, 13));
+    }
+
+    fn shown_begins(days: u32, step: u32, shanghai: &ZonedClock, now: Timestamp) -> Vec<String> {
+        let found = shanghai.stretches(now, days, step);
+        found.into_iter().map(|begin| shanghai.show(begin)).collect::<Vec<_>>()
     }
 }

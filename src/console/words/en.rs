@@ -8,7 +8,7 @@ use super::files;
 use super::groups::*;
 use super::tables::*;
 
-pub(super) const WORDS: Words = Words {
+pub(super) const WORDS: DeskWords = DeskWords {
     frame: FrameWords {
         product: "doppel desk",
         skip: "Skip to content",

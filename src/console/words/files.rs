@@ -7,7 +7,7 @@ use crate::console::files::MOST_BYTES;
 use crate::console::files::plan::WrongPlan;
 use crate::console::view::numbers::percent;
 use crate::findings::output::ADDED;
-use crate::findings::{Earlier, Finding, Refusal};
+use crate::findings::{EarlierRow, RowFinding, RowRefusal};
 
 /// The texts of the pages for files of letters.
 pub struct FilesWords {
@@ -122,9 +122,9 @@ pub struct FilesWords {
     /// A row of another file, with the name of the file and the number of the row.
     pub row_of_named: fn(&str, u64) -> String,
     /// The finding for a row, as a sentence.
-    pub reason: fn(&Finding) -> String,
+    pub reason: fn(&RowFinding) -> String,
     /// The reason why a row is refused, as a sentence.
-    pub refusal: fn(&Refusal) -> String,
+    pub refusal: fn(&RowRefusal) -> String,
     /// Heading of the reasons for refusals.
     pub why: &'static str,
 }
@@ -275,11 +275,11 @@ pub(super) const EN: FilesWords = FilesWords {
     why: "Reason",
 };
 
-fn reason_zh(finding: &Finding) -> String {
+fn reason_zh(finding: &RowFinding) -> String {
     let of = match &finding.of {
-        Some(Earlier::Record(id)) => format!("库中编号 {id} 的信访件"),
-        Some(Earlier::Row(number)) => format!("本文件第 {number} 行"),
-        Some(Earlier::RowOf(name, number)) => format!("{name} 第 {number} 行"),
+        Some(EarlierRow::Record(id)) => format!("库中编号 {id} 的信访件"),
+        Some(EarlierRow::Row(number)) => format!("本文件第 {number} 行"),
+        Some(EarlierRow::RowOf(name, number)) => format!("{name} 第 {number} 行"),
         None => "较早的信访件".into(),
     };
     let who = match finding.relation {
@@ -301,11 +301,11 @@ fn reason_zh(finding: &Finding) -> String {
     }
 }
 
-fn reason_en(finding: &Finding) -> String {
+fn reason_en(finding: &RowFinding) -> String {
     let of = match &finding.of {
-        Some(Earlier::Record(id)) => format!("record {id}"),
-        Some(Earlier::Row(number)) => format!("row {number} of this file"),
-        Some(Earlier::RowOf(name, number)) => format!("row {number} of {name}"),
+        Some(EarlierRow::Record(id)) => format!("record {id}"),
+        Some(EarlierRow::Row(number)) => format!("row {number} of this file"),
+        Some(EarlierRow::RowOf(name, number)) => format!("row {number} of {name}"),
         None => "an earlier record".into(),
     };
     let who = match finding.relation {
@@ -327,73 +327,73 @@ fn reason_en(finding: &Finding) -> String {
     }
 }
 
-fn refusal_zh(refusal: &Refusal) -> String {
+fn refusal_zh(refusal: &RowRefusal) -> String {
     match refusal {
-        Refusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新提交。".into(),
-        Refusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新提交。".into(),
-        Refusal::Row(RowFault::OpenQuote { .. }) => {
+        RowRefusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新提交。".into(),
+        RowRefusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新提交。".into(),
+        RowRefusal::Row(RowFault::OpenQuote { .. }) => {
             "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。".into()
         }
-        Refusal::Row(RowFault::WrongCount { found, expected }) => {
+        RowRefusal::Row(RowFault::WrongCount { found, expected }) => {
             format!("有 {found} 个单元格，表头有 {expected} 列。请检查分隔符和引号。")
         }
-        Refusal::Row(RowFault::RepeatedHeader) => "重复的表头，不是数据。".into(),
-        Refusal::Row(RowFault::Totals) => "合计行，不是数据。".into(),
-        Refusal::Empty => "所选各列都是空的。".into(),
-        Refusal::Invalid(code) if code == "no_content" => "标题和内容都是空的，无从比对。".into(),
-        Refusal::Invalid(code) if code == "invalid_id" => {
+        RowRefusal::Row(RowFault::RepeatedHeader) => "重复的表头，不是数据。".into(),
+        RowRefusal::Row(RowFault::Totals) => "合计行，不是数据。".into(),
+        RowRefusal::Empty => "所选各列都是空的。".into(),
+        RowRefusal::Invalid(code) if code == "no_content" => "标题和内容都是空的，无从比对。".into(),
+        RowRefusal::Invalid(code) if code == "invalid_id" => {
             "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。".into()
         }
-        Refusal::Invalid(code) if code == "inexact_id" => {
+        RowRefusal::Invalid(code) if code == "inexact_id" => {
             "编号是取整后的数字（如 3.30106E+17），文件里已没有全部位数。请在原系统中把编号按文本导出。".into()
         }
-        Refusal::Invalid(code) if code == "no_id" => "没有编号。请补上编号，或者让程序编号。".into(),
-        Refusal::Invalid(code) if code == "repeated_id" => "编号与前面的一行相同。请改正编号。".into(),
-        Refusal::Invalid(code) => format!("内容不符合要求（{code}）。"),
-        Refusal::SameId(number) => format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
-        Refusal::Stored => "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。".into(),
-        Refusal::Otherwise => "这个文件的这一行此前按另一种选列登记过，没有再次登记。".into(),
+        RowRefusal::Invalid(code) if code == "no_id" => "没有编号。请补上编号，或者让程序编号。".into(),
+        RowRefusal::Invalid(code) if code == "repeated_id" => "编号与前面的一行相同。请改正编号。".into(),
+        RowRefusal::Invalid(code) => format!("内容不符合要求（{code}）。"),
+        RowRefusal::SameId(number) => format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
+        RowRefusal::Stored => "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。".into(),
+        RowRefusal::Otherwise => "这个文件的这一行此前按另一种选列登记过，没有再次登记。".into(),
     }
 }
 
-fn refusal_en(refusal: &Refusal) -> String {
+fn refusal_en(refusal: &RowRefusal) -> String {
     match refusal {
-        Refusal::Row(RowFault::Undecodable) => {
+        RowRefusal::Row(RowFault::Undecodable) => {
             "Some of it is no text in the file's encoding. Mend it and give the file again.".into()
         }
-        Refusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and give the file again.".into(),
-        Refusal::Row(RowFault::OpenQuote { .. }) => {
+        RowRefusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and give the file again.".into(),
+        RowRefusal::Row(RowFault::OpenQuote { .. }) => {
             "A quote begins a cell and is not closed. Close it, or double it where it is text.".into()
         }
-        Refusal::Row(RowFault::WrongCount { found, expected }) => {
+        RowRefusal::Row(RowFault::WrongCount { found, expected }) => {
             format!("{found} cells where the header has {expected}. Check separators and quotes.")
         }
-        Refusal::Row(RowFault::RepeatedHeader) => "The names of the columns once more; no data.".into(),
-        Refusal::Row(RowFault::Totals) => "Totals; no data.".into(),
-        Refusal::Empty => "The chosen columns are all empty.".into(),
-        Refusal::Invalid(code) if code == "no_content" => {
+        RowRefusal::Row(RowFault::RepeatedHeader) => "The names of the columns once more; no data.".into(),
+        RowRefusal::Row(RowFault::Totals) => "Totals; no data.".into(),
+        RowRefusal::Empty => "The chosen columns are all empty.".into(),
+        RowRefusal::Invalid(code) if code == "no_content" => {
             "Title and content are empty: nothing can be compared.".into()
         }
-        Refusal::Invalid(code) if code == "invalid_id" => {
+        RowRefusal::Invalid(code) if code == "invalid_id" => {
             "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
         }
-        Refusal::Invalid(code) if code == "inexact_id" => {
+        RowRefusal::Invalid(code) if code == "inexact_id" => {
             "The number is rounded (such as 3.30106E+17): the file does not have all of its digits. Export it as text."
                 .into()
         }
-        Refusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
-        Refusal::Invalid(code) if code == "repeated_id" => {
+        RowRefusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
+        RowRefusal::Invalid(code) if code == "repeated_id" => {
             "An earlier row has the same number. Mend the number.".into()
         }
-        Refusal::Invalid(code) => format!("It cannot be taken ({code})."),
-        Refusal::SameId(number) => {
+        RowRefusal::Invalid(code) => format!("It cannot be taken ({code})."),
+        RowRefusal::SameId(number) => {
             format!("Row {number} of this file has the same number; not registered. Mend the number.")
         }
-        Refusal::Stored => {
+        RowRefusal::Stored => {
             "Another letter is stored under this number; not registered, and that one is unchanged. Check the number."
                 .into()
         }
-        Refusal::Otherwise => {
+        RowRefusal::Otherwise => {
             "This row of this file was registered before with other columns; not registered again.".into()
         }
     }

@@ -21,7 +21,7 @@ pub use crate::texts::Language;
 
 impl Language {
     /// Returns the texts in the language.
-    pub fn words(self) -> &'static Words {
+    pub fn words(self) -> &'static DeskWords {
         match self {
             Self::Chinese => &zh::WORDS,
             Self::English => &en::WORDS,

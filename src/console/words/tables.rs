@@ -10,7 +10,7 @@ use super::quality::QualityWords;
 use super::work::WorkWords;
 
 /// All texts of a language.
-pub struct Words {
+pub struct DeskWords {
     /// Texts around the content of every page.
     pub frame: FrameWords,
     /// Texts of the sign-in page.

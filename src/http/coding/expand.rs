@@ -2,7 +2,7 @@
 //!
 //! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit
 //! decompresses no more than this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is
-//! [`Trouble::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or one that continues without giving any
+//! [`ExpandError::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or one that continues without giving any
 //! bytes, is refused. The limit of a body that is read as a whole also applies to the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
@@ -20,7 +20,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use hyper::body::Frame;
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-use super::{Coding, of_body};
+use super::{ContentCoding, of_body};
 use crate::http::problem::Problem;
 
 /// Largest number of bytes of a piece.
@@ -47,10 +47,10 @@ const GZIP_WINDOW_BITS: u8 = 15;
 
 /// The reasons why a body cannot be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ExpandError {
     /// The body is incomplete, or not valid in its coding.
     #[error("the body is not whole and valid {}", .0.name())]
-    Malformed(Coding),
+    Malformed(ContentCoding),
     /// The body expands too much.
     #[error("the body expands to more than {MOST_EXPANSION} times its size")]
     Expands,
@@ -73,7 +73,7 @@ impl CompressedLimit {
     }
 }
 
-impl Trouble {
+impl ExpandError {
     /// Returns the reason, if an error of a body was caused by one.
     pub fn in_error(error: &(dyn Error + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref().copied())
@@ -82,7 +82,7 @@ impl Trouble {
 
 /// The way in which a route reads the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum BodyReading {
     /// The route reads the body as a whole, within a limit.
     Whole,
     /// The route reads the body piece by piece, without a limit.
@@ -93,15 +93,15 @@ pub enum Reading {
 ///
 /// # Errors
 /// 415 if the coding is not supported.
-pub fn expanded(request: Request, reading: Reading) -> Result<Request, Problem> {
+pub fn expanded(request: Request, reading: BodyReading) -> Result<Request, Problem> {
     let Some(coding) = of_body(request.headers())? else { return Ok(request) };
     // The reader of a body that is read as a whole lowers this limit.
     let limit = CompressedLimit(Arc::new(AtomicU64::new(u64::MAX)));
     let window = match reading {
-        Reading::Whole => WINDOW_LOG,
-        Reading::Stream => STREAM_WINDOW_LOG,
+        BodyReading::Whole => WINDOW_LOG,
+        BodyReading::Stream => STREAM_WINDOW_LOG,
     };
-    let mut request = request.map(|body| Body::new(Expanding::new(body, (coding, window), limit.clone())));
+    let mut request = request.map(|body| Body::new(ExpandingBody::new(body, coding, window, limit.clone())));
     request.extensions_mut().insert(limit);
     request.headers_mut().remove(header::CONTENT_ENCODING);
     request.headers_mut().remove(header::CONTENT_LENGTH);
@@ -110,10 +110,10 @@ pub fn expanded(request: Request, reading: Reading) -> Result<Request, Problem> 
 }
 
 /// A body that is decompressed as it is read.
-struct Expanding {
+struct ExpandingBody {
     body: Body,
-    coding: Coding,
-    decoder: Decoder,
+    coding: ContentCoding,
+    decoder: BodyDecoder,
     /// The bytes that arrived and are not decompressed yet.
     input: Bytes,
     /// True if the decoder may return more bytes without more input.
@@ -129,7 +129,7 @@ struct Expanding {
 }
 
 /// The result of decompressing the bytes that have arrived.
-enum Next {
+enum ExpandStep {
     Piece(Bytes),
     /// More compressed bytes are needed.
     More,
@@ -137,7 +137,7 @@ enum Next {
     Yield,
 }
 
-enum Decoder {
+enum BodyDecoder {
     /// `is_between` is true before a gzip member. The body may end there.
     Gzip { state: Box<Decompress>, is_between: bool },
     /// `is_between` is true before a frame. The body may end there.
@@ -146,11 +146,13 @@ enum Decoder {
     Failed,
 }
 
-impl Decoder {
-    fn new(coding: Coding, window: u32) -> Self {
+impl BodyDecoder {
+    fn new(coding: ContentCoding, window: u32) -> Self {
         match coding {
-            Coding::Gzip => Self::Gzip { state: Box::new(Decompress::new_gzip(GZIP_WINDOW_BITS)), is_between: true },
-            Coding::Zstd => {
+            ContentCoding::Gzip => {
+                Self::Gzip { state: Box::new(Decompress::new_gzip(GZIP_WINDOW_BITS)), is_between: true }
+            }
+            ContentCoding::Zstd => {
                 let state = zstd::stream::raw::Decoder::new().and_then(|mut state| {
                     state.set_parameter(DParameter::WindowLogMax(window))?;
                     Ok(state)
@@ -193,9 +195,9 @@ impl Decoder {
     }
 }
 
-impl Expanding {
-    fn new(body: Body, (coding, window): (Coding, u32), limit: CompressedLimit) -> Self {
-        let decoder = Decoder::new(coding, window);
+impl ExpandingBody {
+    fn new(body: Body, coding: ContentCoding, window: u32, limit: CompressedLimit) -> Self {
+        let decoder = BodyDecoder::new(coding, window);
         let input = Bytes::new();
         let room = Vec::new();
         let came = 0;
@@ -205,52 +207,52 @@ impl Expanding {
     }
 
     /// Adds bytes that have arrived.
-    fn take_in(&mut self, input: Bytes) -> Result<(), Trouble> {
+    fn take_in(&mut self, input: Bytes) -> Result<(), ExpandError> {
         self.came += input.len() as u64;
         self.input = input;
-        if self.came > self.limit.0.load(Ordering::Relaxed) { Err(Trouble::TooLong) } else { Ok(()) }
+        if self.came > self.limit.0.load(Ordering::Relaxed) { Err(ExpandError::TooLong) } else { Ok(()) }
     }
 
     /// Decompresses the next piece of the bytes that have arrived.
-    fn next_piece(&mut self) -> Result<Next, Trouble> {
+    fn next_piece(&mut self) -> Result<ExpandStep, ExpandError> {
         for _ in 0..MOST_STEPS {
             if !self.is_full && self.input.is_empty() {
-                return Ok(Next::More);
+                return Ok(ExpandStep::More);
             }
             let given = self.step()?;
             // A short piece is copied, so that it does not keep a large buffer in memory.
             if given > PIECE_BYTES / 2 {
                 let mut piece = std::mem::take(&mut self.room);
                 piece.truncate(given);
-                return Ok(Next::Piece(piece.into()));
+                return Ok(ExpandStep::Piece(piece.into()));
             }
             if given > 0 {
-                return Ok(Next::Piece(Bytes::copy_from_slice(&self.room[..given])));
+                return Ok(ExpandStep::Piece(Bytes::copy_from_slice(&self.room[..given])));
             }
         }
-        Ok(Next::Yield)
+        Ok(ExpandStep::Yield)
     }
 
     /// Decompresses a part of the input into `room`. Returns the number of bytes that were written.
-    fn step(&mut self) -> Result<usize, Trouble> {
+    fn step(&mut self) -> Result<usize, ExpandError> {
         self.room.resize(PIECE_BYTES, 0);
         let step = self.decoder.step(&self.input, &mut self.room);
-        let (taken, given) = step.map_err(|_| Trouble::Malformed(self.coding))?;
+        let (taken, given) = step.map_err(|_| ExpandError::Malformed(self.coding))?;
         if taken == 0 && given == 0 && !self.input.is_empty() {
-            return Err(Trouble::Malformed(self.coding));
+            return Err(ExpandError::Malformed(self.coding));
         }
         let _ = self.input.split_to(taken);
         self.is_full = given == PIECE_BYTES && !self.decoder.is_between();
         self.gave += given as u64;
         if self.gave > FREE_BYTES && self.gave / MOST_EXPANSION > self.came {
-            return Err(Trouble::Expands);
+            return Err(ExpandError::Expands);
         }
         self.empty = (self.empty + taken as u64).saturating_sub(LEAST_EXPANSION * given as u64);
-        if self.empty > MOST_EMPTY_BYTES { Err(Trouble::Empty) } else { Ok(given) }
+        if self.empty > MOST_EMPTY_BYTES { Err(ExpandError::Empty) } else { Ok(given) }
     }
 }
 
-impl HttpBody for Expanding {
+impl HttpBody for ExpandingBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -260,9 +262,9 @@ impl HttpBody for Expanding {
         }
         loop {
             match self.next_piece() {
-                Ok(Next::Piece(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-                Ok(Next::More) => (),
-                Ok(Next::Yield) => {
+                Ok(ExpandStep::Piece(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Ok(ExpandStep::More) => (),
+                Ok(ExpandStep::Yield) => {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -286,7 +288,7 @@ impl HttpBody for Expanding {
                     self.ended = true;
                     // A body without any bytes is an empty body.
                     if self.came > 0 && !self.decoder.is_between() {
-                        return Poll::Ready(Some(Err(axum::Error::new(Trouble::Malformed(self.coding)))));
+                        return Poll::Ready(Some(Err(axum::Error::new(ExpandError::Malformed(self.coding)))));
                     }
                     return Poll::Ready(None);
                 }
@@ -303,30 +305,35 @@ mod tests {
 
     use super::*;
 
-    fn compress(coding: Coding, text: &[u8]) -> Vec<u8> {
+    fn compress(coding: ContentCoding, text: &[u8]) -> Vec<u8> {
         match coding {
-            Coding::Gzip => {
+            ContentCoding::Gzip => {
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
                 encoder.write_all(text).unwrap();
                 encoder.finish().unwrap()
             }
-            Coding::Zstd => zstd::stream::encode_all(text, 1).unwrap(),
+            ContentCoding::Zstd => zstd::stream::encode_all(text, 1).unwrap(),
         }
     }
 
-    async fn expand(coding: Coding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<Trouble>> {
+    async fn expand(coding: ContentCoding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<ExpandError>> {
         expand_within(u64::MAX, coding, bytes, piece).await
     }
 
-    async fn expand_within(most: u64, coding: Coding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<Trouble>> {
+    async fn expand_within(
+        most: u64,
+        coding: ContentCoding,
+        bytes: &[u8],
+        piece: usize,
+    ) -> Result<Vec<u8>, Option<ExpandError>> {
         let pieces: Vec<io::Result<Bytes>> =
             bytes.chunks(piece.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
         let limit = CompressedLimit(Arc::new(AtomicU64::new(most)));
         let body =
-            Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), (coding, WINDOW_LOG), limit));
+            Body::new(ExpandingBody::new(Body::from_stream(tokio_stream::iter(pieces)), coding, WINDOW_LOG, limit));
         match body.collect().await {
             Ok(whole) => Ok(whole.to_bytes().to_vec()),
-            Err(error) => Err(Trouble::in_error(&error)),
+            Err(error) => Err(ExpandError::in_error(&error)),
         }
     }
 
@@ -344,7 +351,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_compressed_comes_back_however_it_is_cut() {
-        for coding in [Coding::Gzip, Coding::Zstd] {
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             for text in [text(), b"{}".to_vec(), Vec::new(), vec![b' '; PIECE_BYTES], vec![b' '; 3 * PIECE_BYTES]] {
                 let bytes = compress(coding, &text);
                 for piece in [7, 4096, usize::MAX] {
@@ -360,8 +367,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_cut_off_damaged_or_something_else_is_malformed() {
-        for coding in [Coding::Gzip, Coding::Zstd] {
-            let malformed = Err(Some(Trouble::Malformed(coding)));
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
+            let malformed = Err(Some(ExpandError::Malformed(coding)));
             let bytes = compress(coding, &text());
             for end in [1, bytes.len() / 2, bytes.len() - 1] {
                 assert_eq!(expand(coding, &bytes[..end], 4096).await, malformed, "{coding:?} up to {end}");
@@ -369,35 +376,41 @@ mod tests {
             assert_eq!(expand(coding, &[&bytes[..], b"more"].concat(), 4096).await, malformed);
             assert_eq!(expand(coding, b"{\"content\":\"plain\"}", 4096).await, malformed);
         }
-        let mut gzip = compress(Coding::Gzip, &text());
+        let mut gzip = compress(ContentCoding::Gzip, &text());
         let checksum = gzip.len() - 6;
         gzip[checksum] ^= 1;
-        assert_eq!(expand(Coding::Gzip, &gzip, 4096).await, Err(Some(Trouble::Malformed(Coding::Gzip))));
+        assert_eq!(
+            expand(ContentCoding::Gzip, &gzip, 4096).await,
+            Err(Some(ExpandError::Malformed(ContentCoding::Gzip)))
+        );
         // The window has 4 MiB.
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(WINDOW_LOG + 1).unwrap();
         encoder.write_all(&vec![b'a'; 1 << 10]).unwrap();
         let wide = encoder.finish().unwrap();
-        assert_eq!(expand(Coding::Zstd, &wide, 4096).await, Err(Some(Trouble::Malformed(Coding::Zstd))));
+        assert_eq!(
+            expand(ContentCoding::Zstd, &wide, 4096).await,
+            Err(Some(ExpandError::Malformed(ContentCoding::Zstd)))
+        );
     }
 
     #[tokio::test]
     async fn what_expands_without_measure_is_cut_off() {
-        for coding in [Coding::Gzip, Coding::Zstd] {
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bomb = compress(coding, &vec![b' '; 64 << 20]);
             assert!(bomb.len() < 1 << 17);
-            assert_eq!(expand(coding, &bomb, 4096).await, Err(Some(Trouble::Expands)), "{coding:?}");
+            assert_eq!(expand(coding, &bomb, 4096).await, Err(Some(ExpandError::Expands)), "{coding:?}");
         }
     }
 
     #[tokio::test]
     async fn what_expands_to_nothing_is_cut_off_and_small_members_with_content_are_not() {
-        for coding in [Coding::Gzip, Coding::Zstd] {
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let empty = compress(coding, b"").repeat(MOST_EMPTY_BYTES as usize / 8);
             assert!(empty.len() as u64 > MOST_EMPTY_BYTES);
             let few = &empty[..compress(coding, b"").len() * 1000];
             for piece in [4096, usize::MAX] {
-                assert_eq!(expand(coding, &empty, piece).await, Err(Some(Trouble::Empty)), "{coding:?}");
+                assert_eq!(expand(coding, &empty, piece).await, Err(Some(ExpandError::Empty)), "{coding:?}");
                 assert_eq!(expand(coding, few, piece).await, Ok(Vec::new()));
             }
             let one = compress(coding, b"{}\n");
@@ -408,11 +421,11 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_may_come_than_whoever_reads_says() {
-        for coding in [Coding::Gzip, Coding::Zstd] {
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bytes = compress(coding, b"").repeat(10);
             let most = bytes.len() as u64;
             assert_eq!(expand_within(most, coding, &bytes, 7).await, Ok(Vec::new()));
-            assert_eq!(expand_within(most - 1, coding, &bytes, 7).await, Err(Some(Trouble::TooLong)), "{coding:?}");
+            assert_eq!(expand_within(most - 1, coding, &bytes, 7).await, Err(Some(ExpandError::TooLong)), "{coding:?}");
         }
     }
 }

@@ -15,14 +15,14 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip, zstd");
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Coding {
+pub enum ContentCoding {
     /// gzip (RFC 1952)
     Gzip,
     /// zstd (RFC 8878)
     Zstd,
 }
 
-impl Coding {
+impl ContentCoding {
     /// Returns the name of the coding in headers.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,22 +44,23 @@ impl Coding {
 ///
 /// # Errors
 /// 415 for an unknown coding, and for several codings at once, because each would multiply the expansion of the other.
-pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
+pub fn of_body(headers: &HeaderMap) -> Result<Option<ContentCoding>, Problem> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
     let names = value.to_str().unwrap_or("?").split(',').map(str::trim);
     let mut names = names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
-    let refuse = |detail: &str| {
-        let problem = Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "", detail);
-        Err(problem.with_header(header::ACCEPT_ENCODING, ACCEPTED))
-    };
     match (names.next(), names.next()) {
         (None, _) => Ok(None),
-        (Some(_), Some(_)) => refuse("the body is compressed more than once; compress it once, or not at all"),
-        (Some(name), None) => match Coding::of(name) {
+        (Some(_), Some(_)) => refuse_encoding("the body is compressed more than once; compress it once, or not at all"),
+        (Some(name), None) => match ContentCoding::of(name) {
             Some(coding) => Ok(Some(coding)),
-            None => refuse("send the body with content-encoding gzip or zstd, or uncompressed"),
+            None => refuse_encoding("send the body with content-encoding gzip or zstd, or uncompressed"),
         },
     }
+}
+
+fn refuse_encoding(detail: &str) -> Result<Option<ContentCoding>, Problem> {
+    let problem = Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "", detail);
+    Err(problem.with_header(header::ACCEPT_ENCODING, ACCEPTED))
 }
 
 #[cfg(test)]
@@ -68,23 +69,24 @@ mod tests {
 
     #[test]
     fn one_known_coding_is_taken_and_any_other_or_a_second_is_refused() {
-        let of = |value: &'static str| {
-            of_body(&HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(value))]))
-        };
         let fine = [
-            ("gzip", Some(Coding::Gzip)),
-            ("x-gzip", Some(Coding::Gzip)),
-            ("ZSTD", Some(Coding::Zstd)),
+            ("gzip", Some(ContentCoding::Gzip)),
+            ("x-gzip", Some(ContentCoding::Gzip)),
+            ("ZSTD", Some(ContentCoding::Zstd)),
             ("identity", None),
-            ("identity, gzip", Some(Coding::Gzip)),
+            ("identity, gzip", Some(ContentCoding::Gzip)),
             ("", None),
         ];
         for (value, coding) in fine {
-            assert_eq!(of(value).unwrap(), coding, "{value}");
+            assert_eq!(coding_of(value).unwrap(), coding, "{value}");
         }
         for value in ["br", "deflate", "gzip, gzip", "gzip,zstd", "gzip;q=1", "*"] {
-            assert_eq!(of(value).unwrap_err().code(), "unsupported_encoding", "{value}");
+            assert_eq!(coding_of(value).unwrap_err().code(), "unsupported_encoding", "{value}");
         }
         assert_eq!(of_body(&HeaderMap::new()).unwrap(), None);
+    }
+
+    fn coding_of(value: &'static str) -> Result<Option<ContentCoding>, Problem> {
+        of_body(&HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(value))]))
     }
 }

@@ -19,7 +19,7 @@ use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::Coding;
+use super::ContentCoding;
 use crate::http::problem::Problem;
 
 /// Shorter responses are not compressed, because they fit into one packet anyway.
@@ -32,10 +32,10 @@ const MOST_KEPT: usize = 64;
 const ZSTD_LEVEL: i32 = 1;
 
 /// The codings of responses. If a client accepts several with the same quality, the first one is used.
-const GIVEN: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
+const GIVEN: [ContentCoding; 2] = [ContentCoding::Zstd, ContentCoding::Gzip];
 
 /// Returns the coding of the response. `None` if the response must not be compressed.
-pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
+pub fn accepted(headers: &HeaderMap) -> Option<ContentCoding> {
     let ranges: Vec<(String, f32)> = headers
         .get_all(header::ACCEPT_ENCODING)
         .iter()
@@ -47,22 +47,26 @@ pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
             Some((name.trim().to_ascii_lowercase(), quality))
         })
         .collect();
-    let quality = |name: &str| {
-        let found = ranges.iter().find(|(range, _)| range == name);
-        found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
-    };
     // If the client does not name `identity`, it is acceptable, but every named coding is preferred.
     let plain = ranges.iter().find(|(range, _)| range == "identity").map_or(0.0, |(_, quality)| *quality);
-    let best =
-        GIVEN.into_iter().map(|coding| (coding, quality(coding.name()))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    let best = GIVEN
+        .into_iter()
+        .map(|coding| (coding, quality_of(coding.name(), &ranges)))
+        .rev()
+        .max_by(|a, b| a.1.total_cmp(&b.1));
     best.filter(|(_, quality)| *quality > 0.0 && *quality >= plain).map(|(coding, _)| coding)
+}
+
+fn quality_of(name: &str, ranges: &[(String, f32)]) -> f32 {
+    let found = ranges.iter().find(|(range, _)| range == name);
+    found.or_else(|| ranges.iter().find(|(range, _)| range == "*")).map_or(0.0, |(_, quality)| *quality)
 }
 
 /// Compresses a response, unless its kind is never compressed.
 ///
 /// # Errors
 /// 500 if the compression fails.
-pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Response, Problem> {
+pub async fn shrunk(mut response: Response, coding: Option<ContentCoding>) -> Result<Response, Problem> {
     if !may_be(&response) {
         return Ok(response);
     }
@@ -78,7 +82,11 @@ pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Re
 ///
 /// # Errors
 /// 500 if the compression fails.
-pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &str) -> Result<Response, Problem> {
+pub async fn shrunk_once(
+    mut response: Response,
+    coding: Option<ContentCoding>,
+    path: &str,
+) -> Result<Response, Problem> {
     // A path can be written with % in many ways. Only the plain path is kept, so that a client cannot fill the memory.
     if response.status() != StatusCode::OK || !may_be(&response) || path.contains('%') {
         return Ok(response);
@@ -93,11 +101,11 @@ pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &
 }
 
 /// A compressed file. Empty while the file is being compressed.
-type Kept = Arc<OnceCell<Bytes>>;
+type CompressedFile = Arc<OnceCell<Bytes>>;
 
 /// Returns the place for a compressed file; `None` if too many are kept.
-fn kept(path: &str, coding: Coding) -> Option<Kept> {
-    static KEPT: Mutex<BTreeMap<(String, &'static str), Kept>> = Mutex::new(BTreeMap::new());
+fn kept(path: &str, coding: ContentCoding) -> Option<CompressedFile> {
+    static KEPT: Mutex<BTreeMap<(String, &'static str), CompressedFile>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock();
     let name = (path.to_owned(), coding.name());
     if kept.len() >= 2 * MOST_KEPT && !kept.contains_key(&name) {
@@ -107,7 +115,7 @@ fn kept(path: &str, coding: Coding) -> Option<Kept> {
 }
 
 /// Reads a whole body and compresses it.
-async fn whole(body: Body, coding: Coding) -> Result<Bytes, Problem> {
+async fn whole(body: Body, coding: ContentCoding) -> Result<Bytes, Problem> {
     let body = body.collect().await.map_err(failed)?.to_bytes();
     let compressed = match body.len() {
         0..=MOST_AT_ONCE => compress(&body, coding),
@@ -116,7 +124,7 @@ async fn whole(body: Body, coding: Coding) -> Result<Bytes, Problem> {
     Ok(compressed.map_err(failed)?.into())
 }
 
-fn encoded(mut head: Parts, coding: Coding, compressed: Bytes) -> Response {
+fn encoded(mut head: Parts, coding: ContentCoding, compressed: Bytes) -> Response {
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(compressed.len()));
     Response::from_parts(head, Body::from(compressed))
@@ -128,21 +136,20 @@ fn failed(error: impl std::fmt::Display) -> Problem {
 
 /// True if a response is long enough, complete, and text that this service has made.
 fn may_be(response: &Response) -> bool {
-    let text = |value: &HeaderValue| {
-        let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        matches!(
-            media,
-            "application/json"
-                | "application/yaml"
-                | "application/x-yaml"
-                | "text/plain"
-                | "text/css"
-                | "text/javascript"
-        )
-    };
     response.status() != StatusCode::PARTIAL_CONTENT
         && !response.headers().contains_key(header::CONTENT_ENCODING)
-        && response.headers().get(header::CONTENT_TYPE).is_some_and(text)
+        && response.headers().get(header::CONTENT_TYPE).is_some_and(|value: &HeaderValue| {
+            let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+            matches!(
+                media,
+                "application/json"
+                    | "application/yaml"
+                    | "application/x-yaml"
+                    | "text/plain"
+                    | "text/css"
+                    | "text/javascript"
+            )
+        })
         && response.body().size_hint().exact().is_some_and(|bytes| bytes >= LEAST_BYTES)
 }
 
@@ -150,10 +157,10 @@ fn may_be(response: &Response) -> bool {
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn compress(body: &[u8], coding: Coding) -> std::io::Result<Vec<u8>> {
+pub fn compress(body: &[u8], coding: ContentCoding) -> std::io::Result<Vec<u8>> {
     match coding {
-        Coding::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL),
-        Coding::Gzip => {
+        ContentCoding::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL),
+        ContentCoding::Gzip => {
             let to = Vec::with_capacity(body.len() / 4);
             let mut encoder = flate2::write::GzEncoder::new(to, flate2::Compression::fast());
             std::io::Write::write_all(&mut encoder, body)?;
@@ -190,14 +197,14 @@ mod tests {
     #[test]
     fn the_coding_that_is_liked_best_is_taken() {
         let table = [
-            ("gzip", Some(Coding::Gzip)),
-            ("zstd", Some(Coding::Zstd)),
-            ("gzip, deflate, br, zstd", Some(Coding::Zstd)),
-            ("gzip;q=1.0, zstd;q=0.5", Some(Coding::Gzip)),
+            ("gzip", Some(ContentCoding::Gzip)),
+            ("zstd", Some(ContentCoding::Zstd)),
+            ("gzip, deflate, br, zstd", Some(ContentCoding::Zstd)),
+            ("gzip;q=1.0, zstd;q=0.5", Some(ContentCoding::Gzip)),
             ("br", None),
-            ("*", Some(Coding::Zstd)),
+            ("*", Some(ContentCoding::Zstd)),
             ("*;q=0", None),
-            ("gzip;q=0, *;q=0.5", Some(Coding::Zstd)),
+            ("gzip;q=0, *;q=0.5", Some(ContentCoding::Zstd)),
             ("identity, gzip;q=0.5", None),
             ("identity", None),
             ("gzip;q=x", None),

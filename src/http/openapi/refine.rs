@@ -194,8 +194,9 @@ fn name_alternatives(document: &mut Value) {
 }
 
 fn pascal(word: &str) -> String {
-    let capital = |part: &str| part.get(..1).map(|first| first.to_ascii_uppercase() + &part[1..]).unwrap_or_default();
-    word.split('_').map(capital).collect()
+    word.split('_')
+        .map(|part: &str| part.get(..1).map(|first| first.to_ascii_uppercase() + &part[1..]).unwrap_or_default())
+        .collect()
 }
 
 /// Removes `null` from parameters: a URL cannot contain `null`, and a parameter can be left out.
@@ -246,13 +247,9 @@ pub(super) fn complete_bodies(document: &mut Value) {
 }
 
 fn require_nullable(object: &mut Map<String, Value>) {
-    let nullable = |schema: &Value| {
-        let allowed = [&schema["type"], &schema["oneOf"]].into_iter().filter_map(Value::as_array).flatten();
-        allowed.into_iter().any(|one| one == "null" || one["type"] == "null")
-    };
     let mut required = object.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let properties = object.get("properties").and_then(Value::as_object);
-    for (name, _) in properties.into_iter().flatten().filter(|(_, schema)| nullable(schema)) {
+    for (name, _) in properties.into_iter().flatten().filter(|(_, schema)| is_nullable(schema)) {
         if !required.iter().any(|known| known == name) {
             required.push(name.as_str().into());
         }
@@ -260,6 +257,11 @@ fn require_nullable(object: &mut Map<String, Value>) {
     if !required.is_empty() {
         object.insert("required".into(), required.into());
     }
+}
+
+fn is_nullable(schema: &Value) -> bool {
+    let allowed = [&schema["type"], &schema["oneOf"]].into_iter().filter_map(Value::as_array).flatten();
+    allowed.into_iter().any(|one| one == "null" || one["type"] == "null")
 }
 
 /// Adds the names of all schemas that `value` refers to, directly or not.

@@ -5,11 +5,11 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use crate::http::auth::{AdministratorIn, Reach};
+use crate::http::auth::{AdministratorIn, CollectionReach};
 use crate::http::extract::JsonBytes;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
-use crate::http::routes::input::Input;
+use crate::http::query::{CheckedParameters, NoParameters};
+use crate::http::routes::input::ObjectReader;
 use crate::http::routes::settings::{self, SettingsInput};
 use crate::http::routes::{accepted, segment};
 use crate::http::state::App;
@@ -107,10 +107,10 @@ pub struct HostAliasesInput {
 pub async fn reindex(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let given = input.take("settings");
     let activate = input.truth("activate").unwrap_or(true);
@@ -137,10 +137,10 @@ pub async fn reindex(
 pub async fn purge(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
     let near = input.truth("near").unwrap_or(false);
@@ -165,10 +165,10 @@ pub async fn purge(
 pub async fn erase(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let identity = input.text("identity");
     let days = input.number("older_than_days", 1, u64::from(MAX_RETENTION_DAYS));
@@ -197,10 +197,10 @@ pub async fn erase(
 pub async fn host_aliases(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<HostAliases>, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let records = input.number("records", 1, MOST_COMPARED).unwrap_or(USUALLY_COMPARED);
     input.finish()?;
@@ -208,12 +208,15 @@ pub async fn host_aliases(
 }
 
 /// Reads the name of the collection. The key of the caller must be valid for it.
-pub(super) fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Problem> {
-    let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
+pub(super) fn collection(input: &mut ObjectReader, reach: &CollectionReach) -> Result<CollectionName, Problem> {
     let name = input.text("collection");
-    let name = name.ok_or_else(|| refused("missing_key", "name the collection".into()))?;
-    let name = CollectionName::new(&name).map_err(|reason| refused("invalid_collection", reason))?;
+    let name = name.ok_or_else(|| refused_collection("missing_key", "name the collection".into()))?;
+    let name = CollectionName::new(&name).map_err(|reason| refused_collection("invalid_collection", reason))?;
     reach.check(&name).map(|()| name)
+}
+
+fn refused_collection(code: &'static str, detail: String) -> Problem {
+    Problem::invalid(vec![Violation::new("/collection", code, detail)])
 }
 
 /// Starts a task. The answer is 202 with the task.

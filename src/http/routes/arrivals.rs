@@ -11,7 +11,7 @@ use crate::http::auth::Reader;
 use crate::http::cursor;
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, QueryParameters, QueryReader};
 use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
@@ -39,8 +39,8 @@ pub struct ArrivalParams {
     pub cursor: Option<Seq>,
 }
 
-impl Parameters for ArrivalParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ArrivalParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self {
             undecided: query.parsed("undecided", "invalid_parameter", "give true or false").unwrap_or(false),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize,
@@ -86,7 +86,7 @@ pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, filters, rows)): Params<(ArrivalParams, FilterParams, RowParams)>,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(ArrivalParams, FilterParams, RowParams)>,
 ) -> Result<Json<ArrivalList>, Problem> {
     let ArrivalParams { undecided, limit, cursor } = params;
     let wanted = ArrivalFilter { undecided, record: filters.into(), ..ArrivalFilter::default() };

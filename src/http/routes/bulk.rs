@@ -1,6 +1,6 @@
 //! `_bulk`: registers the lines of a body of any size, and answers each line. It needs constant memory.
 //!
-//! One [`Pump`] per request reads the lines, registers them and sends the answers in line order. Several lines are signed and verified
+//! One [`LinePump`] per request reads the lines, registers them and sends the answers in line order. Several lines are signed and verified
 //! at the same time, on all cores, and are written to disk together. They are still committed in line order ([`Series`]). At most
 //! [`MAX_PENDING`] lines and [`MAX_PENDING_BYTES`] are processed at the same time. Each line needs a permit, as every other request does.
 //!
@@ -27,13 +27,13 @@ use utoipa::ToSchema;
 use crate::config::auth::Scope;
 use crate::http::auth::{ShownKey, Writer};
 use crate::http::body::next_chunk;
-use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
+use crate::http::extract::{self, BodyMedia, IdempotentRequest, InCollection, check_media};
 use crate::http::keys::no_longer;
-use crate::http::observe::{Permit, RequestId, next_permit, stream_place};
+use crate::http::observe::{RequestId, WorkPermit, next_permit, stream_place};
 use crate::http::origin::check_body;
-use crate::http::pace::Pace;
+use crate::http::pace::BodyPace;
 use crate::http::problem::{Problem, ProblemBody};
-use crate::http::query::Params;
+use crate::http::query::CheckedParameters;
 use crate::http::routes::Timed;
 use crate::http::routes::records::{RegisterParams, count_failure, count_registration, status_of};
 use crate::http::state::App;
@@ -44,7 +44,7 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::{IfDuplicate, Position, Series};
-use doppel_sources::lines::{Line, Lines};
+use doppel_sources::lines::{LineCutter, NumberedLine};
 
 /// The route, as the router matches it.
 pub const ROUTE: &str = "/v1/collections/{collection}/records/_bulk";
@@ -99,17 +99,17 @@ pub async fn bulk(
     writer: Writer,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<RegisterParams>,
+    CheckedParameters(params): CheckedParameters<RegisterParams>,
     Extension(request_id): Extension<RequestId>,
-    Idempotent(key): Idempotent,
+    IdempotentRequest(key): IdempotentRequest,
     request: Request,
 ) -> Result<Response, Problem> {
-    check_media(request.headers(), Media::Ndjson)?;
+    check_media(request.headers(), BodyMedia::Ndjson)?;
     check_body(request.headers(), u64::MAX)?;
     let place = stream_place(&app, &writer.0)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
-    let pump = Pump {
-        lines: Lines::new(app.limits().max_line_bytes),
+    let pump = LinePump {
+        lines: LineCutter::new(app.limits().max_line_bytes),
         body: Some(request.into_body()),
         at_hand: None,
         permit: None,
@@ -120,9 +120,9 @@ pub async fn bulk(
         one_by_one: true,
         series: Series::default(),
         due: None,
-        pace: Pace::begin(Instant::now(), app.limits().stream_time()),
+        pace: BodyPace::begin(Instant::now(), app.limits().stream_time()),
         answers,
-        register: Register {
+        register: LineRegistration {
             app: app.clone(),
             collection,
             if_duplicate: params.if_duplicate,
@@ -137,11 +137,11 @@ pub async fn bulk(
         drop(place);
     });
     let body = Body::from_stream(ReceiverStream::new(ready).map(Ok::<_, std::convert::Infallible>));
-    Ok(([(header::CONTENT_TYPE, Media::Ndjson.name())], body).into_response())
+    Ok(([(header::CONTENT_TYPE, BodyMedia::Ndjson.name())], body).into_response())
 }
 
 /// The result of a line.
-struct Done {
+struct LineResult {
     line: u64,
     bytes: usize,
     began: std::time::Instant,
@@ -149,7 +149,7 @@ struct Done {
 }
 
 #[derive(Clone)]
-struct Register {
+struct LineRegistration {
     app: App,
     collection: CollectionName,
     if_duplicate: IfDuplicate,
@@ -158,8 +158,8 @@ struct Register {
     caller: Option<ShownKey>,
 }
 
-impl Register {
-    async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: Permit) -> Done {
+impl LineRegistration {
+    async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: WorkPermit) -> LineResult {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate, key, caller } = self;
         let length = bytes.len();
@@ -178,22 +178,22 @@ impl Register {
                 Err(problem)
             }
         };
-        Done { line: number, bytes: length, began, result }
+        LineResult { line: number, bytes: length, began, result }
     }
 }
 
-struct Pump {
-    lines: Lines,
+struct LinePump {
+    lines: LineCutter,
     /// The rest of the body. `None` if nothing more is read.
     body: Option<Body>,
     /// The next line. It is begun when it has a permit.
-    at_hand: Option<Line>,
+    at_hand: Option<NumberedLine>,
     /// Waits for the permit of the next line. Permits are taken in line order, so that a line in progress never waits for a line without a
     /// permit.
-    permit: Option<BoxFuture<'static, Option<Permit>>>,
+    permit: Option<BoxFuture<'static, Option<WorkPermit>>>,
     /// Number of non-blank lines that were begun.
     begun: u64,
-    pending: FuturesOrdered<BoxFuture<'static, Done>>,
+    pending: FuturesOrdered<BoxFuture<'static, LineResult>>,
     pending_bytes: usize,
     /// Answers in line order that the connection has not taken yet.
     ready: VecDeque<Bytes>,
@@ -204,9 +204,9 @@ struct Pump {
     /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
     due: Option<(u64, Instant)>,
     /// The pace of the whole body.
-    pace: Pace,
+    pace: BodyPace,
     answers: mpsc::Sender<Bytes>,
-    register: Register,
+    register: LineRegistration,
     request_id: RequestId,
     /// The language of the texts of the answers.
     language: Language,
@@ -214,7 +214,7 @@ struct Pump {
 
 /// Times by which bytes must arrive.
 #[derive(Clone, Copy)]
-struct Due {
+struct ArrivalDeadlines {
     /// Time for the rest of the present line.
     line: Instant,
     /// Time for any bytes, so that the whole body keeps the minimum pace.
@@ -222,15 +222,15 @@ struct Due {
 }
 
 /// The reasons for which the pump continues.
-enum Event {
-    Done(Done),
+enum PumpEvent {
+    Done(LineResult),
     Piece(Result<Option<Bytes>, Problem>),
-    Permit(Option<Permit>),
+    Permit(Option<WorkPermit>),
     Taken,
     Unheard,
 }
 
-impl Pump {
+impl LinePump {
     async fn run(mut self) {
         loop {
             self.begin_lines();
@@ -238,40 +238,40 @@ impl Pump {
                 return;
             }
             match self.next_event().await {
-                Event::Done(done) => self.note(done),
-                Event::Piece(Ok(Some(piece))) => {
+                PumpEvent::Done(done) => self.note(done),
+                PumpEvent::Piece(Ok(Some(piece))) => {
                     self.pace.note(piece.len());
                     self.lines.feed(&piece);
                 }
-                Event::Piece(Ok(None)) => self.end(),
-                Event::Piece(Err(problem)) => self.stop(problem),
-                Event::Permit(permit) => self.begin_with(permit),
-                Event::Taken => (),
-                Event::Unheard => return self.finish_unheard().await,
+                PumpEvent::Piece(Ok(None)) => self.end(),
+                PumpEvent::Piece(Err(problem)) => self.stop(problem),
+                PumpEvent::Permit(permit) => self.begin_with(permit),
+                PumpEvent::Taken => (),
+                PumpEvent::Unheard => return self.finish_unheard().await,
             }
         }
     }
 
     /// Waits for the next event. Lines in progress always continue, even if the client does not read, because other requests may wait for
     /// them.
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> PumpEvent {
         let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
         let limits = self.register.app.limits();
         self.pace.reading(Instant::now(), reading);
-        let due = Due { line: self.due_by(reading), body: self.pace.due(limits.least_pace()) };
+        let due = ArrivalDeadlines { line: self.due_by(reading), body: self.pace.due(limits.least_pace()) };
         let next = self.ready.front().cloned();
         let event = tokio::select! {
             biased;
             sent = give(&self.answers, next.as_ref(), limits.write_timeout()), if next.is_some() => {
-                if sent { Event::Taken } else { Event::Unheard }
+                if sent { PumpEvent::Taken } else { PumpEvent::Unheard }
             }
-            Some(done) = self.pending.next(), if !self.pending.is_empty() => Event::Done(done),
-            permit = wait_for(self.permit.as_mut()), if self.permit.is_some() => Event::Permit(permit),
-            piece = next_piece(&self.register.app, self.body.as_mut(), due), if reading => Event::Piece(piece),
+            Some(done) = self.pending.next(), if !self.pending.is_empty() => PumpEvent::Done(done),
+            permit = wait_for(self.permit.as_mut()), if self.permit.is_some() => PumpEvent::Permit(permit),
+            piece = next_piece(&self.register.app, self.body.as_mut(), due), if reading => PumpEvent::Piece(piece),
         };
         match event {
-            Event::Taken => drop(self.ready.pop_front()),
-            Event::Permit(_) => self.permit = None,
+            PumpEvent::Taken => drop(self.ready.pop_front()),
+            PumpEvent::Permit(_) => self.permit = None,
             _ => (),
         }
         event
@@ -303,7 +303,7 @@ impl Pump {
     }
 
     /// Begins the next line with its permit.
-    fn begin_with(&mut self, permit: Option<Permit>) {
+    fn begin_with(&mut self, permit: Option<WorkPermit>) {
         match (self.at_hand.take(), permit) {
             (Some(line), Some(permit)) => self.begin(line, permit),
             (Some(line), None) => self.pending.push_back(refused(line.number, Problem::shutting_down())),
@@ -316,7 +316,7 @@ impl Pump {
         self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
     }
 
-    fn begin(&mut self, Line { number, bytes }: Line, permit: Permit) {
+    fn begin(&mut self, NumberedLine { number, bytes }: NumberedLine, permit: WorkPermit) {
         self.begun += 1;
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
         let max = self.register.app.limits().max_line_bytes;
@@ -329,7 +329,7 @@ impl Pump {
                 Box::pin(async move {
                     task.await.unwrap_or_else(|error| {
                         let result = Err(Problem::internal(format!("a line panicked: {error}")));
-                        Done { line: number, bytes: length, began, result }
+                        LineResult { line: number, bytes: length, began, result }
                     })
                 })
             }
@@ -353,8 +353,8 @@ impl Pump {
     }
 
     /// Makes the answer to a line from its result.
-    fn note(&mut self, done: Done) {
-        let Done { line, bytes, began, result } = done;
+    fn note(&mut self, done: LineResult) {
+        let LineResult { line, bytes, began, result } = done;
         self.pending_bytes -= bytes;
         self.one_by_one &= result.is_err();
         count(&result);
@@ -404,17 +404,17 @@ async fn give(answers: &mpsc::Sender<Bytes>, answer: Option<&Bytes>, time: Durat
     matches!(tokio::time::timeout(time, answers.send(answer.clone())).await, Ok(Ok(())))
 }
 
-fn refused(line: u64, problem: Problem) -> BoxFuture<'static, Done> {
-    Box::pin(std::future::ready(Done { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
+fn refused(line: u64, problem: Problem) -> BoxFuture<'static, LineResult> {
+    Box::pin(std::future::ready(LineResult { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
 }
 
 /// Waits for the permit.
-async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Option<Permit> {
+async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<WorkPermit>>>) -> Option<WorkPermit> {
     permit?.await
 }
 
 /// Returns the next piece of the body; an error if the client is too slow or the service is stopping.
-async fn next_piece(app: &App, body: Option<&mut Body>, due: Due) -> Result<Option<Bytes>, Problem> {
+async fn next_piece(app: &App, body: Option<&mut Body>, due: ArrivalDeadlines) -> Result<Option<Bytes>, Problem> {
     let Some(body) = body else { return Ok(None) };
     tokio::select! {
         biased;

@@ -14,7 +14,7 @@ use crate::http::extract::InCollection;
 use crate::http::keys::no_longer;
 use crate::http::observe::{give_permit_back, watcher_place};
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, QueryParameters, QueryReader};
 use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_core::collection::CollectionName;
@@ -42,8 +42,8 @@ pub struct ChangeParams {
     pub wait_s: u64,
 }
 
-impl Parameters for ChangeParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ChangeParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self {
             since: query.number("since", 0, i64::MAX as u64).map_or(Seq(0), Seq),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0),
@@ -67,7 +67,7 @@ pub async fn list(
     reader: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<ChangeParams>,
+    CheckedParameters(params): CheckedParameters<ChangeParams>,
 ) -> Result<Json<ChangeList>, Problem> {
     let limit = params.limit as usize;
     let list = app.engine.changes(&collection, params.since, limit).await?;

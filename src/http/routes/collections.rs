@@ -13,7 +13,7 @@ use crate::http::auth::{Administrator, Reader, ReaderIn};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::routes::created;
 use crate::http::routes::records::count_failure;
 use crate::http::routes::settings::{self, SettingsInput};
@@ -45,8 +45,8 @@ pub struct ListParams {
     pub cursor: Option<CollectionName>,
 }
 
-impl Parameters for ListParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
         let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
         let cursor = query.cursor(|text| CollectionName::new(&cursor::decode_texts(text)?.0).ok());
         Self { limit, cursor }
@@ -59,7 +59,7 @@ impl Parameters for ListParams {
 pub async fn list(
     reader: ReaderIn,
     State(app): State<App>,
-    Params(params): Params<ListParams>,
+    CheckedParameters(params): CheckedParameters<ListParams>,
 ) -> Result<Json<CollectionList>, Problem> {
     let shown = |name: &CollectionName| reader.reach().includes(name);
     let (items, next) = app.engine.collections(params.cursor.as_ref(), params.limit, shown).await?;
@@ -80,7 +80,7 @@ pub async fn put(
     _: Administrator,
     State(app): State<App>,
     InCollection(name): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let settings = settings::read(&body)?;
@@ -101,7 +101,7 @@ pub async fn get(
     _: Reader,
     State(app): State<App>,
     InCollection(name): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<Collection>, Problem> {
     Ok(Json(app.engine.collection(&name).await?))
 }
@@ -113,7 +113,7 @@ pub async fn delete(
     _: Administrator,
     State(app): State<App>,
     InCollection(name): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
     let engine = app.engine.clone();
     let removal = app.detached(async move { engine.drop_collection(&name).await }).await;

@@ -11,8 +11,8 @@ use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, InPair, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
-use crate::http::routes::input::Input;
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -47,8 +47,8 @@ pub struct ListParams {
     pub cursor: Option<RecordPair>,
 }
 
-impl Parameters for ListParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
         let cursor = query.cursor(|text| {
             let (a, b) = cursor::decode_texts(text)?;
             RecordPair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?)
@@ -75,7 +75,7 @@ pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<ListParams>,
+    CheckedParameters(params): CheckedParameters<ListParams>,
 ) -> Result<Json<DecisionList>, Problem> {
     let (items, more) = app.engine.decisions(&collection, params.cursor.as_ref(), params.limit).await?;
     let next = items.last().filter(|_| more).map(|last| cursor::encode_texts(last.a.as_str(), last.b.as_str()));
@@ -96,10 +96,10 @@ pub async fn put(
     _: Writer,
     State(app): State<App>,
     InPair(collection, a, b): InPair,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<DecisionView>, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let judgement = input.word::<Judgement>("judgement", "same or not_same");
     let by = input.text("by");
     let note = input.text("note");
@@ -121,7 +121,7 @@ pub async fn get(
     _: Reader,
     State(app): State<App>,
     InPair(collection, a, b): InPair,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<DecisionView>, Problem> {
     Ok(Json(app.engine.decision(&collection, &a, &b).await?))
 }
@@ -138,8 +138,8 @@ pub struct WithdrawParams {
     pub note: Option<String>,
 }
 
-impl Parameters for WithdrawParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for WithdrawParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { by: query.take("by"), note: query.take("note") }
     }
 }
@@ -155,7 +155,7 @@ pub async fn delete(
     _: Writer,
     State(app): State<App>,
     InPair(collection, a, b): InPair,
-    Params(params): Params<WithdrawParams>,
+    CheckedParameters(params): CheckedParameters<WithdrawParams>,
 ) -> Result<Json<DecisionView>, Problem> {
     let engine = app.engine.clone();
     let opinion = Opinion { judgement: Judgement::Withdrawn, by: params.by, note: params.note };

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::http::auth::Reader;
 use crate::http::extract::{self, InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::Params;
+use crate::http::query::CheckedParameters;
 use crate::http::routes::Timed;
 use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
@@ -49,7 +49,7 @@ pub async fn explain(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(rows): Params<RowParams>,
+    CheckedParameters(rows): CheckedParameters<RowParams>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Timed<Explanation>>, Problem> {
     let (a, b) = read(&body)?;
@@ -73,7 +73,7 @@ fn stored(side: &Side) -> Option<RecordId> {
 /// The keys of the body. Each may occur once, and no others. The values are not parsed yet.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Pair<'a> {
+struct PairBody<'a> {
     #[serde(borrow)]
     a: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -96,7 +96,7 @@ fn there<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'
 
 fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
     let text = text_of(bytes)?;
-    let pair: Pair<'_> = shape(text, "", "give {\"a\": …, \"b\": …}, each once and nothing else")?;
+    let pair: PairBody<'_> = shape(text, "", "give {\"a\": …, \"b\": …}, each once and nothing else")?;
     Ok((side(pair.a, "/a")?, side(pair.b, "/b")?))
 }
 

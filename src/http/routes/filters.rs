@@ -3,7 +3,7 @@
 use serde_json::Value;
 use utoipa::IntoParams;
 
-use crate::http::query::{Parameters, Query};
+use crate::http::query::{QueryParameters, QueryReader};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::record_filter::RecordFilter;
 
@@ -25,8 +25,8 @@ pub struct FilterParams {
     pub verdict: Option<VerdictKind>,
 }
 
-impl Parameters for FilterParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for FilterParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self {
             category: value(query, "category"),
             status: value(query, "status"),
@@ -37,12 +37,12 @@ impl Parameters for FilterParams {
 }
 
 /// Reads a parameter. An empty value means the same as a missing parameter.
-fn value(query: &mut Query, name: &'static str) -> Option<String> {
+fn value(query: &mut QueryReader, name: &'static str) -> Option<String> {
     query.take(name).filter(|value| !value.trim().is_empty())
 }
 
 /// Reads the parameter `verdict`.
-pub fn verdict(query: &mut Query) -> Option<VerdictKind> {
+pub fn verdict(query: &mut QueryReader) -> Option<VerdictKind> {
     let verdict = serde_json::from_value(Value::String(query.take("verdict")?)).ok();
     if verdict.is_none() {
         query.refuse("verdict", "invalid_parameter", "give original, exact_duplicate, near_duplicate or too_short");

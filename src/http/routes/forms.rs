@@ -10,9 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::auth::{Administrator, AdministratorIn, Reader};
 use crate::http::extract::{InForm, InRecord, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::routes::admin::{collection, started};
-use crate::http::routes::input::Input;
+use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Form};
 use doppel_core::record::RecordId;
@@ -51,8 +51,8 @@ pub struct ForgetParams {
     pub activate: bool,
 }
 
-impl Parameters for ForgetParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ForgetParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { activate: query.parsed("activate", "invalid_parameter", "give true or false").unwrap_or(false) }
     }
 }
@@ -67,7 +67,7 @@ pub async fn of_group(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<GroupForm>, Problem> {
     Ok(Json(app.engine.group_form(&collection, &id).await?))
 }
@@ -82,10 +82,10 @@ pub async fn of_group(
 pub async fn propose(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<ProposedForms>, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     input.finish()?;
     Ok(Json(app.engine.proposed_forms(&collection?).await?))
@@ -106,10 +106,10 @@ pub async fn teach(
     _: Administrator,
     State(app): State<App>,
     InForm(collection, name): InForm,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let group = input.word::<RecordId>("group", "the id of a record");
     let passages = input.word::<Vec<String>>("passages", "a list of passages");
     let activate = input.truth("activate").unwrap_or(false);
@@ -136,7 +136,7 @@ pub async fn forget(
     _: Administrator,
     State(app): State<App>,
     InForm(collection, name): InForm,
-    Params(ForgetParams { activate }): Params<ForgetParams>,
+    CheckedParameters(ForgetParams { activate }): CheckedParameters<ForgetParams>,
 ) -> Result<Response, Problem> {
     let engine = app.engine.clone();
     Ok(started(app.detached(async move { engine.forget_form(&collection, &name, activate).await }).await?))

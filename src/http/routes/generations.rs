@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::{InCollection, InGeneration};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::routes::admin::begin;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
@@ -40,7 +40,7 @@ pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<GenerationList>, Problem> {
     Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
 }
@@ -55,7 +55,7 @@ pub async fn delete(
     _: Administrator,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
     let engine = app.engine.clone();
     app.detached(async move { engine.drop_generation(&collection, generation).await }).await?;
@@ -75,7 +75,7 @@ pub async fn activate(
     _: Administrator,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Response, Problem> {
     begin(&app, collection, Work::Activate(Activate { generation })).await
 }
@@ -89,8 +89,8 @@ pub struct CompareParams {
     pub examples: u64,
 }
 
-impl Parameters for CompareParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for CompareParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { examples: query.number("examples", 0, EXAMPLES.1).unwrap_or(EXAMPLES.0) }
     }
 }
@@ -107,7 +107,7 @@ pub async fn compare(
     _: Reader,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
-    Params(params): Params<CompareParams>,
+    CheckedParameters(params): CheckedParameters<CompareParams>,
 ) -> Result<Json<Comparison>, Problem> {
     Ok(Json(app.engine.compare_generations(&collection, generation, params.examples as usize).await?))
 }

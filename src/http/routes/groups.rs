@@ -12,10 +12,10 @@ use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::routes::decisions::WithdrawParams;
 use crate::http::routes::filters::FilterParams;
-use crate::http::routes::input::Input;
+use crate::http::routes::input::ObjectReader;
 use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
@@ -51,8 +51,8 @@ pub struct ListParams {
     pub cursor: Option<GroupCursor>,
 }
 
-impl Parameters for ListParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
         let order = match query.take("order").as_deref() {
             None | Some("size") => GroupOrder::Size,
             Some("hot") => GroupOrder::Hot,
@@ -70,7 +70,7 @@ impl Parameters for ListParams {
     }
 }
 
-fn days(query: &mut Query) -> u32 {
+fn days(query: &mut QueryReader) -> u32 {
     query.number("days", 1, DAYS.1).unwrap_or(DAYS.0) as u32
 }
 
@@ -98,7 +98,7 @@ pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, filters, rows)): Params<(ListParams, FilterParams, RowParams)>,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(ListParams, FilterParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
     let selection = GroupSelection { order, days, least, record: filters.into() };
@@ -120,8 +120,8 @@ pub struct GroupParams {
     pub days: u32,
 }
 
-impl Parameters for GroupParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for GroupParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { days: days(query) }
     }
 }
@@ -134,7 +134,7 @@ pub async fn get(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params((params, rows)): Params<(GroupParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(GroupParams, RowParams)>,
 ) -> Result<Json<GroupDetail>, Problem> {
     let mut group = app.engine.group_of(&collection, &id, params.days).await?;
     if let Some(columns) = rows.columns() {
@@ -170,13 +170,13 @@ pub struct OriginalInput {
     note: Option<String>,
 }
 
-fn author(input: &mut Input) -> RegroupAuthor {
+fn author(input: &mut ObjectReader) -> RegroupAuthor {
     RegroupAuthor { by: input.text("by"), note: input.text("note") }
 }
 
 /// Reads the records and the author of an operation on groups.
 fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
-    let mut input = Input::parse(body)?;
+    let mut input = ObjectReader::parse(body)?;
     let records = input.word::<Vec<RecordId>>("records", "a list of record ids").unwrap_or_default();
     let author = author(&mut input);
     input.finish()?;
@@ -212,7 +212,7 @@ pub async fn merge(
     _: Writer,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Regrouping>, Problem> {
     let (records, author) = regroup_input(&body)?;
@@ -235,7 +235,7 @@ pub async fn split(
     _: Writer,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Regrouping>, Problem> {
     let (records, author) = regroup_input(&body)?;
@@ -256,10 +256,10 @@ pub async fn choose_original(
     _: Writer,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<GroupDetail>, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let original = input.word::<RecordId>("original", "the id of a member");
     let author = author(&mut input);
     if original.is_none() {
@@ -279,7 +279,7 @@ pub async fn clear_original(
     _: Writer,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params(WithdrawParams { by, note }): Params<WithdrawParams>,
+    CheckedParameters(WithdrawParams { by, note }): CheckedParameters<WithdrawParams>,
 ) -> Result<Json<GroupDetail>, Problem> {
     let engine = app.engine.clone();
     let author = RegroupAuthor { by, note };

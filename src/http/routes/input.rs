@@ -7,13 +7,13 @@ use crate::http::routes::settings;
 use doppel_core::violation::{Violation, child};
 
 /// A JSON object whose keys are read one after the other.
-pub struct Input {
+pub struct ObjectReader {
     left: Map<String, Value>,
     known: Vec<&'static str>,
     violations: Vec<Violation>,
 }
 
-impl Input {
+impl ObjectReader {
     /// Parses an object; an empty body is an empty object.
     ///
     /// # Errors

@@ -14,9 +14,9 @@ use crate::config::auth::{self, MAX_NAME_BYTES, Scope};
 use crate::http::auth::Administrator;
 use crate::http::extract::{InKey, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::routes::created;
-use crate::http::routes::input::Input;
+use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::ManagedKey;
@@ -110,7 +110,7 @@ pub struct KeyList {
 pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut key = read(&body)?;
@@ -147,7 +147,11 @@ pub async fn create(
 /// Lists the keys that were created while the service runs, without their secrets and hashes.
 #[utoipa::path(get, path = "/v1/admin/keys", operation_id = "listKeys", tag = "admin",
     responses((status = 200, description = "the keys, by name", body = KeyList)))]
-pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<KeyList>, Problem> {
+pub async fn list(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<KeyList>, Problem> {
     let ring = app.engine.keys().await?;
     Ok(Json(KeyList { items: ring.keys.into_iter().map(Key::from).collect(), next: None }))
 }
@@ -163,7 +167,7 @@ pub async fn revoke(
     _: Administrator,
     State(app): State<App>,
     InKey(name): InKey,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
     let engine = app.engine.clone();
     let ring = app.detached(async move { engine.revoke_key(&name).await }).await?;
@@ -173,7 +177,7 @@ pub async fn revoke(
 
 /// Parses the body. The secret and the creating key are still missing in the result.
 fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
-    let mut input = Input::parse(body)?;
+    let mut input = ObjectReader::parse(body)?;
     let name = input
         .text("name")
         .filter(|name| auth::is_name(name))
@@ -218,12 +222,11 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)
 }
 
-fn collections(input: &mut Input) -> Option<Vec<CollectionName>> {
+fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName>> {
     let given = input.take("collections")?;
-    let listed: Option<Vec<CollectionName>> = given.as_array().and_then(|items| {
-        let name = |item: &Value| CollectionName::new(item.as_str()?).ok();
-        items.iter().map(name).collect()
-    });
+    let listed: Option<Vec<CollectionName>> = given
+        .as_array()
+        .and_then(|items| items.iter().map(|item: &Value| CollectionName::new(item.as_str()?).ok()).collect());
     let mut listed = listed.filter(|listed| (1..=MOST_COLLECTIONS).contains(&listed.len())).or_else(|| {
         let detail = format!("list 1 to {MOST_COLLECTIONS} names of collections, or leave it out for all");
         input.refuse("collections", "invalid_collections", &detail)

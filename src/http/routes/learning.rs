@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 use crate::http::auth::{Administrator, AdministratorIn};
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::routes::admin::{collection, started};
-use crate::http::routes::input::Input;
+use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::evidence::LearnedModel;
@@ -48,10 +48,10 @@ pub struct ModelInput {
 pub async fn learn(
     administrator: AdministratorIn,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<LearnedEvidence>, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     input.finish()?;
     Ok(Json(app.engine.learn_evidence(&collection?).await?))
@@ -71,10 +71,10 @@ pub async fn use_model(
     _: Administrator,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let model = input.take("model");
     let activate = input.truth("activate").unwrap_or(false);
     input.finish()?;

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, QueryParameters, QueryReader};
 use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
@@ -36,8 +36,8 @@ pub struct CheckParams {
     pub first: bool,
 }
 
-impl Parameters for CheckParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for CheckParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { first: query.parsed("first", "invalid_parameter", "give true or false").unwrap_or(false) }
     }
 }
@@ -57,7 +57,7 @@ pub async fn check(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(CheckParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(CheckParams, RowParams)>,
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<Check>>, Problem> {
     let started = Instant::now();
@@ -97,8 +97,8 @@ pub struct SimilarParams {
     pub exclude: Vec<RecordId>,
 }
 
-impl Parameters for SimilarParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for SimilarParams {
+    fn read(query: &mut QueryReader) -> Self {
         const SIMILARITY: &str = "give a number from 0 to 1";
         let templates = query.parsed("templates", "invalid_parameter", "give true or false").unwrap_or(false);
         let from = query.take("from");
@@ -113,7 +113,7 @@ impl Parameters for SimilarParams {
     }
 }
 
-fn excluded(query: &mut Query) -> Vec<RecordId> {
+fn excluded(query: &mut QueryReader) -> Vec<RecordId> {
     let Some(list) = query.take("exclude") else { return Vec::new() };
     let ids: Result<Vec<RecordId>, String> = list.split(',').take(MOST_EXCLUDED + 1).map(RecordId::new).collect();
     match ids {
@@ -124,7 +124,7 @@ fn excluded(query: &mut Query) -> Vec<RecordId> {
     Vec::new()
 }
 
-fn limit(query: &mut Query) -> u64 {
+fn limit(query: &mut QueryReader) -> u64 {
     query.number("limit", 1, SIMILAR_LIMITS.1).unwrap_or(SIMILAR_LIMITS.0)
 }
 
@@ -164,7 +164,7 @@ pub async fn similar(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, filters, rows)): Params<(SimilarParams, FilterParams, RowParams)>,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(SimilarParams, FilterParams, RowParams)>,
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
@@ -183,7 +183,7 @@ pub async fn similar_to(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params((params, filters, rows)): Params<(SimilarParams, FilterParams, RowParams)>,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(SimilarParams, FilterParams, RowParams)>,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
     let wanted = params.wanted(&app, &collection, filters.into()).await?;
@@ -207,8 +207,8 @@ pub struct FingerprintParams {
     pub limit: u64,
 }
 
-impl Parameters for FingerprintParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for FingerprintParams {
+    fn read(query: &mut QueryReader) -> Self {
         const EXPECTED: &str = "a fingerprint is 16 lower-case hexadecimal digits";
         let fingerprint = match query.take("fingerprint") {
             None => {
@@ -236,7 +236,7 @@ pub async fn similar_to_fingerprint(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(FingerprintParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(FingerprintParams, RowParams)>,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
     let FingerprintParams { fingerprint, radius, limit } = params;

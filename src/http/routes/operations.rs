@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::http::auth::Reader;
 use crate::http::openapi;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
@@ -26,7 +26,7 @@ pub struct Status {
 /// Needs no key. If it fails, restart the process.
 #[utoipa::path(get, path = "/livez", operation_id = "getLiveness", tag = "operations", security(()),
     responses((status = 200, description = "it does", body = Status)))]
-pub async fn livez(_: Params<Nothing>) -> Json<Status> {
+pub async fn livez(_: CheckedParameters<NoParameters>) -> Json<Status> {
     Json(Status { status: "alive" })
 }
 
@@ -35,7 +35,7 @@ pub async fn livez(_: Params<Nothing>) -> Json<Status> {
 /// Needs no key. 503 while the service is stopping or its store accepts no writes.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "operations", security(()),
     responses((status = 200, description = "they should", body = Status)))]
-pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<Status>, Problem> {
+pub async fn readyz(State(app): State<App>, _: CheckedParameters<NoParameters>) -> Result<Json<Status>, Problem> {
     if app.shutdown.phase() != Phase::Serving {
         return Err(Problem::shutting_down());
     }
@@ -48,7 +48,7 @@ pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<S
 /// If keys are configured, the scope `read` is required, because the number of records is not public.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
-pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Response {
+pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoParameters>) -> Response {
     if let Ok(usage) = app.engine.usage().await {
         metrics::gauge!("doppel_records").set(usage.records as f64);
         metrics::gauge!("doppel_index_bytes").set(usage.index_bytes as f64);
@@ -104,7 +104,7 @@ pub struct Welcome {
 #[utoipa::path(get, path = "/", operation_id = "getWelcome", tag = "operations", security(()),
     responses((status = 200, description = "the paths to begin with", body = Welcome),
         (status = 303, description = "a browser: go to the desk at /console, or to /docs/ where there is none")))]
-pub async fn root(State(app): State<App>, headers: HeaderMap, _: Params<Nothing>) -> Response {
+pub async fn root(State(app): State<App>, headers: HeaderMap, _: CheckedParameters<NoParameters>) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepted.contains("text/html") {
         return Redirect::to(if app.pages.is_some() { "/console" } else { "/docs/" }).into_response();
@@ -124,7 +124,7 @@ pub async fn root(State(app): State<App>, headers: HeaderMap, _: Params<Nothing>
 /// Needs no key.
 #[utoipa::path(get, path = "/version", operation_id = "getVersion", tag = "operations", security(()),
     responses((status = 200, description = "name, version and commit", body = Version)))]
-pub async fn version(_: Params<Nothing>) -> Json<Version> {
+pub async fn version(_: CheckedParameters<NoParameters>) -> Json<Version> {
     Json(Version {
         name: env!("CARGO_PKG_NAME"),
         version: env!("CARGO_PKG_VERSION"),
@@ -137,7 +137,7 @@ pub async fn version(_: Params<Nothing>) -> Json<Version> {
 /// Needs no key. The documentation at `/docs` shows it to people.
 #[utoipa::path(get, path = "/openapi.yaml", operation_id = "getDescription", tag = "operations", security(()),
     responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
-pub async fn openapi_yaml(_: Params<Nothing>) -> Result<Response, Problem> {
+pub async fn openapi_yaml(_: CheckedParameters<NoParameters>) -> Result<Response, Problem> {
     let yaml = openapi::yaml().map_err(|error| Problem::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/yaml; charset=utf-8")], yaml).into_response())
 }

@@ -13,9 +13,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
-use crate::http::extract::{Idempotent, InCollection, InRecord, RowBody};
+use crate::http::extract::{IdempotentRequest, InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::routes::filters::FilterParams;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, created, segment};
@@ -40,8 +40,8 @@ pub struct RegisterParams {
     pub if_duplicate: IfDuplicate,
 }
 
-impl Parameters for RegisterParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for RegisterParams {
+    fn read(query: &mut QueryReader) -> Self {
         let if_duplicate = match query.take("if_duplicate").as_deref() {
             None | Some("keep") => IfDuplicate::Keep,
             Some("skip") => IfDuplicate::Skip,
@@ -69,7 +69,7 @@ pub async fn put(
     _: Writer,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params(params): Params<RegisterParams>,
+    CheckedParameters(params): CheckedParameters<RegisterParams>,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
     register(&app, collection, RegistrationId::Id(id), row, params).await
@@ -93,8 +93,8 @@ pub async fn post(
     _: Writer,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<RegisterParams>,
-    Idempotent(key): Idempotent,
+    CheckedParameters(params): CheckedParameters<RegisterParams>,
+    IdempotentRequest(key): IdempotentRequest,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
     register(&app, collection, key.map_or(RegistrationId::Own, RegistrationId::Key), row, params).await
@@ -173,7 +173,7 @@ pub async fn get(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params(rows): Params<RowParams>,
+    CheckedParameters(rows): CheckedParameters<RowParams>,
 ) -> Result<Json<RecordView>, Problem> {
     let mut record = app.engine.record(&collection, &id).await?;
     if let Some(columns) = rows.columns() {
@@ -192,7 +192,7 @@ pub async fn delete(
     _: Writer,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
     let engine = app.engine.clone();
     let removal = app.detached(async move { engine.remove(&collection, &id).await }).await;
@@ -215,8 +215,8 @@ pub struct ListParams {
     pub since: Option<Seq>,
 }
 
-impl Parameters for ListParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
         let given = query.holds("cursor");
         let since = query.number("since", 0, u64::MAX).map(Seq);
@@ -248,7 +248,7 @@ pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, filters, rows)): Params<(ListParams, FilterParams, RowParams)>,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(ListParams, FilterParams, RowParams)>,
 ) -> Result<Json<RecordList>, Problem> {
     let after = params.cursor.or(params.since).unwrap_or_default();
     let mut page = app.engine.records(&collection, &filters.into(), after, params.limit as usize).await?;

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
@@ -31,8 +31,8 @@ pub struct RowParams {
     pub fields: Option<Vec<String>>,
 }
 
-impl Parameters for RowParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for RowParams {
+    fn read(query: &mut QueryReader) -> Self {
         let include = query.take("include");
         if include.as_deref().is_some_and(|include| include != "row") {
             query.refuse("include", "invalid_parameter", "give row");
@@ -80,18 +80,17 @@ pub async fn get_many(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Records>, Problem> {
     Ok(Json(app.engine.records_of(&collection, ids(&body)?).await?))
 }
 
 fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
-    let invalid = |pointer: &str, code, detail: &str| Problem::invalid(vec![Violation::new(pointer, code, detail)]);
     let text = text_of(body)?;
     let input: GetInput = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
-            invalid("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else")
+            invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else")
         }
         _ => {
             let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
@@ -100,15 +99,23 @@ fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
     })?;
     // serde would also accept a list of the values, which would be a mistake of the client.
     if !text.trim_start().starts_with('{') {
-        return Err(invalid("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
+        return Err(invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
     }
     if !(1..=MOST_IDS).contains(&input.ids.len()) {
-        return Err(invalid("/ids", "out_of_range", &format!("give 1 to {MOST_IDS} ids")));
+        return Err(invalid_ids("/ids", "out_of_range", &format!("give 1 to {MOST_IDS} ids")));
     }
-    let id = |(at, id): (usize, &String)| {
-        RecordId::new(id).map_err(|reason| invalid(&format!("/ids/{at}"), "invalid_id", &reason))
-    };
-    input.ids.iter().enumerate().map(id).collect()
+    input
+        .ids
+        .iter()
+        .enumerate()
+        .map(|(at, id): (usize, &String)| {
+            RecordId::new(id).map_err(|reason| invalid_ids(&format!("/ids/{at}"), "invalid_id", &reason))
+        })
+        .collect()
+}
+
+fn invalid_ids(pointer: &str, code: &'static str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(pointer, code, detail)])
 }
 
 #[cfg(test)]
@@ -117,18 +124,19 @@ mod tests {
 
     #[test]
     fn ids_are_a_list_of_1_to_1000_in_an_object() {
-        let refused = |body: &str| {
-            let problem = ids(body.as_bytes()).unwrap_err();
-            let body = problem.body("");
-            (body.status, body.code, body.errors[0].pointer.clone())
-        };
         assert_eq!(ids(r#"{"ids":["甲","甲"]}"#.as_bytes()).unwrap().len(), 2);
-        assert_eq!(refused("{"), (400, "malformed_body", String::new()));
-        assert_eq!(refused(r#"[["a"]]"#), (422, "invalid_value", String::new()));
-        assert_eq!(refused(r#"{"ids":["a"],"x":1}"#), (422, "invalid_value", String::new()));
-        assert_eq!(refused(r#"{"ids":[]}"#), (422, "out_of_range", "/ids".into()));
-        assert_eq!(refused(r#"{"ids":["a",""]}"#), (422, "invalid_id", "/ids/1".into()));
+        assert_eq!(refusal_of("{"), (400, "malformed_body", String::new()));
+        assert_eq!(refusal_of(r#"[["a"]]"#), (422, "invalid_value", String::new()));
+        assert_eq!(refusal_of(r#"{"ids":["a"],"x":1}"#), (422, "invalid_value", String::new()));
+        assert_eq!(refusal_of(r#"{"ids":[]}"#), (422, "out_of_range", "/ids".into()));
+        assert_eq!(refusal_of(r#"{"ids":["a",""]}"#), (422, "invalid_id", "/ids/1".into()));
         let many = serde_json::json!({ "ids": vec!["a"; 1001] }).to_string();
-        assert_eq!(refused(&many), (422, "out_of_range", "/ids".into()));
+        assert_eq!(refusal_of(&many), (422, "out_of_range", "/ids".into()));
+    }
+
+    fn refusal_of(body: &str) -> (u16, &'static str, String) {
+        let problem = ids(body.as_bytes()).unwrap_err();
+        let body = problem.body("");
+        (body.status, body.code, body.errors[0].pointer.clone())
     }
 }

@@ -18,7 +18,7 @@ use crate::http::auth::Reader;
 use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, QueryParameters, QueryReader};
 use crate::http::routes::filters;
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
@@ -76,8 +76,8 @@ pub struct RelatedParams {
     pub limit: u64,
 }
 
-impl Parameters for RelatedParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for RelatedParams {
+    fn read(query: &mut QueryReader) -> Self {
         Self { limit: query.number("limit", 1, RELATED_LIMITS.1).unwrap_or(RELATED_LIMITS.0) }
     }
 }
@@ -125,7 +125,7 @@ pub async fn related(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(RelatedParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(RelatedParams, RowParams)>,
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
@@ -134,7 +134,7 @@ pub async fn related(
     let similar = app.engine.similar(&collection, row.clone(), SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
-    let mut list = list(&app, &collection, (row, except), params, &duplicates).await?;
+    let mut list = list(&app, &collection, row, except, params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -148,7 +148,7 @@ pub async fn related_to(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params((params, rows)): Params<(RelatedParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(RelatedParams, RowParams)>,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
     // Refuse the request before any lookup if search is off.
@@ -156,7 +156,7 @@ pub async fn related_to(
     let similar = app.engine.similar_to(&collection, &id, SimilarSelection::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
-    let mut list = list(&app, &collection, (row, Some(id)), params, &duplicates).await?;
+    let mut list = list(&app, &collection, row, Some(id), params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -175,7 +175,8 @@ impl RelatedList {
 async fn list(
     app: &App,
     collection: &CollectionName,
-    (row, except): (Row, Option<RecordId>),
+    row: Row,
+    except: Option<RecordId>,
     params: RelatedParams,
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {
@@ -244,8 +245,8 @@ pub struct SearchParams {
     pub cursor: Option<(u64, u64)>,
 }
 
-impl Parameters for SearchParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for SearchParams {
+    fn read(query: &mut QueryReader) -> Self {
         let q = query.take("q").unwrap_or_default();
         if q.chars().count() > MAX_QUESTION_CHARS {
             query.refuse("q", "too_long", &format!("give at most {MAX_QUESTION_CHARS} characters"));
@@ -276,8 +277,11 @@ impl Parameters for SearchParams {
             cursor: None,
         };
         let question = read.question();
-        let own = |[rank, seq, seal]: [u64; 3]| (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq));
-        read.cursor = query.cursor(|text| cursor::decode_numbers(text).and_then(own));
+        read.cursor = query.cursor(|text| {
+            cursor::decode_numbers(text).and_then(|[rank, seq, seal]: [u64; 3]| {
+                (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq))
+            })
+        });
         read
     }
 }
@@ -372,7 +376,7 @@ pub async fn search(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params((params, rows)): Params<(SearchParams, RowParams)>,
+    CheckedParameters((params, rows)): CheckedParameters<(SearchParams, RowParams)>,
 ) -> Result<Json<Timed<FoundList>>, Problem> {
     let started = Instant::now();
     Ok(Json(Timed::since(started, find(&app, &collection, params, rows).await?)))
@@ -405,7 +409,7 @@ pub async fn find(
         after: params.cursor.map(|(rank, seq)| HitCursor { rank, seq: Seq(seq) }),
     };
     let SearchAnswer { hits, as_of, collection: searched } = service.search(collection, wanted).await?;
-    let texts = Arc::new(Texts::of(&searched.settings, hits.marked));
+    let texts = Arc::new(FragmentTexts::of(&searched.settings, hits.marked));
     let mut items = Vec::with_capacity(hits.hits.len());
     for hits in hits.hits.chunks(SHOWN_AT_ONCE) {
         let seqs: Vec<Seq> = hits.iter().map(|hit| hit.seq).collect();
@@ -434,7 +438,7 @@ pub async fn find(
 const SHOWN_AT_ONCE: usize = 8;
 
 /// Makes the response items of the hits whose records still exist.
-fn shown_hits(texts: &Texts, hits: &[SearchHit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
+fn shown_hits(texts: &FragmentTexts, hits: &[SearchHit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
     let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
     let there = hits.iter().filter_map(|hit| {
         // If the collection was deleted and created again, another record may now have this number.
@@ -452,13 +456,13 @@ fn shown_hits(texts: &Texts, hits: &[SearchHit], records: Vec<StoredRecord>) -> 
 }
 
 /// The texts in which fragments are searched.
-struct Texts {
+struct FragmentTexts {
     fields: Vec<(String, TextFormat)>,
     normaliser: Normaliser,
     marked: Vec<String>,
 }
 
-impl Texts {
+impl FragmentTexts {
     fn of(settings: &Settings, marked: Vec<String>) -> Self {
         let texts = settings.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
         let fields = texts.map(|field| (field.name.clone(), field.format)).collect();
@@ -472,12 +476,15 @@ impl Texts {
         for (field, format) in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
             for fragment in find_fragments(text, &self.marked, *format, self.normaliser) {
-                let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
                 let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
-                let marked = fragment.marked.into_iter().map(range).collect();
-                found.push(FieldFragment { field: field.clone(), text: piece, at: range(fragment.at), marked });
+                let marked = fragment.marked.into_iter().map(char_range).collect();
+                found.push(FieldFragment { field: field.clone(), text: piece, at: char_range(fragment.at), marked });
             }
         }
         found
     }
+}
+
+fn char_range(range: std::ops::Range<usize>) -> CharRange {
+    CharRange { start: range.start, end: range.end }
 }

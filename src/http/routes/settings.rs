@@ -184,13 +184,15 @@ fn pointer(path: &Path) -> String {
 fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, String)> {
     let index: usize = at.strip_prefix("/channels/")?.parse().ok()?;
     let Value::Object(channel) = settings.get("channels")?.get(index)? else { return None };
-    let read = |key: &str, value: Option<&Value>| {
-        let mut alone = Map::new();
-        alone.extend(channel.get("scheme").map(|scheme| ("scheme".to_owned(), scheme.clone())));
-        alone.extend(value.map(|value| (key.to_owned(), value.clone())));
-        serde_json::from_value::<Channel>(Value::Object(alone)).err().map(|error| (child(at, key), error.to_string()))
-    };
-    read("scheme", None).or_else(|| channel.iter().find_map(|(key, value)| read(key, Some(value))))
+    read_alone("scheme", None, channel, at)
+        .or_else(|| channel.iter().find_map(|(key, value)| read_alone(key, Some(value), channel, at)))
+}
+
+fn read_alone(key: &str, value: Option<&Value>, channel: &Map<String, Value>, at: &str) -> Option<(String, String)> {
+    let mut alone = Map::new();
+    alone.extend(channel.get("scheme").map(|scheme| ("scheme".to_owned(), scheme.clone())));
+    alone.extend(value.map(|value| (key.to_owned(), value.clone())));
+    serde_json::from_value::<Channel>(Value::Object(alone)).err().map(|error| (child(at, key), error.to_string()))
 }
 
 /// Parses JSON in which no object has a key twice.
@@ -198,32 +200,37 @@ fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, St
 /// # Errors
 /// 400 if it is not JSON, 422 if a key is repeated.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
-    let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
     let text = text_of(bytes)?;
     let mut repeated = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { repeated: &mut repeated }.deserialize(&mut deserializer);
+    let value = StrictSettings { repeated: &mut repeated }.deserialize(&mut deserializer);
     match (value.and_then(|value| deserializer.end().map(|()| value)), repeated.is_empty()) {
         (_, false) => {
             let at = repeated.iter().rev().fold(String::new(), |at, key| child(&at, key));
             Err(violation(at, "duplicate_key", "the key occurs twice in the object"))
         }
         (Ok(value), true) => Ok(value),
-        (Err(error), true) => {
-            Err(malformed(format!("the body is not valid JSON (line {}, column {})", error.line(), error.column())))
-        }
+        (Err(error), true) => Err(malformed_body(format!(
+            "the body is not valid JSON (line {}, column {})",
+            error.line(),
+            error.column()
+        ))),
     }
+}
+
+fn malformed_body(detail: String) -> Problem {
+    Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
 }
 
 /// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
-struct Strict<'a> {
+struct StrictSettings<'a> {
     /// The path of a repeated key, innermost part first. It is built on the way back, so that valid input costs nothing.
     repeated: &'a mut Vec<String>,
 }
 
-impl Strict<'_> {
+impl StrictSettings<'_> {
     /// Adds `key` to the path of the repeated key, if the error is about one.
     fn below<E>(&mut self, key: impl fmt::Display, error: E) -> E {
         if !self.repeated.is_empty() {
@@ -233,14 +240,14 @@ impl Strict<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictSettings<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictSettings<'_> {
     type Value = Value;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
@@ -268,7 +275,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let item = seq.next_element_seed(Strict { repeated: &mut *self.repeated });
+            let item = seq.next_element_seed(StrictSettings { repeated: &mut *self.repeated });
             match item.map_err(|error| self.below(items.len(), error))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -282,7 +289,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
                 self.repeated.push(key);
                 return Err(de::Error::custom("repeated key"));
             }
-            let value = map.next_value_seed(Strict { repeated: &mut *self.repeated });
+            let value = map.next_value_seed(StrictSettings { repeated: &mut *self.repeated });
             let value = value.map_err(|error| self.below(&key, error))?;
             entries.insert(key, value);
         }

@@ -16,10 +16,10 @@ use crate::config::auth::Scope;
 use crate::http::auth::{Administrator, ShownKey};
 use crate::http::observe::stream_place;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::routes::accepted;
 use crate::http::state::App;
-use crate::snapshots::{Kept, Refusal, Run, Streamed};
+use crate::snapshots::{Kept, Refusal, Run, SnapshotReceiver};
 
 /// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,7 +38,11 @@ pub struct Snapshots {
 /// The answer also shows the progress of the snapshot that is being taken.
 #[utoipa::path(get, path = "/v1/admin/snapshots", operation_id = "listSnapshots", tag = "admin",
     responses((status = 200, description = "the snapshots", body = Snapshots)))]
-pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<Snapshots>, Problem> {
+pub async fn list(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<Snapshots>, Problem> {
     let snapshots = app.snapshots.clone();
     // Reading files would block the thread.
     let listed = tokio::task::spawn_blocking(move || (snapshots.kept(), snapshots.run())).await;
@@ -55,7 +59,11 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
     responses((status = 202, description = "begun; `Location` tells how far it is", body = Run),
         (status = 409, description = "`snapshot_running`: there is one; `snapshots_off`: there is no directory for it; \
             `not_supported`: the records are in MongoDB")))]
-pub async fn begin(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Response, Problem> {
+pub async fn begin(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Response, Problem> {
     let run = app.snapshots.begin().await?;
     Ok(accepted("/v1/admin/snapshots", run))
 }
@@ -66,7 +74,11 @@ pub async fn begin(_: Administrator, State(app): State<App>, _: Params<Nothing>)
 #[utoipa::path(post, path = "/v1/admin/snapshots/cancel", operation_id = "cancelSnapshot", tag = "admin",
     responses((status = 200, description = "it was told", body = Run),
         (status = 409, description = "`no_snapshot`: none is being taken")))]
-pub async fn cancel(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<Run>, Problem> {
+pub async fn cancel(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<Run>, Problem> {
     Ok(Json(app.snapshots.cancel()?))
 }
 
@@ -81,7 +93,7 @@ pub async fn cancel(_: Administrator, State(app): State<App>, _: Params<Nothing>
 pub async fn stream(
     administrator: Administrator,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Response, Problem> {
     let place = stream_place(&app, &administrator.0)?;
     let streamed = app.snapshots.stream().await?;
@@ -100,7 +112,7 @@ pub async fn stream(
 }
 
 /// Returns the next piece while the key of the caller is valid.
-async fn next(app: &App, streamed: &mut Streamed, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
+async fn next(app: &App, streamed: &mut SnapshotReceiver, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
     loop {
         if !app.keys.still_allows(caller, Scope::Admin) {
             // If no snapshot is being taken, it has already ended.

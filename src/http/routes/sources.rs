@@ -12,9 +12,9 @@ use crate::follow::{AskError, SourceState};
 use crate::http::auth::Administrator;
 use crate::http::extract::JsonBytes;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::routes::accepted;
-use crate::http::routes::input::Input;
+use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::violation::Violation;
 
@@ -40,7 +40,7 @@ pub struct ImportInput {
 /// passwords.
 #[utoipa::path(get, path = "/v1/admin/sources", operation_id = "listSources", tag = "admin",
     responses((status = 200, description = "the sources", body = SourceList)))]
-pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Json<SourceList> {
+pub async fn list(_: Administrator, State(app): State<App>, _: CheckedParameters<NoParameters>) -> Json<SourceList> {
     Json(SourceList { items: app.sources.states(&app.engine).await })
 }
 
@@ -56,10 +56,10 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
 pub async fn import(
     _: Administrator,
     State(app): State<App>,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
-    let mut input = Input::parse(&body)?;
+    let mut input = ObjectReader::parse(&body)?;
     let source = input.text("source");
     input.finish()?;
     let named = source.ok_or_else(|| {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{CheckedParameters, NoParameters};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::TextStatistics;
@@ -22,7 +22,7 @@ pub async fn get(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<TextStatistics>, Problem> {
     Ok(Json(app.engine.text_statistics(&collection).await?))
 }
@@ -38,7 +38,7 @@ pub async fn count(
     _: Administrator,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<TextStatistics>, Problem> {
     let engine = app.engine.clone();
     let counted = app.detached(async move {

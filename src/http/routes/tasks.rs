@@ -14,12 +14,12 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::config::auth::Scope;
-use crate::http::auth::{AdministratorIn, Reach, ReaderIn, ShownKey};
+use crate::http::auth::{AdministratorIn, CollectionReach, ReaderIn, ShownKey};
 use crate::http::cursor;
 use crate::http::extract::InTask;
 use crate::http::observe::watcher_place;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_engine::tasks::Task;
@@ -58,8 +58,8 @@ pub struct ListParams {
     pub cursor: Option<(String, String)>,
 }
 
-impl Parameters for ListParams {
-    fn read(query: &mut Query) -> Self {
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
         let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
         let cursor = query.cursor(cursor::decode_texts);
         Self { limit, cursor }
@@ -72,7 +72,7 @@ impl Parameters for ListParams {
 pub async fn list(
     reader: ReaderIn,
     State(app): State<App>,
-    Params(params): Params<ListParams>,
+    CheckedParameters(params): CheckedParameters<ListParams>,
 ) -> Result<Json<TaskList>, Problem> {
     let mut tasks = app.engine.tasks().await?;
     tasks.retain(|task| reader.reach().includes(&task.collection));
@@ -103,7 +103,7 @@ pub async fn get(
     reader: ReaderIn,
     State(app): State<App>,
     InTask(task): InTask,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<Task>, Problem> {
     Ok(Json(task_within(&app, reader.reach(), &task).await?))
 }
@@ -112,7 +112,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 404 `unknown_task`.
-async fn task_within(app: &App, reach: &Reach, id: &str) -> Result<Task, Problem> {
+async fn task_within(app: &App, reach: &CollectionReach, id: &str) -> Result<Task, Problem> {
     let task = app.engine.task(id).await?;
     if reach.includes(&task.collection) { Ok(task) } else { Err(doppel_engine::Error::UnknownTask.into()) }
 }
@@ -128,7 +128,7 @@ pub async fn cancel(
     administrator: AdministratorIn,
     State(app): State<App>,
     InTask(task): InTask,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Json<Task>, Problem> {
     if !administrator.reach().is_everything() {
         task_within(&app, administrator.reach(), &task).await?;
@@ -148,11 +148,12 @@ pub async fn events(
     reader: ReaderIn,
     State(app): State<App>,
     InTask(id): InTask,
-    _: Params<Nothing>,
+    _: CheckedParameters<NoParameters>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let first = task_within(&app, reader.reach(), &id).await?;
     let place = watcher_place(&app, &reader.0);
-    let (caller, held) = (reader.0.key, place.clone().drop_guard());
+    let caller = reader.0.key;
+    let held = place.clone().drop_guard();
     let stream = stream::unfold(Some((app, first, None, (place, held), caller)), |state| async move {
         let (app, task, shown, (place, held), caller) = state?;
         // Another caller took the place. The client sees the end of the stream and follows the task again.
@@ -162,7 +163,8 @@ pub async fn events(
             () = place.cancelled() => return None,
         };
         let event = Event::default().event("task").json_data(&task).ok()?;
-        let (ended, shown) = (task.status.is_finished(), task.version);
+        let ended = task.status.is_finished();
+        let shown = task.version;
         Some((Ok(event), (!ended).then_some((app, task, Some(shown), (place, held), caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))

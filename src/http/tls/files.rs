@@ -14,8 +14,8 @@ use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 
-use super::validity::{self, Validity};
-use crate::config::tls::{ClientCertificates, Tls};
+use super::validity::{self, ValidityPeriod};
+use crate::config::tls::{ClientCertificates, TlsConfig};
 
 /// The only protocol inside TLS.
 const HTTP_1_1: &[u8] = b"http/1.1";
@@ -26,7 +26,7 @@ const OTHERS: u32 = 0o007;
 
 /// The content of the files, ready for handshakes.
 #[derive(Debug)]
-pub(super) struct Material {
+pub(super) struct TlsMaterial {
     pub(super) server: Arc<ServerConfig>,
     /// The earliest expiry of a certificate in the chain.
     pub(super) expires: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct Material {
 ///
 /// # Errors
 /// The first mistake, with its remedy.
-pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
+pub(super) fn load(tls: &TlsConfig, now: Timestamp) -> anyhow::Result<TlsMaterial> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates("server.tls.certificate", &tls.certificate)?;
     let expires = valid_until(&chain, &tls.certificate, now)?;
@@ -73,7 +73,7 @@ pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
     let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = vec![HTTP_1_1.to_vec()];
     let warnings = open_to_others(&tls.key).into_iter().collect();
-    Ok(Material { server: Arc::new(config), expires, warnings })
+    Ok(TlsMaterial { server: Arc::new(config), expires, warnings })
 }
 
 fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -143,7 +143,7 @@ fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
 /// Returns the earliest expiry of the certificates.
 fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> anyhow::Result<Timestamp> {
     let shown = path.display();
-    let all: Option<Vec<Validity>> = chain.iter().map(|certificate| validity::of(certificate)).collect();
+    let all: Option<Vec<ValidityPeriod>> = chain.iter().map(|certificate| validity::of(certificate)).collect();
     let all = all.with_context(|| format!("server.tls.certificate: a certificate in {shown} cannot be read"))?;
     let expires = all.iter().map(|one| one.not_after).min().unwrap_or(now);
     if let Some(later) = all.iter().map(|one| one.not_before).find(|from| *from > now) {
@@ -156,7 +156,7 @@ fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> any
 }
 
 /// Makes the verifier of client certificates.
-fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+fn clients(tls: &TlsConfig, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     if tls.client_certificates == ClientCertificates::Off {
         return Ok(Arc::new(NoClientAuth));
     }

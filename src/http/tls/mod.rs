@@ -21,9 +21,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use self::files::Material;
-pub use self::stream::Stream;
-use crate::config::tls::Tls;
+use self::files::TlsMaterial;
+pub use self::stream::ClientStream;
+use crate::config::tls::TlsConfig;
 use crate::http::connection;
 use crate::http::problem::Problem;
 
@@ -44,56 +44,57 @@ const DISCARDED_BYTES: u64 = 64 << 10;
 const DISCARDING: Duration = Duration::from_secs(1);
 
 /// The certificates in use.
-pub struct Certificates {
-    current: ArcSwap<Current>,
-    read: Mutex<Read>,
+pub struct CertificatesInUse {
+    current: ArcSwap<CurrentCertificate>,
+    read: Mutex<ReadFiles>,
 }
 
 /// The files as they were when they were last read.
 #[derive(Default)]
-struct Read {
-    files: Files,
+struct ReadFiles {
+    files: TlsFileTimes,
     /// The time and the reason of the last refusal.
     refused: Option<(Instant, String)>,
 }
 
-struct Current {
-    tls: Tls,
-    material: Material,
+struct CurrentCertificate {
+    tls: TlsConfig,
+    material: TlsMaterial,
 }
 
 /// The metadata of the files. It changes if a file is replaced, or if its size, its time of change or its permissions change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Files(Vec<Option<[i64; 6]>>);
+struct TlsFileTimes(Vec<Option<[i64; 6]>>);
 
-impl Files {
-    fn of(tls: &Tls) -> Self {
-        let look = |path: &Path| {
-            let found = path.metadata().ok()?;
-            let which = found.ino().cast_signed();
-            let size = found.size().cast_signed();
-            let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
-            Some([which, size, written.0, written.1, changed.0, changed.1])
-        };
-        let Tls { certificate, key, client_ca, client_certificates: _ } = tls;
-        Self([certificate, key, client_ca].map(|path| look(path)).to_vec())
+impl TlsFileTimes {
+    fn of(tls: &TlsConfig) -> Self {
+        let TlsConfig { certificate, key, client_ca, client_certificates: _ } = tls;
+        Self([certificate, key, client_ca].map(|path| file_times(path)).to_vec())
     }
 }
 
-/// A pair of certificate and key that was read and is not used yet.
-pub struct Renewed(Current, Files);
+fn file_times(path: &Path) -> Option<[i64; 6]> {
+    let found = path.metadata().ok()?;
+    let which = found.ino().cast_signed();
+    let size = found.size().cast_signed();
+    let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
+    Some([which, size, written.0, written.1, changed.0, changed.1])
+}
 
-impl Certificates {
+/// A pair of certificate and key that was read and is not used yet.
+pub struct RenewedCertificate(CurrentCertificate, TlsFileTimes);
+
+impl CertificatesInUse {
     /// Reads the files; `None` if the service does not use TLS.
     ///
     /// # Errors
     /// The problem of a file, with its remedy.
-    pub fn open(tls: &Tls) -> anyhow::Result<Option<Arc<Self>>> {
+    pub fn open(tls: &TlsConfig) -> anyhow::Result<Option<Arc<Self>>> {
         if !tls.is_on() {
             return Ok(None);
         }
-        let Renewed(current, files) = read(tls)?;
-        let read = Read { files, refused: None };
+        let RenewedCertificate(current, files) = read(tls)?;
+        let read = ReadFiles { files, refused: None };
         Ok(Some(Arc::new(Self { current: ArcSwap::from_pointee(current), read: Mutex::new(read) })))
     }
 
@@ -111,15 +112,15 @@ impl Certificates {
     ///
     /// # Errors
     /// The problem of a file, with its remedy.
-    pub fn renew(&self, tls: &Tls) -> anyhow::Result<Renewed> {
+    pub fn renew(&self, tls: &TlsConfig) -> anyhow::Result<RenewedCertificate> {
         read(tls).inspect_err(|_| count("refused"))
     }
 
     /// Uses the files that were read, from the next connection on.
-    pub fn put_in_force(&self, Renewed(current, files): Renewed) {
+    pub fn put_in_force(&self, RenewedCertificate(current, files): RenewedCertificate) {
         let expires = current.material.expires;
         let warnings = current.material.warnings.clone();
-        *self.read.lock() = Read { files, refused: None };
+        *self.read.lock() = ReadFiles { files, refused: None };
         self.current.store(Arc::new(current));
         count("loaded");
         tracing::info!(%expires, "certificate in force");
@@ -138,9 +139,9 @@ impl Certificates {
     }
 
     /// Checks the files once. `before` contains the metadata of the last check if the files had changed then.
-    fn look(&self, before: &mut Option<Files>, now: Instant) {
+    fn look(&self, before: &mut Option<TlsFileTimes>, now: Instant) {
         let tls = self.current.load().tls.clone();
-        let files = Files::of(&tls);
+        let files = TlsFileTimes::of(&tls);
         let settled = before.take();
         let said = {
             let mut read = self.read.lock();
@@ -170,7 +171,7 @@ impl Certificates {
     }
 
     /// Does the TLS handshake with a client; `None` if it fails. The client gets an error if possible.
-    pub async fn shake_hands(&self, stream: TcpStream) -> Option<Stream> {
+    pub async fn shake_hands(&self, stream: TcpStream) -> Option<ClientStream> {
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1..) if first[0] != HANDSHAKE_RECORD => {
@@ -184,7 +185,7 @@ impl Certificates {
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.load().material.server));
         match acceptor.accept(stream).await {
-            Ok(stream) => Some(Stream::Tls(Box::new(stream))),
+            Ok(stream) => Some(ClientStream::Tls(Box::new(stream))),
             Err(error) => {
                 let reason = if is_about_clients(&error) { "client_certificate" } else { "handshake" };
                 failed(reason);
@@ -195,11 +196,11 @@ impl Certificates {
     }
 }
 
-fn read(tls: &Tls) -> anyhow::Result<Renewed> {
+fn read(tls: &TlsConfig) -> anyhow::Result<RenewedCertificate> {
     // The metadata is read before the content, so that the next look notices a change in the meantime.
-    let files = Files::of(tls);
+    let files = TlsFileTimes::of(tls);
     let material = files::load(tls, crate::clock::timestamp())?;
-    Ok(Renewed(Current { tls: tls.clone(), material }, files))
+    Ok(RenewedCertificate(CurrentCertificate { tls: tls.clone(), material }, files))
 }
 
 fn count(result: &'static str) {
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     /// Writes a pair of certificate and key that is valid from the time `from` on.
-    fn write(tls: &Tls, from: jiff::Timestamp) {
+    fn write(tls: &TlsConfig, from: jiff::Timestamp) {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.not_before = std::time::SystemTime::from(from).into();
         let key = KeyPair::generate().unwrap();
@@ -251,8 +252,8 @@ mod tests {
         std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn pair(folder: &Path) -> Tls {
-        Tls { certificate: folder.join("server.pem"), key: folder.join("server.key"), ..Tls::default() }
+    fn pair(folder: &Path) -> TlsConfig {
+        TlsConfig { certificate: folder.join("server.pem"), key: folder.join("server.key"), ..TlsConfig::default() }
     }
 
     #[test]
@@ -260,12 +261,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tls = pair(folder.path());
         write(&tls, crate::clock::timestamp());
-        let before = Files::of(&tls);
-        assert_eq!(Files::of(&tls), before);
+        let before = TlsFileTimes::of(&tls);
+        assert_eq!(TlsFileTimes::of(&tls), before);
         // Some file systems have coarse timestamps.
         std::thread::sleep(Duration::from_millis(50));
         std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert_ne!(Files::of(&tls), before);
+        assert_ne!(TlsFileTimes::of(&tls), before);
     }
 
     #[test]
@@ -273,9 +274,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tls = pair(folder.path());
         write(&tls, crate::clock::timestamp() - Duration::from_secs(60));
-        let certificates = Certificates::open(&tls).unwrap().unwrap();
-        let in_force = || Arc::as_ptr(&certificates.current.load());
-        let first = in_force();
+        let certificates = CertificatesInUse::open(&tls).unwrap().unwrap();
+        let first = current_certificate(&certificates);
         let valid_from = crate::clock::timestamp() + Duration::from_secs(3);
         write(&tls, valid_from);
         let mut before = None;
@@ -288,8 +288,12 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         certificates.look(&mut before, begun + TRY_AGAIN / 2);
-        assert_eq!(in_force(), first, "not at each look");
+        assert_eq!(current_certificate(&certificates), first, "not at each look");
         certificates.look(&mut before, begun + TRY_AGAIN);
-        assert!(in_force() != first && certificates.read.lock().refused.is_none());
+        assert!(current_certificate(&certificates) != first && certificates.read.lock().refused.is_none());
+    }
+
+    fn current_certificate(certificates: &Arc<CertificatesInUse>) -> *const CurrentCertificate {
+        Arc::as_ptr(&certificates.current.load())
     }
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 /// A connection with or without TLS.
-pub enum Stream {
+pub enum ClientStream {
     /// A connection without TLS.
     Plain(TcpStream),
     /// A connection with TLS.
@@ -26,13 +26,13 @@ macro_rules! on_either {
     };
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         on_either!(self, poll_read(cx, buffer))
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         on_either!(self, poll_write(cx, bytes))
     }

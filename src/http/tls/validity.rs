@@ -13,7 +13,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// The period in which a certificate is valid. Both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
+pub(super) struct ValidityPeriod {
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
 }
@@ -39,7 +39,7 @@ fn expect(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the validity of a certificate in DER.
-pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
+pub(super) fn of(certificate: &[u8]) -> Option<ValidityPeriod> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (signed, _) = expect(certificate, SEQUENCE)?;
     // Certificates of version 1 contain no version.
@@ -50,7 +50,7 @@ pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     let (validity, _) = expect(fields, SEQUENCE)?;
     let (not_before, behind) = time(validity)?;
     let (not_after, _) = time(behind)?;
-    Some(Validity { not_before, not_after })
+    Some(ValidityPeriod { not_before, not_after })
 }
 
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
@@ -83,9 +83,15 @@ mod tests {
             params.not_after = date_time_ymd(to.0, to.1, to.2);
             let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
             let found = of(certificate.der()).unwrap();
-            let text = |(year, month, day): (i32, u8, u8)| format!("{year:04}-{month:02}-{day:02}T00:00:00Z");
-            assert_eq!((found.not_before.to_string(), found.not_after.to_string()), (text(from), text(to)));
+            assert_eq!(
+                (found.not_before.to_string(), found.not_after.to_string()),
+                (start_of_day(from.0, from.1, from.2), start_of_day(to.0, to.1, to.2))
+            );
         }
+    }
+
+    fn start_of_day(year: i32, month: u8, day: u8) -> String {
+        format!("{year:04}-{month:02}-{day:02}T00:00:00Z")
     }
 
     #[test]

@@ -23,16 +23,16 @@ fn most_row_like_lines(separators: usize) -> u64 {
 }
 
 /// The beginning of a record.
-pub(crate) struct Start {
+pub(crate) struct RecordStart {
     /// The number of the line on which the record starts.
     pub(crate) line: u64,
     /// The reason why the record has no values.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<CsvFault>,
 }
 
 /// The reason why a record cannot be cut into values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum CsvFault {
     /// The record has more bytes than may be held.
     TooLarge {
         /// True if a quote is open.
@@ -63,15 +63,15 @@ pub enum QuoteEnd {
 }
 
 /// The end of a value.
-enum Ended {
+enum ValueEnd {
     Value,
     Record,
-    Fault(Fault),
+    Fault(CsvFault),
 }
 
 /// Cuts records and holds one record at a time. It holds at most `max` bytes of values, and twice as many bytes of the file (quotes within
 /// values are doubled) plus the bytes that were read ahead.
-pub(crate) struct Records<R> {
+pub(crate) struct CsvRecordReader<R> {
     input: R,
     separator: u8,
     pub(crate) max: usize,
@@ -91,9 +91,11 @@ pub(crate) struct Records<R> {
     separators: Option<usize>,
 }
 
-impl<R: BufRead> Records<R> {
+impl<R: BufRead> CsvRecordReader<R> {
     pub(crate) fn new(input: R, max: usize, separator: u8) -> Self {
-        let (held, text, ends) = (Vec::new(), Vec::new(), Vec::new());
+        let held = Vec::new();
+        let text = Vec::new();
+        let ends = Vec::new();
         Self { input, separator, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
     }
 
@@ -105,7 +107,7 @@ impl<R: BufRead> Records<R> {
 
     /// Reads the next record, and returns `None` at the end of the file. For a record that cannot be cut, `text` contains the lines that
     /// were given up, if they may be held.
-    pub(crate) fn next_record(&mut self) -> io::Result<Option<Start>> {
+    pub(crate) fn next_record(&mut self) -> io::Result<Option<RecordStart>> {
         self.skip_line_ends()?;
         self.start = self.at;
         self.text.clear();
@@ -116,61 +118,61 @@ impl<R: BufRead> Records<R> {
         }
         let fault = loop {
             match self.value()? {
-                Ended::Value => {}
-                Ended::Record => break None,
-                Ended::Fault(fault) => break Some(fault),
+                ValueEnd::Value => {}
+                ValueEnd::Record => break None,
+                ValueEnd::Fault(fault) => break Some(fault),
             }
         };
         match fault {
             Some(fault) => self.give_up(fault)?,
             None => self.separators = self.separators.or(Some(self.ends.len() - 1)),
         }
-        Ok(Some(Start { line, fault }))
+        Ok(Some(RecordStart { line, fault }))
     }
 
     /// Reads a value and the separator or line end behind it.
-    fn value(&mut self) -> io::Result<Ended> {
+    fn value(&mut self) -> io::Result<ValueEnd> {
         let begin = self.text.len();
         if self.peek()? == Some(b'"')
             && let Some(fault) = self.quoted(begin)?
         {
-            return Ok(Ended::Fault(fault));
+            return Ok(ValueEnd::Fault(fault));
         }
         loop {
             // This text is not quoted, or follows a closing quote. Quotes in it are ordinary characters.
             let separator = self.separator;
             self.take_run(|byte| byte == separator || matches!(byte, b'\r' | b'\n'));
             if self.is_too_large() {
-                return Ok(Ended::Fault(Fault::TooLarge { quoted: false }));
+                return Ok(ValueEnd::Fault(CsvFault::TooLarge { quoted: false }));
             }
             let ended = match self.peek()? {
-                Some(byte) if byte == self.separator => Ended::Value,
-                None | Some(b'\r' | b'\n') => Ended::Record,
+                Some(byte) if byte == self.separator => ValueEnd::Value,
+                None | Some(b'\r' | b'\n') => ValueEnd::Record,
                 Some(_) => continue,
             };
-            self.at += usize::from(matches!(ended, Ended::Value));
+            self.at += usize::from(matches!(ended, ValueEnd::Value));
             self.ends.push(self.text.len());
             return Ok(ended);
         }
     }
 
     /// Reads from an opening quote to the byte behind the closing quote.
-    fn quoted(&mut self, begin: usize) -> io::Result<Option<Fault>> {
+    fn quoted(&mut self, begin: usize) -> io::Result<Option<CsvFault>> {
         self.quote = (self.at - self.start, self.line);
         self.at += 1;
-        let (mut lines, mut row_like) = (0, 0);
+        let mut lines = 0;
+        let mut row_like = 0;
         let mut line_start = None;
         let opened = self.line;
-        let open = |end| Ok(Some(Fault::OpenQuote { line: opened, end }));
         loop {
             self.take_run(|byte| matches!(byte, b'"' | b'\r' | b'\n'));
             if self.text.len() - begin > MAX_FIELD_BYTES {
-                return open(QuoteEnd::Bytes);
+                return open_quote(QuoteEnd::Bytes, opened);
             }
             if self.is_too_large() {
-                return Ok(Some(Fault::TooLarge { quoted: true }));
+                return Ok(Some(CsvFault::TooLarge { quoted: true }));
             }
-            let Some(byte) = self.peek()? else { return open(QuoteEnd::File) };
+            let Some(byte) = self.peek()? else { return open_quote(QuoteEnd::File, opened) };
             if !matches!(byte, b'"' | b'\r' | b'\n') {
                 continue;
             }
@@ -185,10 +187,10 @@ impl<R: BufRead> Records<R> {
                 }
                 self.text.push(byte);
                 if lines >= MAX_FIELD_LINES {
-                    return open(QuoteEnd::Lines);
+                    return open_quote(QuoteEnd::Lines, opened);
                 }
                 if row_like >= most_row_like_lines(self.separators.unwrap_or(0)) {
-                    return open(QuoteEnd::Rows);
+                    return open_quote(QuoteEnd::Rows, opened);
                 }
                 continue;
             }
@@ -199,7 +201,7 @@ impl<R: BufRead> Records<R> {
                 }
                 // A value of one line may contain a quote that is not doubled.
                 Some(byte) if lines > 0 && byte != self.separator && !matches!(byte, b'\r' | b'\n') => {
-                    return open(QuoteEnd::Later);
+                    return open_quote(QuoteEnd::Later, opened);
                 }
                 _ => return Ok(None),
             }
@@ -218,14 +220,14 @@ impl<R: BufRead> Records<R> {
     }
 
     /// Goes back to the line of the open quote, if a quote is open, and skips the record up to the end of that line.
-    fn give_up(&mut self, fault: Fault) -> io::Result<()> {
-        let quoted = !matches!(fault, Fault::TooLarge { quoted: false });
+    fn give_up(&mut self, fault: CsvFault) -> io::Result<()> {
+        let quoted = !matches!(fault, CsvFault::TooLarge { quoted: false });
         if quoted {
             (self.at, self.line) = (self.start + self.quote.0, self.quote.1);
         }
         self.text.clear();
         self.ends.clear();
-        let is_held = matches!(fault, Fault::OpenQuote { .. });
+        let is_held = matches!(fault, CsvFault::OpenQuote { .. });
         if is_held {
             self.text.extend_from_slice(&self.held[self.start..self.at]);
         }
@@ -281,4 +283,8 @@ impl<R: BufRead> Records<R> {
         }
         Ok(())
     }
+}
+
+fn open_quote(end: QuoteEnd, opened: u64) -> Result<Option<CsvFault>, io::Error> {
+    Ok(Some(CsvFault::OpenQuote { line: opened, end }))
 }

@@ -3,17 +3,17 @@
 //!
 //! A URL that names an authority, but has no mode in which the certificate is checked, is refused: it looks safe and is not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustls::CertificateError;
 use url::Url;
 
 use super::DatabaseError;
 use super::location::LocationError;
-use super::sql::Dialect;
+use super::sql::SqlDialect;
 
 /// The names of URL parameters of a dialect. The usual name of a parameter comes first.
-struct Words {
+struct TlsParameterNames {
     mode: &'static [&'static str],
     /// The modes, and whether the certificate is checked in each.
     modes: &'static [(&'static str, bool)],
@@ -23,7 +23,7 @@ struct Words {
 }
 
 const MODE: &[&str] = &["sslmode", "ssl-mode"];
-const MYSQL: Words = Words {
+const MYSQL: TlsParameterNames = TlsParameterNames {
     mode: MODE,
     modes: &[
         ("DISABLED", false),
@@ -35,19 +35,19 @@ const MYSQL: Words = Words {
     authority: &["ssl-ca", "sslca"],
     others: &["sslcert", "ssl-cert", "sslkey", "ssl-key", "socket"],
 };
-const POSTGRES: Words = Words {
+const POSTGRES: TlsParameterNames = TlsParameterNames {
     mode: MODE,
     modes: &[("disable", false), ("prefer", false), ("require", false), ("verify-ca", true), ("verify-full", true)],
     authority: &["sslrootcert", "ssl-root-cert", "ssl-ca"],
     others: &["sslcert", "ssl-cert", "sslkey", "ssl-key", "host"],
 };
-const NONE: Words = Words { mode: &[], modes: &[], authority: &[], others: &[] };
+const NONE: TlsParameterNames = TlsParameterNames { mode: &[], modes: &[], authority: &[], others: &[] };
 
-fn words(dialect: Dialect) -> &'static Words {
+fn words(dialect: SqlDialect) -> &'static TlsParameterNames {
     match dialect {
-        Dialect::MySql => &MYSQL,
-        Dialect::Postgres => &POSTGRES,
-        Dialect::Sqlite | Dialect::Odbc => &NONE,
+        SqlDialect::MySql => &MYSQL,
+        SqlDialect::Postgres => &POSTGRES,
+        SqlDialect::Sqlite | SqlDialect::Odbc => &NONE,
     }
 }
 
@@ -57,8 +57,8 @@ fn parameter(url: &Url, names: &[&str]) -> Option<String> {
 
 /// Checks the parameters of a URL. Only parameters of certificates and sockets are allowed: a parameter must not hide a password or change
 /// the work of a session.
-pub(super) fn check(dialect: Dialect, url: &Url) -> Result<(), LocationError> {
-    let Words { mode, modes, authority, others } = words(dialect);
+pub(super) fn check(dialect: SqlDialect, url: &Url) -> Result<(), LocationError> {
+    let TlsParameterNames { mode, modes, authority, others } = words(dialect);
     let known = || mode.iter().chain(*authority).chain(*others);
     if let Some((key, _)) = url.query_pairs().find(|(key, _)| !known().any(|name| name == key)) {
         let key: String = key.chars().take(32).collect();
@@ -88,16 +88,20 @@ pub(super) fn check(dialect: Dialect, url: &Url) -> Result<(), LocationError> {
 }
 
 /// Checks the file of the authority. The driver treats a file that contains no certificate as if there were no authority.
-pub(super) fn check_files(dialect: Dialect, url: &Url) -> Result<(), DatabaseError> {
+pub(super) fn check_files(dialect: SqlDialect, url: &Url) -> Result<(), DatabaseError> {
     let names = words(dialect).authority;
     let Some(file) = parameter(url, names).map(PathBuf::from) else { return Ok(()) };
-    let wrong = |what: String| DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()));
-    let text = std::fs::read(&file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read(&file).map_err(|error| unusable_file(&format!("cannot be read: {error}"), &file, names))?;
     let begin = b"-----BEGIN CERTIFICATE-----";
     match text.windows(begin.len()).any(|part| part == begin) {
         true => Ok(()),
-        false => Err(wrong("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)".into())),
+        false => Err(unusable_file("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", &file, names)),
     }
+}
+
+fn unusable_file(what: &str, file: &Path, names: &[&str]) -> DatabaseError {
+    DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()))
 }
 
 /// Returns the error for a connection that is refused as unsafe, and `None` for another error.
@@ -141,26 +145,30 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Location;
+    use super::super::DatabaseLocation;
 
     #[test]
     fn what_is_said_of_certificates_is_what_the_database_knows_and_leaves_no_authority_unused() {
-        let refused = |text: &str| Location::parse(text).map(drop).unwrap_err().to_string();
         for fine in [
             "postgres://h/d?sslmode=verify-full&sslrootcert=ca.pem",
             "postgres://h/d?sslmode=require",
             "mysql://h/d?ssl-mode=verify_identity&ssl-ca=ca.pem&sslcert=a.pem&sslkey=a.key",
             "mysql://h/d?ssl-mode=VERIFY_CA&sslca=ca.pem",
         ] {
-            assert!(Location::parse(fine).is_ok(), "{fine}");
+            assert!(DatabaseLocation::parse(fine).is_ok(), "{fine}");
         }
         assert!(
-            refused("mysql://h/d?sslrootcert=ca.pem").contains("\"sslrootcert\"; there are sslmode, ssl-mode, ssl-ca")
+            refusal_of("mysql://h/d?sslrootcert=ca.pem")
+                .contains("\"sslrootcert\"; there are sslmode, ssl-mode, ssl-ca")
         );
-        assert!(refused("sqlite:a.db?mode=rwc").contains("there are none"));
-        assert!(refused("mysql://h/d?ssl-mode=verify-full").contains("VERIFY_IDENTITY"));
-        assert!(refused("postgres://h/d?sslmode=allow").contains("verify-full"));
-        assert!(refused("postgres://h/d?sslrootcert=ca.pem").contains("sslmode=verify-full"));
-        assert!(refused("mysql://h/d?ssl-mode=REQUIRED&ssl-ca=ca.pem").contains("sslmode=VERIFY_IDENTITY"));
+        assert!(refusal_of("sqlite:a.db?mode=rwc").contains("there are none"));
+        assert!(refusal_of("mysql://h/d?ssl-mode=verify-full").contains("VERIFY_IDENTITY"));
+        assert!(refusal_of("postgres://h/d?sslmode=allow").contains("verify-full"));
+        assert!(refusal_of("postgres://h/d?sslrootcert=ca.pem").contains("sslmode=verify-full"));
+        assert!(refusal_of("mysql://h/d?ssl-mode=REQUIRED&ssl-ca=ca.pem").contains("sslmode=VERIFY_IDENTITY"));
+    }
+
+    fn refusal_of(text: &str) -> String {
+        DatabaseLocation::parse(text).map(drop).unwrap_err().to_string()
     }
 }

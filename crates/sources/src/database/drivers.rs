@@ -2,23 +2,26 @@
 
 use sqlx::{AssertSqlSafe, Column as _, Connection, Database, Executor, SqlSafeStr, Statement, TypeInfo};
 
-use super::{Column, ColumnKind, Result};
+use super::{ColumnKind, Result, ResultColumn};
 
 /// Returns the columns of a `SELECT`. The statement is prepared and not run.
 pub(super) async fn columns<DB: Database>(
     connection: &mut DB::Connection,
     select: String,
     kind: fn(&DB::TypeInfo) -> ColumnKind,
-) -> Result<Vec<Column>>
+) -> Result<Vec<ResultColumn>>
 where
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
     let statement = connection.prepare(AssertSqlSafe(select).into_sql_str()).await?;
-    let column = |column: &DB::Column| {
-        let declared = column.type_info();
-        Column { name: column.name().to_owned(), kind: kind(declared), declared: declared.name().to_owned() }
-    };
-    Ok(statement.columns().iter().map(column).collect())
+    Ok(statement
+        .columns()
+        .iter()
+        .map(|column: &DB::Column| {
+            let declared = column.type_info();
+            ResultColumn { name: column.name().to_owned(), kind: kind(declared), declared: declared.name().to_owned() }
+        })
+        .collect())
 }
 
 /// Closes a connection. An error does not matter, because the connection ends in any case.

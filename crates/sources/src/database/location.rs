@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use url::Url;
 
 use super::certificates;
-use super::sql::Dialect;
+use super::sql::SqlDialect;
 
 /// The location of a database. It contains no password, so that it may be shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Location {
-    dialect: Dialect,
+pub struct DatabaseLocation {
+    dialect: SqlDialect,
     url: Url,
 }
 
@@ -38,7 +38,7 @@ pub enum LocationError {
     Part(String),
 }
 
-impl Location {
+impl DatabaseLocation {
     /// Parses a URL.
     ///
     /// # Errors
@@ -46,10 +46,10 @@ impl Location {
     pub fn parse(text: &str) -> Result<Self, LocationError> {
         let (scheme, rest) = text.split_once(':').ok_or(LocationError::Unknown)?;
         let (dialect, scheme) = match scheme {
-            "mysql" | "mariadb" => (Dialect::MySql, "mysql"),
-            "postgres" | "postgresql" | "kingbase" => (Dialect::Postgres, "postgres"),
-            "sqlite" => (Dialect::Sqlite, "sqlite"),
-            "odbc" if HAS_ODBC => (Dialect::Odbc, "odbc"),
+            "mysql" | "mariadb" => (SqlDialect::MySql, "mysql"),
+            "postgres" | "postgresql" | "kingbase" => (SqlDialect::Postgres, "postgres"),
+            "sqlite" => (SqlDialect::Sqlite, "sqlite"),
+            "odbc" if HAS_ODBC => (SqlDialect::Odbc, "odbc"),
             "odbc" => {
                 let detail =
                     "this doppel is built without ODBC; build it with --features odbc, on a machine with unixODBC";
@@ -59,7 +59,7 @@ impl Location {
         };
         let url = Url::parse(&format!("{scheme}:{rest}"))
             .map_err(|error| LocationError::Part(format!("the URL cannot be read: {error}")))?;
-        if dialect == Dialect::Odbc {
+        if dialect == SqlDialect::Odbc {
             return Self::odbc(url);
         }
         if url.password().is_some() || url.query_pairs().any(|(key, _)| key.to_lowercase().contains("pass")) {
@@ -67,10 +67,10 @@ impl Location {
         }
         certificates::check(dialect, &url)?;
         let location = Self { dialect, url };
-        if dialect == Dialect::Sqlite && location.file().as_os_str().is_empty() {
+        if dialect == SqlDialect::Sqlite && location.file().as_os_str().is_empty() {
             return Err(LocationError::Part("name the file: sqlite:FILE".into()));
         }
-        if dialect != Dialect::Sqlite && !location.url.has_host() {
+        if dialect != SqlDialect::Sqlite && !location.url.has_host() {
             return Err(LocationError::Unknown);
         }
         Ok(location)
@@ -78,7 +78,7 @@ impl Location {
 
     /// Reads a connection string such as `odbc:DSN=office;UID=reader`.
     fn odbc(url: Url) -> Result<Self, LocationError> {
-        let location = Self { dialect: Dialect::Odbc, url };
+        let location = Self { dialect: SqlDialect::Odbc, url };
         let mut keys = location.connection_string().split(';').map(|part| part.split('=').next().unwrap_or_default());
         if keys.any(|key| ["pwd", "password"].contains(&key.trim().to_lowercase().as_str())) {
             return Err(LocationError::Password);
@@ -92,7 +92,7 @@ impl Location {
     }
 
     /// Returns the dialect of SQL that the database uses.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> SqlDialect {
         self.dialect
     }
 
@@ -114,19 +114,19 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.dialect {
             // The URL encodes Chinese characters as bytes, so that the file name is decoded for readers.
-            Dialect::Sqlite => write!(f, "sqlite:{}", self.file().display()),
-            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
+            SqlDialect::Sqlite => write!(f, "sqlite:{}", self.file().display()),
+            SqlDialect::MySql | SqlDialect::Postgres | SqlDialect::Odbc => {
                 f.write_str(self.url.as_str().split('?').next().unwrap_or_default())
             }
         }
     }
 }
 
-impl fmt::Debug for Location {
+impl fmt::Debug for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -144,7 +144,7 @@ mod tests {
             "postgres://10.0.0.5/letters?user=desk&password=geheim",
             "mysql://10.0.0.5/letters?PassWord=geheim",
         ] {
-            let error = Location::parse(text).unwrap_err();
+            let error = DatabaseLocation::parse(text).unwrap_err();
             assert_eq!(error, LocationError::Password);
             assert!(!error.to_string().contains("geheim") && error.to_string().contains("--password-file"));
         }
@@ -152,15 +152,18 @@ mod tests {
 
     #[test]
     fn databases_are_known_by_their_schemes() {
-        let dialect = |text: &str| Location::parse(text).map(|location| location.dialect());
-        assert_eq!(dialect("mariadb://desk@10.0.0.5:3306/letters"), Ok(Dialect::MySql));
-        assert_eq!(dialect("postgresql://desk@10.0.0.5/letters?sslmode=verify-full"), Ok(Dialect::Postgres));
-        assert_eq!(dialect("kingbase://desk@10.0.0.5/letters"), Ok(Dialect::Postgres));
-        assert_eq!(Location::parse("sqlite:data/信件.db").unwrap().file(), PathBuf::from("data/信件.db"));
-        assert_eq!(Location::parse("sqlite:///srv/a.db").unwrap().file(), PathBuf::from("/srv/a.db"));
-        assert_eq!(Location::parse("sqlite:data/信件 2.db").unwrap().to_string(), "sqlite:data/信件 2.db");
-        assert_eq!(dialect("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
-        assert!(dialect("postgres://h/d?options=-csearch_path=x").is_err());
-        assert!(dialect("sqlite:").is_err() && dialect("letters.csv").is_err());
+        assert_eq!(dialect_of("mariadb://desk@10.0.0.5:3306/letters"), Ok(SqlDialect::MySql));
+        assert_eq!(dialect_of("postgresql://desk@10.0.0.5/letters?sslmode=verify-full"), Ok(SqlDialect::Postgres));
+        assert_eq!(dialect_of("kingbase://desk@10.0.0.5/letters"), Ok(SqlDialect::Postgres));
+        assert_eq!(DatabaseLocation::parse("sqlite:data/信件.db").unwrap().file(), PathBuf::from("data/信件.db"));
+        assert_eq!(DatabaseLocation::parse("sqlite:///srv/a.db").unwrap().file(), PathBuf::from("/srv/a.db"));
+        assert_eq!(DatabaseLocation::parse("sqlite:data/信件 2.db").unwrap().to_string(), "sqlite:data/信件 2.db");
+        assert_eq!(dialect_of("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
+        assert!(dialect_of("postgres://h/d?options=-csearch_path=x").is_err());
+        assert!(dialect_of("sqlite:").is_err() && dialect_of("letters.csv").is_err());
+    }
+
+    fn dialect_of(text: &str) -> Result<SqlDialect, LocationError> {
+        DatabaseLocation::parse(text).map(|location| location.dialect())
     }
 }

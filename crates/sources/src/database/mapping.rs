@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::{Cell, Column, ColumnKind, text_of};
-use crate::tables::columns::Target;
-use crate::{Unreadable, too_large, unreadable};
+use super::{ColumnKind, ResultColumn, SqlValue, text_of};
+use crate::tables::columns::ColumnTarget;
+use crate::{UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
 
 /// The mapping from the columns of a `SELECT` to the fields of records.
 #[derive(Clone, Debug)]
 pub struct RowMapping {
-    columns: Vec<Mapped>,
+    columns: Vec<MappedDatabaseColumn>,
     max: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Mapped {
+struct MappedDatabaseColumn {
     /// The name of the column in the database.
     column: String,
     /// The name of the member in a record, as a JSON string. `None` if the column is left out.
@@ -25,30 +25,36 @@ struct Mapped {
 
 impl RowMapping {
     /// Maps `columns` to `targets`. A row has at most `max` bytes. Binary columns are left out.
-    pub fn new(columns: &[Column], targets: &[Target], max: usize) -> Self {
-        let mapped = |(column, target): (&Column, &Target)| Mapped {
-            column: column.name.clone(),
-            name: target
-                .name(&column.name)
-                .filter(|_| column.kind != ColumnKind::Binary)
-                .map(|name| Value::from(name).to_string()),
-            is_id: *target == Target::Id,
-        };
-        Self { columns: columns.iter().zip(targets).map(mapped).collect(), max }
+    pub fn new(columns: &[ResultColumn], targets: &[ColumnTarget], max: usize) -> Self {
+        Self {
+            columns: columns
+                .iter()
+                .zip(targets)
+                .map(|(column, target): (&ResultColumn, &ColumnTarget)| MappedDatabaseColumn {
+                    column: column.name.clone(),
+                    name: target
+                        .name(&column.name)
+                        .filter(|_| column.kind != ColumnKind::Binary)
+                        .map(|name| Value::from(name).to_string()),
+                    is_id: *target == ColumnTarget::Id,
+                })
+                .collect(),
+            max,
+        }
     }
 
     /// Returns the row of a record for a row of the database. `NULL` counts as no value, and an id is always text.
     ///
     /// # Errors
     /// The reason why the row is no record.
-    pub fn row(&self, cells: &[Cell]) -> Result<Row, Unreadable> {
+    pub fn row(&self, cells: &[SqlValue]) -> Result<Row, UnreadableLine> {
         let mut json = String::new();
         for (mapped, cell) in self.columns.iter().zip(cells) {
             let Some(name) = &mapped.name else { continue };
             let value = match cell {
-                Cell::Null => continue,
-                Cell::Undecodable => return Err(mapped.bad("not_text", "cannot be read as text")),
-                Cell::Binary(_) => return Err(mapped.bad("binary_value", "is binary; leave the column out")),
+                SqlValue::Null => continue,
+                SqlValue::Undecodable => return Err(mapped.bad("not_text", "cannot be read as text")),
+                SqlValue::Binary(_) => return Err(mapped.bad("binary_value", "is binary; leave the column out")),
                 cell if mapped.is_id => match text_of(cell).as_deref().map(str::trim) {
                     None | Some("") => continue,
                     Some(id) => Value::from(id),
@@ -65,7 +71,7 @@ impl RowMapping {
         }
         if json.is_empty() {
             let detail = "every value is NULL".into();
-            return Err(Unreadable { code: "empty_row", pointer: String::new(), detail, text: None });
+            return Err(UnreadableLine { code: "empty_row", pointer: String::new(), detail, text: None });
         }
         json.push('}');
         Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
@@ -79,23 +85,23 @@ impl RowMapping {
     }
 }
 
-impl Mapped {
-    fn bad(&self, code: &'static str, what: &str) -> Unreadable {
+impl MappedDatabaseColumn {
+    fn bad(&self, code: &'static str, what: &str) -> UnreadableLine {
         let detail = format!("the value of column {:?} {what}", self.column);
-        Unreadable { code, pointer: String::new(), detail, text: None }
+        UnreadableLine { code, pointer: String::new(), detail, text: None }
     }
 }
 
-fn value(cell: &Cell) -> Value {
+fn value(cell: &SqlValue) -> Value {
     match cell {
-        Cell::Bool(value) => Value::from(*value),
-        Cell::Int(value) => Value::from(*value),
-        Cell::Unsigned(value) => Value::from(*value),
+        SqlValue::Bool(value) => Value::from(*value),
+        SqlValue::Int(value) => Value::from(*value),
+        SqlValue::Unsigned(value) => Value::from(*value),
         // JSON has no infinity and no NaN.
-        Cell::Float(value) if !value.is_finite() => Value::from(value.to_string()),
-        Cell::Float(value) => Value::from(*value),
-        Cell::Decimal(text) | Cell::Text(text) => Value::from(text.as_str()),
-        Cell::Null | Cell::Binary(_) | Cell::Undecodable => Value::Null,
+        SqlValue::Float(value) if !value.is_finite() => Value::from(value.to_string()),
+        SqlValue::Float(value) => Value::from(*value),
+        SqlValue::Decimal(text) | SqlValue::Text(text) => Value::from(text.as_str()),
+        SqlValue::Null | SqlValue::Binary(_) | SqlValue::Undecodable => Value::Null,
     }
 }
 
@@ -104,38 +110,52 @@ mod tests {
     use super::*;
 
     fn mapping(max: usize) -> RowMapping {
-        let column = |name: &str, kind| Column { name: name.into(), declared: String::new(), kind };
         let columns = [
-            column("bh", ColumnKind::Number),
-            column("标题", ColumnKind::Text),
-            column("费用", ColumnKind::Decimal),
-            column("photo", ColumnKind::Binary),
+            result_column("bh", ColumnKind::Number),
+            result_column("标题", ColumnKind::Text),
+            result_column("费用", ColumnKind::Decimal),
+            result_column("photo", ColumnKind::Binary),
         ];
-        RowMapping::new(&columns, &[Target::Id, Target::Field("title".into()), Target::Own, Target::Own], max)
+        RowMapping::new(
+            &columns,
+            &[ColumnTarget::Id, ColumnTarget::Field("title".into()), ColumnTarget::Own, ColumnTarget::Own],
+            max,
+        )
+    }
+
+    fn result_column(name: &str, kind: ColumnKind) -> ResultColumn {
+        ResultColumn { name: name.into(), declared: String::new(), kind }
     }
 
     #[test]
     fn values_keep_every_digit_and_null_is_no_value() {
-        let decimal = Cell::Decimal("12345678901234567890.10".into());
-        let cells = [Cell::Int(9_007_199_254_740_993), Cell::Text("路灯\"不亮\"".into()), decimal, Cell::Binary(9)];
+        let decimal = SqlValue::Decimal("12345678901234567890.10".into());
+        let cells =
+            [SqlValue::Int(9_007_199_254_740_993), SqlValue::Text("路灯\"不亮\"".into()), decimal, SqlValue::Binary(9)];
         let row = mapping(1000).row(&cells).unwrap();
         assert_eq!(
             &**row.json(),
             r#"{"id":"9007199254740993","title":"路灯\"不亮\"","费用":"12345678901234567890.10"}"#
         );
-        let cells = [Cell::Int(1), Cell::Null, Cell::Null, Cell::Null];
+        let cells = [SqlValue::Int(1), SqlValue::Null, SqlValue::Null, SqlValue::Null];
         assert_eq!(&**mapping(1000).row(&cells).unwrap().json(), r#"{"id":"1"}"#);
         assert_eq!(mapping(1000).column_of("title"), Some("标题"));
     }
 
     #[test]
     fn what_cannot_be_a_record_is_refused_by_name_and_not_quoted() {
-        let row = |title| mapping(30).row(&[Cell::Int(1), title, Cell::Null, Cell::Null]).unwrap_err();
-        let error = row(Cell::Undecodable);
+        let error = refusal_of_title(SqlValue::Undecodable);
         assert_eq!((error.code, error.text), ("not_text", None));
         assert!(error.detail.contains("标题"));
-        assert_eq!(row(Cell::Binary(3)).code, "binary_value");
-        assert_eq!(row(Cell::Text("灯".repeat(30))).code, "line_too_large");
-        assert_eq!(mapping(30).row(&[Cell::Null, Cell::Null, Cell::Null, Cell::Null]).unwrap_err().code, "empty_row");
+        assert_eq!(refusal_of_title(SqlValue::Binary(3)).code, "binary_value");
+        assert_eq!(refusal_of_title(SqlValue::Text("灯".repeat(30))).code, "line_too_large");
+        assert_eq!(
+            mapping(30).row(&[SqlValue::Null, SqlValue::Null, SqlValue::Null, SqlValue::Null]).unwrap_err().code,
+            "empty_row"
+        );
+    }
+
+    fn refusal_of_title(title: SqlValue) -> UnreadableLine {
+        mapping(30).row(&[SqlValue::Int(1), title, SqlValue::Null, SqlValue::Null]).unwrap_err()
     }
 }

@@ -1,9 +1,9 @@
 //! Databases of offices: MySQL and MariaDB; PostgreSQL and databases with the same protocol, such as KingbaseES; SQLite; with the feature
 //! `odbc` other databases through their ODBC drivers.
 //!
-//! A [`Connection`] reads the rows of a `SELECT` one by one ([`Connection::rows`]). The memory depends on the longest row and not on the
-//! size of the table. A [`Cell`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
-//! Connections are read-only, and the database enforces this; only [`Access::WriteBack`] may write. No [`Location`] and no error contains a
+//! A [`DatabaseConnection`] reads the rows of a `SELECT` one by one ([`DatabaseConnection::rows`]). The memory depends on the longest row and not on the
+//! size of the table. A [`SqlValue`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
+//! Connections are read-only, and the database enforces this; only [`ConnectionAccess::WriteBack`] may write. No [`DatabaseLocation`] and no error contains a
 //! password. The module [`sql`] makes the statements and quotes names and values.
 
 mod certificates;
@@ -26,10 +26,10 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 
 pub use errors::DatabaseError;
-pub use location::{Location, LocationError};
+pub use location::{DatabaseLocation, LocationError};
 pub use mapping::RowMapping;
-pub use sql::{Dialect, Origin};
-pub use watermark::{Shape, Watermark, WatermarkError};
+pub use sql::{RowOrigin, SqlDialect};
+pub use watermark::{Watermark, WatermarkError, WatermarkFormat};
 
 use async_trait::async_trait;
 
@@ -49,7 +49,7 @@ pub type Result<T> = std::result::Result<T, DatabaseError>;
 
 /// The permission of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum ConnectionAccess {
     /// Reading only. The database refuses everything else.
     ReadOnly,
     /// Reading, and writing the table of verdicts.
@@ -58,14 +58,14 @@ pub enum Access {
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub enum SqlValue {
     /// `NULL`.
     Null,
     /// A truth value, if the database has such a type.
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A whole number that is too large for [`Cell::Int`].
+    /// A whole number that is too large for [`SqlValue::Int`].
     Unsigned(u64),
     /// A binary floating-point number. It is written with the fewest digits that give the same number again.
     Float(f64),
@@ -102,7 +102,7 @@ pub enum ColumnKind {
 
 /// A column of the result of a `SELECT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct ResultColumn {
     /// The name of the column.
     pub name: String,
     /// The type of the column, as the database names it.
@@ -113,13 +113,13 @@ pub struct Column {
 
 /// The operations of every driver.
 #[async_trait]
-trait Driver: Send {
+trait DatabaseDriver: Send {
     /// Returns the columns of a `SELECT`, which is not run.
-    async fn columns(&mut self, select: String) -> Result<Vec<Column>>;
+    async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>>;
 
     /// Runs a `SELECT` and returns the rows in the order of the database. With `expected`, a row with other columns is an error. Dropping
     /// the stream ends the statement.
-    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>>;
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<SqlValue>>>;
 
     /// Runs a statement that returns no rows.
     async fn execute(&mut self, statement: String) -> Result<()>;
@@ -129,43 +129,43 @@ trait Driver: Send {
 }
 
 /// An open connection.
-pub struct Connection {
-    driver: Box<dyn Driver>,
-    dialect: Dialect,
+pub struct DatabaseConnection {
+    driver: Box<dyn DatabaseDriver>,
+    dialect: SqlDialect,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("dialect", &self.dialect).finish_non_exhaustive()
     }
 }
 
-impl Connection {
+impl DatabaseConnection {
     /// Connects within [`CONNECT`].
     ///
     /// # Errors
     /// The obstacle, and the action that removes it. No error contains the password.
-    pub async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+    pub async fn open(location: &DatabaseLocation, password: Option<&str>, access: ConnectionAccess) -> Result<Self> {
         within(CONNECT, Self::connect(location, password, access)).await
     }
 
-    async fn connect(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+    async fn connect(location: &DatabaseLocation, password: Option<&str>, access: ConnectionAccess) -> Result<Self> {
         let dialect = location.dialect();
         certificates::check_files(dialect, location.url())?;
-        let driver: Box<dyn Driver> = match dialect {
-            Dialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
-            Dialect::Postgres => Box::new(postgres::PostgresDriver::open(location, password, access).await?),
-            Dialect::Sqlite => Box::new(sqlite::SqliteDriver::open(location, access).await?),
+        let driver: Box<dyn DatabaseDriver> = match dialect {
+            SqlDialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
+            SqlDialect::Postgres => Box::new(postgres::PostgresDriver::open(location, password, access).await?),
+            SqlDialect::Sqlite => Box::new(sqlite::SqliteDriver::open(location, access).await?),
             #[cfg(feature = "odbc")]
-            Dialect::Odbc => Box::new(odbc::OdbcDriver::open(location, password, access).await?),
+            SqlDialect::Odbc => Box::new(odbc::OdbcDriver::open(location, password, access).await?),
             #[cfg(not(feature = "odbc"))]
-            Dialect::Odbc => return Err(DatabaseError::other("this doppel is built without ODBC")),
+            SqlDialect::Odbc => return Err(DatabaseError::other("this doppel is built without ODBC")),
         };
         Ok(Self { driver, dialect })
     }
 
     /// Returns the dialect of the statements of this connection.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> SqlDialect {
         self.dialect
     }
 
@@ -174,7 +174,7 @@ impl Connection {
     ///
     /// # Errors
     /// The database refuses, or the query has several statements.
-    pub async fn columns(&mut self, origin: &Origin) -> Result<Vec<Column>> {
+    pub async fn columns(&mut self, origin: &RowOrigin) -> Result<Vec<ResultColumn>> {
         if !sql::is_one(self.dialect, origin) {
             return Err(DatabaseError::other("a query is one SELECT; there are several statements in this one"));
         }
@@ -182,13 +182,13 @@ impl Connection {
     }
 
     /// Runs a `SELECT` and returns its rows one by one. The wait for each row is at most [`ANSWER`].
-    pub fn rows(&mut self, select: String) -> BoxStream<'_, Result<Vec<Cell>>> {
+    pub fn rows(&mut self, select: String) -> BoxStream<'_, Result<Vec<SqlValue>>> {
         each_within(ANSWER, self.driver.rows(select, None))
     }
 
     /// Works like [`Self::rows`], for callers that find values by the position of the column. A row with columns other than `columns` is an
     /// error.
-    pub fn rows_of(&mut self, select: String, columns: &[Column]) -> BoxStream<'_, Result<Vec<Cell>>> {
+    pub fn rows_of(&mut self, select: String, columns: &[ResultColumn]) -> BoxStream<'_, Result<Vec<SqlValue>>> {
         let names = columns.iter().map(|column| column.name.clone()).collect();
         each_within(ANSWER, self.driver.rows(select, Some(names)))
     }
@@ -197,7 +197,7 @@ impl Connection {
     ///
     /// # Errors
     /// The database refuses, or the connection breaks.
-    pub async fn all(&mut self, select: String) -> Result<Vec<Vec<Cell>>> {
+    pub async fn all(&mut self, select: String) -> Result<Vec<Vec<SqlValue>>> {
         within(ANSWER, self.driver.rows(select, None).try_collect()).await
     }
 
@@ -205,7 +205,7 @@ impl Connection {
     ///
     /// # Errors
     /// The database refuses, the connection breaks, or the columns differ.
-    pub async fn all_of(&mut self, select: String, columns: &[Column]) -> Result<Vec<Vec<Cell>>> {
+    pub async fn all_of(&mut self, select: String, columns: &[ResultColumn]) -> Result<Vec<Vec<SqlValue>>> {
         within(ANSWER, self.rows_of(select, columns).try_collect()).await
     }
 
@@ -213,9 +213,9 @@ impl Connection {
     ///
     /// # Errors
     /// The database refuses, or the connection breaks.
-    pub async fn value(&mut self, select: String) -> Result<Cell> {
+    pub async fn value(&mut self, select: String) -> Result<SqlValue> {
         let first = self.all(select).await?.into_iter().next().and_then(|row| row.into_iter().next());
-        Ok(first.unwrap_or(Cell::Null))
+        Ok(first.unwrap_or(SqlValue::Null))
     }
 
     /// Returns the time of the clock of the database, in microseconds since 1970.
@@ -224,7 +224,7 @@ impl Connection {
     /// The database refuses, or the connection breaks.
     pub async fn now(&mut self) -> Result<i64> {
         match self.value(sql::now(self.dialect)).await? {
-            Cell::Int(micros) => Ok(micros),
+            SqlValue::Int(micros) => Ok(micros),
             other => match text_of(&other).and_then(|text| text.parse().ok()) {
                 Some(micros) => Ok(micros),
                 None => Err(DatabaseError::other("the database does not tell the time as expected")),
@@ -256,15 +256,18 @@ async fn within<T>(bound: Duration, work: impl Future<Output = Result<T>>) -> Re
 }
 
 /// Waits for each row, at most as long as `bound`. The stream ends after a row that did not arrive in time.
-fn each_within<'a>(bound: Duration, rows: BoxStream<'a, Result<Vec<Cell>>>) -> BoxStream<'a, Result<Vec<Cell>>> {
-    let next = move |rows: Option<BoxStream<'a, Result<Vec<Cell>>>>| async move {
+fn each_within<'a>(
+    bound: Duration,
+    rows: BoxStream<'a, Result<Vec<SqlValue>>>,
+) -> BoxStream<'a, Result<Vec<SqlValue>>> {
+    stream::unfold(Some(rows), move |rows: Option<BoxStream<'a, Result<Vec<SqlValue>>>>| async move {
         let mut rows = rows?;
         match tokio::time::timeout(bound, rows.next()).await {
             Ok(row) => Some((row?, Some(rows))),
             Err(_) => Some((Err(silent(bound)), None)),
         }
-    };
-    stream::unfold(Some(rows), next).boxed()
+    })
+    .boxed()
 }
 
 fn silent(bound: Duration) -> DatabaseError {
@@ -283,14 +286,14 @@ fn same_columns<'a>(expected: Option<&[String]>, found: impl Iterator<Item = &'a
 }
 
 /// Returns the text of a value for an id or a statement. Returns `None` for a value without a text.
-pub fn text_of(cell: &Cell) -> Option<String> {
+pub fn text_of(cell: &SqlValue) -> Option<String> {
     match cell {
-        Cell::Null | Cell::Binary(_) | Cell::Undecodable => None,
-        Cell::Bool(value) => Some(value.to_string()),
-        Cell::Int(value) => Some(value.to_string()),
-        Cell::Unsigned(value) => Some(value.to_string()),
-        Cell::Float(value) => Some(value.to_string()),
-        Cell::Decimal(text) | Cell::Text(text) => Some(text.clone()),
+        SqlValue::Null | SqlValue::Binary(_) | SqlValue::Undecodable => None,
+        SqlValue::Bool(value) => Some(value.to_string()),
+        SqlValue::Int(value) => Some(value.to_string()),
+        SqlValue::Unsigned(value) => Some(value.to_string()),
+        SqlValue::Float(value) => Some(value.to_string()),
+        SqlValue::Decimal(text) | SqlValue::Text(text) => Some(text.clone()),
     }
 }
 
@@ -303,7 +306,7 @@ mod tests {
         let soon = Duration::from_millis(5);
         let never = std::future::pending::<Result<()>>();
         assert!(within(soon, never).await.unwrap_err().is_away());
-        let rows = stream::iter([Ok(vec![Cell::Null])]).chain(stream::pending()).boxed();
+        let rows = stream::iter([Ok(vec![SqlValue::Null])]).chain(stream::pending()).boxed();
         let rows: Vec<_> = each_within(soon, rows).collect().await;
         assert!(matches!(&rows[..], [Ok(_), Err(DatabaseError::Away(_))]), "{rows:?}");
     }
@@ -311,8 +314,15 @@ mod tests {
     #[test]
     fn a_row_with_other_columns_is_refused() {
         let expected = ["bh".to_owned(), "title".to_owned()];
-        let same = |found: &[&str]| same_columns(Some(&expected), found.iter().copied());
-        assert!(same(&["bh", "title"]).is_ok());
-        assert!(same(&["title", "bh"]).is_err() && same(&["bh"]).is_err() && same(&["bh", "title", "new"]).is_err());
+        assert!(compare_with(&["bh", "title"], &expected).is_ok());
+        assert!(
+            compare_with(&["title", "bh"], &expected).is_err()
+                && compare_with(&["bh"], &expected).is_err()
+                && compare_with(&["bh", "title", "new"], &expected).is_err()
+        );
+    }
+
+    fn compare_with(found: &[&str], expected: &[String; 2]) -> std::result::Result<(), DatabaseError> {
+        same_columns(Some(expected), found.iter().copied())
     }
 }

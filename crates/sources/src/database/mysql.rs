@@ -8,7 +8,10 @@ use sqlx::mysql::types::MySqlTime;
 use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlTypeInfo};
 use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, Type, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, LOCK_S, Location, Result, drivers, same_columns};
+use super::{
+    ColumnKind, ConnectionAccess, DatabaseDriver, DatabaseError, DatabaseLocation, LOCK_S, Result, ResultColumn,
+    SqlValue, drivers, same_columns,
+};
 
 /// Seconds that the server waits for a slow reader. Registering records is slower than reading rows, and a read must not break for this
 /// reason.
@@ -19,7 +22,11 @@ pub(super) struct MySqlDriver {
 }
 
 impl MySqlDriver {
-    pub(super) async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+    pub(super) async fn open(
+        location: &DatabaseLocation,
+        password: Option<&str>,
+        access: ConnectionAccess,
+    ) -> Result<Self> {
         let options = MySqlConnectOptions::from_url(location.url())?;
         let options = match password {
             Some(password) => options.password(password),
@@ -32,7 +39,7 @@ impl MySqlDriver {
             // The condition of a page may compare with a date of zeros, which the mode must allow.
             "SET SESSION sql_mode = REPLACE(REPLACE(@@sql_mode, 'NO_ZERO_IN_DATE', ''), 'NO_ZERO_DATE', '')".into(),
         ];
-        if access == Access::ReadOnly {
+        if access == ConnectionAccess::ReadOnly {
             setup.push("SET SESSION TRANSACTION READ ONLY".into());
         }
         for statement in setup {
@@ -43,12 +50,12 @@ impl MySqlDriver {
 }
 
 #[async_trait::async_trait]
-impl Driver for MySqlDriver {
-    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+impl DatabaseDriver for MySqlDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>> {
         drivers::columns::<MySql>(&mut self.connection, select, kind).await
     }
 
-    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<SqlValue>>> {
         let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(&mut self.connection);
         rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
     }
@@ -80,42 +87,44 @@ fn kind(declared: &MySqlTypeInfo) -> ColumnKind {
     }
 }
 
-fn cells(row: &MySqlRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+fn cells(row: &MySqlRow, expected: Option<&[String]>) -> Result<Vec<SqlValue>> {
     same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info())).collect()
 }
 
-fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
+fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<SqlValue> {
     let declared = type_info.name();
     if row.try_get_raw(at)?.is_null() {
-        return Ok(Cell::Null);
+        return Ok(SqlValue::Null);
     }
     let bytes = || row.try_get_unchecked::<&[u8], _>(at);
     Ok(match declared {
-        "TINYINT" | "SMALLINT" | "INT" | "MEDIUMINT" | "BIGINT" | "BOOLEAN" => Cell::Int(row.try_get_unchecked(at)?),
+        "TINYINT" | "SMALLINT" | "INT" | "MEDIUMINT" | "BIGINT" | "BOOLEAN" => {
+            SqlValue::Int(row.try_get_unchecked(at)?)
+        }
         _ if declared.ends_with("UNSIGNED") || declared == "YEAR" || declared == "BIT" => {
             let value: u64 = row.try_get_unchecked(at)?;
-            i64::try_from(value).map_or(Cell::Unsigned(value), Cell::Int)
+            i64::try_from(value).map_or(SqlValue::Unsigned(value), SqlValue::Int)
         }
         "FLOAT" => {
             // The digits are the shortest for the 32-bit number, not for the 64-bit number that is nearest to it.
             let narrow: f32 = row.try_get_unchecked(at)?;
-            Cell::Float(narrow.to_string().parse().unwrap_or_else(|_| f64::from(narrow)))
+            SqlValue::Float(narrow.to_string().parse().unwrap_or_else(|_| f64::from(narrow)))
         }
-        "DOUBLE" => Cell::Float(row.try_get_unchecked(at)?),
-        "DATE" => Cell::Text(date(bytes()?)?),
-        "DATETIME" => Cell::Text(date_time(bytes()?)?),
+        "DOUBLE" => SqlValue::Float(row.try_get_unchecked(at)?),
+        "DATE" => SqlValue::Text(date(bytes()?)?),
+        "DATETIME" => SqlValue::Text(date_time(bytes()?)?),
         "TIMESTAMP" => {
             let text = date_time(bytes()?)?;
             // The zero date means that there is no date, so that it is no instant.
-            Cell::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
+            SqlValue::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
         }
-        "TIME" => Cell::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
-        _ if kind(type_info) == ColumnKind::Binary => Cell::Binary(bytes()?.len()),
+        "TIME" => SqlValue::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
+        _ if kind(type_info) == ColumnKind::Binary => SqlValue::Binary(bytes()?.len()),
         _ => match std::str::from_utf8(bytes()?) {
-            Ok(text) if declared == "DECIMAL" => Cell::Decimal(text.to_owned()),
-            Ok(text) => Cell::Text(text.to_owned()),
-            Err(_) => Cell::Undecodable,
+            Ok(text) if declared == "DECIMAL" => SqlValue::Decimal(text.to_owned()),
+            Ok(text) => SqlValue::Text(text.to_owned()),
+            Err(_) => SqlValue::Undecodable,
         },
     })
 }

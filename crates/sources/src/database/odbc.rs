@@ -13,7 +13,10 @@ use odbc_api::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, same_columns};
+use super::{
+    ColumnKind, ConnectionAccess, DatabaseDriver, DatabaseError, DatabaseLocation, Result, ResultColumn, SqlValue,
+    same_columns,
+};
 
 /// Number of rows that are read ahead.
 const ROWS_AHEAD: usize = 64;
@@ -25,8 +28,12 @@ pub(super) struct OdbcDriver {
 }
 
 impl OdbcDriver {
-    pub(super) async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
-        if access == Access::WriteBack {
+    pub(super) async fn open(
+        location: &DatabaseLocation,
+        password: Option<&str>,
+        access: ConnectionAccess,
+    ) -> Result<Self> {
+        if access == ConnectionAccess::WriteBack {
             return Err(DatabaseError::other("verdicts cannot be written by ODBC"));
         }
         let mut text = location.connection_string().to_owned();
@@ -46,8 +53,8 @@ impl OdbcDriver {
 }
 
 #[async_trait::async_trait]
-impl Driver for OdbcDriver {
-    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+impl DatabaseDriver for OdbcDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>> {
         let connection = Arc::clone(&self.connection);
         blocking(move || {
             let connection = connection.blocking_lock();
@@ -57,7 +64,7 @@ impl Driver for OdbcDriver {
         .await
     }
 
-    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<SqlValue>>> {
         let (rows, received) = mpsc::channel(ROWS_AHEAD);
         let connection = Arc::clone(&self.connection);
         tokio::task::spawn_blocking(move || {
@@ -68,7 +75,7 @@ impl Driver for OdbcDriver {
                 Err(error) => rows.blocking_send(Some(Err(error))),
             };
         });
-        let next = |state: Option<mpsc::Receiver<Option<Result<Vec<Cell>>>>>| async move {
+        let next = |state: Option<mpsc::Receiver<Option<Result<Vec<SqlValue>>>>>| async move {
             let mut received = state?;
             match received.recv().await {
                 Some(Some(Ok(row))) => Some((Ok(row), Some(received))),
@@ -97,7 +104,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
     done.unwrap_or_else(|_| Err(DatabaseError::other("the ODBC driver ended abnormally")))
 }
 
-fn described(set: &mut impl ResultSetMetadata) -> Result<Vec<Column>> {
+fn described(set: &mut impl ResultSetMetadata) -> Result<Vec<ResultColumn>> {
     let count = u16::try_from(set.num_result_cols().map_err(refused)?).unwrap_or(0);
     let mut columns = Vec::new();
     for at in 1..=count {
@@ -106,7 +113,7 @@ fn described(set: &mut impl ResultSetMetadata) -> Result<Vec<Column>> {
         let name = description.name_to_string().map_err(|_| DatabaseError::other("the name of a column is no text"))?;
         let declared = format!("{:?}", description.data_type);
         let declared = declared.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
-        columns.push(Column { name, declared, kind: kind(description.data_type) });
+        columns.push(ResultColumn { name, declared, kind: kind(description.data_type) });
     }
     Ok(columns)
 }
@@ -129,7 +136,7 @@ fn each_row(
     connection: &Connection<'static>,
     select: &str,
     expected: Option<&[String]>,
-    rows: &mpsc::Sender<Option<Result<Vec<Cell>>>>,
+    rows: &mpsc::Sender<Option<Result<Vec<SqlValue>>>>,
 ) -> Result<()> {
     let cursor = connection.execute(select, (), None).map_err(refused)?;
     let Some(mut cursor) = cursor else { return Err(DatabaseError::other("it is no SELECT: it gives no rows")) };
@@ -148,24 +155,24 @@ fn each_row(
     Ok(())
 }
 
-fn cell(row: &mut CursorRow<'_>, at: u16, data_type: DataType) -> Result<Cell> {
+fn cell(row: &mut CursorRow<'_>, at: u16, data_type: DataType) -> Result<SqlValue> {
     if kind(data_type) == ColumnKind::Binary {
-        return Ok(Cell::Binary(0));
+        return Ok(SqlValue::Binary(0));
     }
     let mut wide = Vec::new();
     if !row.get_wide_text(at, &mut wide).map_err(refused)? {
-        return Ok(Cell::Null);
+        return Ok(SqlValue::Null);
     }
-    let Ok(text) = String::from_utf16(&wide) else { return Ok(Cell::Undecodable) };
+    let Ok(text) = String::from_utf16(&wide) else { return Ok(SqlValue::Undecodable) };
     Ok(match kind(data_type) {
         ColumnKind::Number => match (text.parse(), text.parse()) {
-            (Ok(whole), _) => Cell::Int(whole),
-            (_, Ok(float)) => Cell::Float(float),
-            _ => Cell::Text(text),
+            (Ok(whole), _) => SqlValue::Int(whole),
+            (_, Ok(float)) => SqlValue::Float(float),
+            _ => SqlValue::Text(text),
         },
-        ColumnKind::Decimal => Cell::Decimal(text),
-        ColumnKind::Boolean if text == "0" || text == "1" => Cell::Bool(text == "1"),
-        _ => Cell::Text(text),
+        ColumnKind::Decimal => SqlValue::Decimal(text),
+        ColumnKind::Boolean if text == "0" || text == "1" => SqlValue::Bool(text == "1"),
+        _ => SqlValue::Text(text),
     })
 }
 

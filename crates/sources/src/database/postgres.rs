@@ -6,14 +6,21 @@ use futures_util::stream::BoxStream;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgTypeInfo, Postgres};
 use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, Driver, LOCK_S, Location, Result, drivers, same_columns};
+use super::{
+    ColumnKind, ConnectionAccess, DatabaseDriver, DatabaseLocation, LOCK_S, Result, ResultColumn, SqlValue, drivers,
+    same_columns,
+};
 
 pub(super) struct PostgresDriver {
     connection: PgConnection,
 }
 
 impl PostgresDriver {
-    pub(super) async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+    pub(super) async fn open(
+        location: &DatabaseLocation,
+        password: Option<&str>,
+        access: ConnectionAccess,
+    ) -> Result<Self> {
         let options = PgConnectOptions::from_url(location.url())?.application_name("doppel");
         let options = match password {
             Some(password) => options.password(password),
@@ -23,7 +30,7 @@ impl PostgresDriver {
         // Numbers keep all digits, and a backslash in a literal is an ordinary character.
         let mut setup =
             vec!["SET extra_float_digits = 3", "SET standard_conforming_strings = on", "SET bytea_output = hex"];
-        if access == Access::ReadOnly {
+        if access == ConnectionAccess::ReadOnly {
             setup.push("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
         }
         for statement in setup {
@@ -35,12 +42,12 @@ impl PostgresDriver {
 }
 
 #[async_trait::async_trait]
-impl Driver for PostgresDriver {
-    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+impl DatabaseDriver for PostgresDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>> {
         drivers::columns::<Postgres>(&mut self.connection, select, kind).await
     }
 
-    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<SqlValue>>> {
         // The simple protocol sends values as text.
         let rows = sqlx::raw_sql(AssertSqlSafe(select)).fetch(&mut self.connection);
         rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
@@ -69,28 +76,31 @@ fn kind(declared: &PgTypeInfo) -> ColumnKind {
     }
 }
 
-fn cells(row: &PgRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+fn cells(row: &PgRow, expected: Option<&[String]>) -> Result<Vec<SqlValue>> {
     same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info().name())).collect()
 }
 
-fn cell(row: &PgRow, at: usize, declared: &str) -> Result<Cell> {
+fn cell(row: &PgRow, at: usize, declared: &str) -> Result<SqlValue> {
     let value = row.try_get_raw(at)?;
     if value.is_null() {
-        return Ok(Cell::Null);
+        return Ok(SqlValue::Null);
     }
-    let Ok(text) = value.as_str() else { return Ok(Cell::Undecodable) };
-    let as_text = || Cell::Text(text.to_owned());
+    let Ok(text) = value.as_str() else { return Ok(SqlValue::Undecodable) };
     Ok(match declared {
-        "INT2" | "INT4" | "INT8" | "OID" => text.parse().map_or_else(|_| as_text(), Cell::Int),
-        "FLOAT4" | "FLOAT8" => text.parse().map_or_else(|_| as_text(), Cell::Float),
-        "NUMERIC" => Cell::Decimal(text.to_owned()),
-        "BOOL" => Cell::Bool(text == "t"),
-        "TIMESTAMPTZ" => Cell::Text(instant(text)),
+        "INT2" | "INT4" | "INT8" | "OID" => text.parse().map_or_else(|_| text_value(text), SqlValue::Int),
+        "FLOAT4" | "FLOAT8" => text.parse().map_or_else(|_| text_value(text), SqlValue::Float),
+        "NUMERIC" => SqlValue::Decimal(text.to_owned()),
+        "BOOL" => SqlValue::Bool(text == "t"),
+        "TIMESTAMPTZ" => SqlValue::Text(instant(text)),
         // The text is `\x` and two hexadecimal digits for each byte.
-        "BYTEA" => Cell::Binary(text.len().saturating_sub(2) / 2),
-        _ => as_text(),
+        "BYTEA" => SqlValue::Binary(text.len().saturating_sub(2) / 2),
+        _ => text_value(text),
     })
+}
+
+fn text_value(text: &str) -> SqlValue {
+    SqlValue::Text(text.to_owned())
 }
 
 /// Returns an instant in the form of RFC 3339. The session is in UTC. A value that is no such instant (`infinity`, a year before Christ)

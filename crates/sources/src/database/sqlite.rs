@@ -8,7 +8,10 @@ use futures_util::{StreamExt, TryStreamExt};
 use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteTypeInfo};
 use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Row as _, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, drivers, same_columns};
+use super::{
+    ColumnKind, ConnectionAccess, DatabaseDriver, DatabaseError, DatabaseLocation, Result, ResultColumn, SqlValue,
+    drivers, same_columns,
+};
 
 /// Longest wait for a program that writes the file.
 const BUSY: Duration = Duration::from_secs(30);
@@ -21,25 +24,27 @@ pub(super) struct SqliteDriver {
 }
 
 impl SqliteDriver {
-    pub(super) async fn open(location: &Location, access: Access) -> Result<Self> {
+    pub(super) async fn open(location: &DatabaseLocation, access: ConnectionAccess) -> Result<Self> {
         let file = location.file();
         if !file.exists() {
             return Err(DatabaseError::other(format!("there is no file {}", file.display())));
         }
-        let options =
-            SqliteConnectOptions::new().filename(file).read_only(access == Access::ReadOnly).busy_timeout(BUSY);
+        let options = SqliteConnectOptions::new()
+            .filename(file)
+            .read_only(access == ConnectionAccess::ReadOnly)
+            .busy_timeout(BUSY);
         let connection = SqliteConnection::connect_with(&options.disable_statement_logging()).await?;
         Ok(Self { connection })
     }
 }
 
 #[async_trait::async_trait]
-impl Driver for SqliteDriver {
-    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+impl DatabaseDriver for SqliteDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>> {
         drivers::columns::<Sqlite>(&mut self.connection, select, kind).await
     }
 
-    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<SqlValue>>> {
         let connection = &mut self.connection;
         let rows = async move {
             // Without this statement, SQLite prepares with the old columns and runs with the new columns.
@@ -72,25 +77,25 @@ fn kind(declared: &SqliteTypeInfo) -> ColumnKind {
     }
 }
 
-fn cells(row: &SqliteRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+fn cells(row: &SqliteRow, expected: Option<&[String]>) -> Result<Vec<SqlValue>> {
     same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     (0..row.columns().len()).map(|at| cell(row, at)).collect()
 }
 
-fn cell(row: &SqliteRow, at: usize) -> Result<Cell> {
+fn cell(row: &SqliteRow, at: usize) -> Result<SqlValue> {
     let value = row.try_get_raw(at)?;
     if value.is_null() {
-        return Ok(Cell::Null);
+        return Ok(SqlValue::Null);
     }
     let stored = value.type_info().name().to_owned();
     drop(value);
     Ok(match stored.as_str() {
-        "INTEGER" => Cell::Int(row.try_get_unchecked(at)?),
-        "REAL" => Cell::Float(row.try_get_unchecked(at)?),
-        "BLOB" => Cell::Binary(row.try_get_unchecked::<&[u8], _>(at)?.len()),
+        "INTEGER" => SqlValue::Int(row.try_get_unchecked(at)?),
+        "REAL" => SqlValue::Float(row.try_get_unchecked(at)?),
+        "BLOB" => SqlValue::Binary(row.try_get_unchecked::<&[u8], _>(at)?.len()),
         _ => match row.try_get_unchecked::<String, _>(at) {
-            Ok(text) => Cell::Text(text),
-            Err(_) => Cell::Undecodable,
+            Ok(text) => SqlValue::Text(text),
+            Err(_) => SqlValue::Undecodable,
         },
     })
 }

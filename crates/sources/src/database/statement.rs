@@ -5,18 +5,18 @@
 
 /// The error for a query of several statements, of which only one is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Several;
+pub(super) struct SeveralStatements;
 
 /// Returns the statement in `query` without the semicolon and the comments at its end. O(length).
 ///
 /// # Errors
-/// [`Several`] if anything except comments follows a semicolon that is outside quotes and comments.
-pub(super) fn only(query: &str) -> Result<&str, Several> {
+/// [`SeveralStatements`] if anything except comments follows a semicolon that is outside quotes and comments.
+pub(super) fn only(query: &str) -> Result<&str, SeveralStatements> {
     let mut rest = query;
     while let Some(first) = rest.chars().next() {
         if first == ';' {
             let statement = &query[..query.len() - rest.len()];
-            return if is_empty(rest) { Ok(statement.trim()) } else { Err(Several) };
+            return if is_empty(rest) { Ok(statement.trim()) } else { Err(SeveralStatements) };
         }
         rest = behind(rest).unwrap_or(&rest[first.len_utf8()..]);
     }
@@ -77,7 +77,7 @@ mod tests {
             "SELECT 1; 删",
             "; SELECT 1",
         ] {
-            assert_eq!(only(query), Err(Several), "{query}");
+            assert_eq!(only(query), Err(SeveralStatements), "{query}");
         }
     }
 }

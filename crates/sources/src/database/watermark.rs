@@ -7,12 +7,12 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cell, ColumnKind, Dialect};
+use super::{ColumnKind, SqlDialect, SqlValue};
 
 /// The form in which the column of a watermark contains its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
-    dialect: Dialect,
+pub struct WatermarkFormat {
+    dialect: SqlDialect,
     /// True if a value is an instant; false if it is a time of day in `zone`.
     is_instant: bool,
     /// The character between day and time.
@@ -43,23 +43,26 @@ pub enum WatermarkError {
     Value,
 }
 
-impl Shape {
+impl WatermarkFormat {
     /// Returns the form of a column of this kind. For SQLite, `sample` is a value of the column. `zone` is the zone of times that do not
     /// name one.
     ///
     /// # Errors
     /// See [`WatermarkError`].
     pub fn new(
-        dialect: Dialect,
-        (column, declared, kind): (&str, &str, ColumnKind),
-        sample: &Cell,
+        dialect: SqlDialect,
+        column: &str,
+        declared: &str,
+        kind: ColumnKind,
+        sample: &SqlValue,
         zone: TimeZone,
     ) -> Result<Self, WatermarkError> {
         let is_time = match dialect {
-            Dialect::Sqlite => {
-                !matches!(sample, Cell::Int(_) | Cell::Float(_) | Cell::Bool(_)) && kind != ColumnKind::Binary
+            SqlDialect::Sqlite => {
+                !matches!(sample, SqlValue::Int(_) | SqlValue::Float(_) | SqlValue::Bool(_))
+                    && kind != ColumnKind::Binary
             }
-            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
+            SqlDialect::MySql | SqlDialect::Postgres | SqlDialect::Odbc => {
                 matches!(kind, ColumnKind::Civil | ColumnKind::Instant)
             }
         };
@@ -67,14 +70,14 @@ impl Shape {
             return Err(WatermarkError::Kind { column: column.into(), declared: declared.into() });
         }
         let text = match sample {
-            Cell::Text(text) => text.as_str(),
+            SqlValue::Text(text) => text.as_str(),
             _ => "",
         };
-        let in_text = dialect == Dialect::Sqlite && text.ends_with('Z');
-        let separator = if dialect == Dialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
+        let in_text = dialect == SqlDialect::Sqlite && text.ends_with('Z');
+        let separator = if dialect == SqlDialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
         // The check does not require a valid instant: 9999-12-31 stands for "never", and other rows have times.
         let is_written = text.is_empty() || text.parse::<Timestamp>().is_ok() || text.parse::<DateTime>().is_ok();
-        if dialect == Dialect::Sqlite && !is_written {
+        if dialect == SqlDialect::Sqlite && !is_written {
             return Err(WatermarkError::Value);
         }
         Ok(Self { dialect, is_instant: kind == ColumnKind::Instant || in_text, separator, zone })
@@ -84,8 +87,8 @@ impl Shape {
     ///
     /// # Errors
     /// The value is no time.
-    pub fn read(&self, cell: &Cell) -> Result<Watermark, WatermarkError> {
-        let Cell::Text(text) = cell else { return Err(WatermarkError::Value) };
+    pub fn read(&self, cell: &SqlValue) -> Result<Watermark, WatermarkError> {
+        let SqlValue::Text(text) = cell else { return Err(WatermarkError::Value) };
         if let Ok(instant) = text.parse::<Timestamp>() {
             return Ok(Watermark(instant));
         }
@@ -96,20 +99,20 @@ impl Shape {
     }
 
     /// Returns an instant as a value of the column.
-    pub fn write(&self, Watermark(instant): Watermark) -> Cell {
+    pub fn write(&self, Watermark(instant): Watermark) -> SqlValue {
         let zone = if self.is_instant { TimeZone::UTC } else { self.zone.clone() };
         let civil = instant.to_zoned(zone).datetime();
-        let zulu = if self.is_instant && self.dialect != Dialect::MySql { "Z" } else { "" };
+        let zulu = if self.is_instant && self.dialect != SqlDialect::MySql { "Z" } else { "" };
         // Texts are compared in whole seconds, because "12:00:00" comes before "12:00:00.0".
-        let digits = if self.dialect == Dialect::Sqlite { "" } else { "%.6f" };
+        let digits = if self.dialect == SqlDialect::Sqlite { "" } else { "%.6f" };
         let separator = self.separator;
-        Cell::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
+        SqlValue::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
     }
 
     /// Returns a value that was read, in a form that the database compares as equal to exactly this value.
-    pub fn same(&self, cell: &Cell) -> Cell {
+    pub fn same(&self, cell: &SqlValue) -> SqlValue {
         match (self.dialect, cell) {
-            (Dialect::MySql, Cell::Text(text)) => Cell::Text(text.trim_end_matches('Z').replace('T', " ")),
+            (SqlDialect::MySql, SqlValue::Text(text)) => SqlValue::Text(text.trim_end_matches('Z').replace('T', " ")),
             _ => cell.clone(),
         }
     }
@@ -138,40 +141,65 @@ impl Watermark {
 mod tests {
     use super::*;
 
-    fn shape(dialect: Dialect, kind: ColumnKind, sample: &str) -> Shape {
+    fn shape(dialect: SqlDialect, kind: ColumnKind, sample: &str) -> WatermarkFormat {
         let zone = TimeZone::get("Asia/Shanghai").unwrap();
-        Shape::new(dialect, ("m", "TEXT", kind), &Cell::Text(sample.into()), zone).unwrap()
+        WatermarkFormat::new(dialect, "m", "TEXT", kind, &SqlValue::Text(sample.into()), zone).unwrap()
     }
 
     #[test]
     fn bounds_are_written_as_the_column_is() {
         let bound = Watermark("2024-03-05T02:11:12.5Z".parse().unwrap());
-        let written = |shape: Shape| match shape.write(bound) {
-            Cell::Text(text) => text,
+        let civil = ColumnKind::Civil;
+        let instant = ColumnKind::Instant;
+        assert_eq!(
+            written_bound(&shape(SqlDialect::MySql, civil, "2024-03-05 10:11:12"), &bound),
+            "2024-03-05 10:11:12.500000"
+        );
+        assert_eq!(
+            written_bound(&shape(SqlDialect::MySql, instant, "2024-03-05T02:11:12Z"), &bound),
+            "2024-03-05 02:11:12.500000"
+        );
+        assert_eq!(
+            written_bound(&shape(SqlDialect::Postgres, instant, "2024-03-05T02:11:12Z"), &bound),
+            "2024-03-05 02:11:12.500000Z"
+        );
+        assert_eq!(
+            written_bound(&shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00"), &bound),
+            "2024-03-05T10:11:12"
+        );
+        assert_eq!(
+            written_bound(&shape(SqlDialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z"), &bound),
+            "2024-03-05T02:11:12Z"
+        );
+    }
+
+    fn written_bound(shape: &WatermarkFormat, bound: &Watermark) -> String {
+        match shape.write(*bound) {
+            SqlValue::Text(text) => text,
             other => panic!("{other:?}"),
-        };
-        let (civil, instant) = (ColumnKind::Civil, ColumnKind::Instant);
-        assert_eq!(written(shape(Dialect::MySql, civil, "2024-03-05 10:11:12")), "2024-03-05 10:11:12.500000");
-        assert_eq!(written(shape(Dialect::MySql, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000");
-        assert_eq!(written(shape(Dialect::Postgres, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000Z");
-        assert_eq!(written(shape(Dialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00")), "2024-03-05T10:11:12");
-        assert_eq!(written(shape(Dialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z")), "2024-03-05T02:11:12Z");
+        }
     }
 
     #[test]
     fn a_value_means_the_same_instant_whichever_way_it_is_written() {
-        let read = |shape: &Shape, text: &str| shape.read(&Cell::Text(text.into())).unwrap();
-        let civil = shape(Dialect::Postgres, ColumnKind::Civil, "2024-03-05 10:11:12");
-        let instant = shape(Dialect::Postgres, ColumnKind::Instant, "2024-03-05T02:11:12Z");
-        assert_eq!(read(&civil, "2024-03-05 10:11:12"), read(&instant, "2024-03-05T02:11:12Z"));
+        let civil = shape(SqlDialect::Postgres, ColumnKind::Civil, "2024-03-05 10:11:12");
+        let instant = shape(SqlDialect::Postgres, ColumnKind::Instant, "2024-03-05T02:11:12Z");
+        assert_eq!(read_text(&civil, "2024-03-05 10:11:12"), read_text(&instant, "2024-03-05T02:11:12Z"));
+    }
+
+    fn read_text(shape: &WatermarkFormat, text: &str) -> Watermark {
+        shape.read(&SqlValue::Text(text.into())).unwrap()
     }
 
     #[test]
     fn what_is_no_time_is_refused_with_its_type() {
-        let shape = |dialect, kind, sample| Shape::new(dialect, ("bh", "BIGINT", kind), &sample, TimeZone::UTC);
-        let error = shape(Dialect::MySql, ColumnKind::Number, Cell::Int(5)).unwrap_err();
+        let error = format_of(SqlDialect::MySql, ColumnKind::Number, &SqlValue::Int(5)).unwrap_err();
         assert!(error.to_string().contains("BIGINT"));
-        assert!(shape(Dialect::Postgres, ColumnKind::Date, Cell::Null).is_err());
-        assert!(shape(Dialect::Sqlite, ColumnKind::Text, Cell::Text("gestern".into())).is_err());
+        assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, &SqlValue::Null).is_err());
+        assert!(format_of(SqlDialect::Sqlite, ColumnKind::Text, &SqlValue::Text("gestern".into())).is_err());
+    }
+
+    fn format_of(dialect: SqlDialect, kind: ColumnKind, sample: &SqlValue) -> Result<WatermarkFormat, WatermarkError> {
+        WatermarkFormat::new(dialect, "bh", "BIGINT", kind, sample, TimeZone::UTC)
     }
 }

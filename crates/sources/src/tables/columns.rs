@@ -5,7 +5,7 @@ use doppel_core::columns::{ColumnKind, ContentMissing, check_content, kind_of, k
 
 /// The member of a record that a column becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ColumnTarget {
     /// The id.
     Id,
     /// The field with this name.
@@ -16,7 +16,7 @@ pub enum Target {
     Unused,
 }
 
-impl Target {
+impl ColumnTarget {
     /// Returns the name that the value of a column with the name `column` has in a record.
     pub fn name<'a>(&'a self, column: &'a str) -> Option<&'a str> {
         match self {
@@ -31,19 +31,19 @@ impl Target {
 /// Returns the target of each column of `header`. A column whose name is one of `fields` becomes this field. Of the other columns, the
 /// column whose name fits a meaning best becomes the field of this meaning; the rest keep their own names. No two columns become the same
 /// member.
-pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<Target> {
-    let mut targets: Vec<Target> = header.iter().map(|name| own(name, header)).collect();
+pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<ColumnTarget> {
+    let mut targets: Vec<ColumnTarget> = header.iter().map(|name| own(name, header)).collect();
     let mut taken = vec![false; header.len()];
     for (at, name) in header.iter().enumerate() {
         let same = fields.iter().find(|field| plain(field) == plain(name) && !has(&targets, field));
         if let Some(field) = same {
-            targets[at] = Target::Field(field.clone());
+            targets[at] = ColumnTarget::Field(field.clone());
             taken[at] = true;
         }
     }
     // A column with exactly this name becomes the id, whatever names the other columns have.
     if let Some(at) = header.iter().position(|name| name == "id" && has_once(name, header)) {
-        targets[at] = Target::Id;
+        targets[at] = ColumnTarget::Id;
         taken[at] = true;
     }
     let free: Vec<&str> =
@@ -51,8 +51,8 @@ pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<T
     for (at, kind) in kinds_of(free).into_iter().enumerate() {
         let Some(kind) = kind else { continue };
         let target = match kind {
-            ColumnKind::Id => Some(Target::Id).filter(|id| !targets.contains(id)),
-            kind => field_of(kind, settings, fields).filter(|field| !has(&targets, field)).map(Target::Field),
+            ColumnKind::Id => Some(ColumnTarget::Id).filter(|id| !targets.contains(id)),
+            kind => field_of(kind, settings, fields).filter(|field| !has(&targets, field)).map(ColumnTarget::Field),
         };
         if let Some(target) = target {
             targets[at] = target;
@@ -65,22 +65,22 @@ pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<T
 ///
 /// # Errors
 /// [`ContentMissing`], with the names of all columns.
-pub fn check_columns(header: &[String], targets: &[Target], settings: &Settings) -> Result<(), ContentMissing> {
+pub fn check_columns(header: &[String], targets: &[ColumnTarget], settings: &Settings) -> Result<(), ContentMissing> {
     let named = targets.iter().zip(header).filter_map(|(target, column)| target.name(column));
     check_content(named.filter(|name| *name != "id"), settings)
         .map_err(|_| ContentMissing { names: header.iter().filter(|name| !name.is_empty()).cloned().collect() })
 }
 
-fn has(targets: &[Target], field: &str) -> bool {
-    targets.iter().any(|target| matches!(target, Target::Field(taken) if taken == field))
+fn has(targets: &[ColumnTarget], field: &str) -> bool {
+    targets.iter().any(|target| matches!(target, ColumnTarget::Field(taken) if taken == field))
 }
 
 /// Returns the target of a column that keeps its name. The name must be possible for a field, and only one column may have it.
-fn own(name: &str, header: &[String]) -> Target {
+fn own(name: &str, header: &[String]) -> ColumnTarget {
     if name.is_empty() || name == "id" || name.contains('\0') || !has_once(name, header) {
-        Target::Unused
+        ColumnTarget::Unused
     } else {
-        Target::Own
+        ColumnTarget::Own
     }
 }
 
@@ -90,15 +90,19 @@ fn has_once(name: &str, header: &[String]) -> bool {
 
 /// Returns the field for a column of this kind: the first field whose name belongs to the kind, otherwise the first field with the role.
 fn field_of(kind: ColumnKind, settings: &Settings, fields: &[String]) -> Option<String> {
-    let takes = |role: Role, is_title: bool| match kind {
-        ColumnKind::Title => is_title && matches!(role, Role::Text | Role::Whole),
-        ColumnKind::Content => role == Role::Text && !is_title,
-        kind => kind.role() == Some(role),
-    };
     let titles = settings.titles();
     let offered = settings.fields.iter().zip(titles).filter(|(field, _)| fields.contains(&field.name));
-    let mut takers = offered.filter(|(field, is_title)| takes(field.role, *is_title)).map(|(field, _)| &field.name);
+    let mut takers =
+        offered.filter(|(field, is_title)| takes_role(field.role, *is_title, &kind)).map(|(field, _)| &field.name);
     let first = takers.next()?;
     let named = std::iter::once(first).chain(takers).find(|name| kind_of(name) == Some(kind));
     Some(named.unwrap_or(first).clone())
+}
+
+fn takes_role(role: Role, is_title: bool, kind: &ColumnKind) -> bool {
+    match *kind {
+        ColumnKind::Title => is_title && matches!(role, Role::Text | Role::Whole),
+        ColumnKind::Content => role == Role::Text && !is_title,
+        kind => kind.role() == Some(role),
+    }
 }

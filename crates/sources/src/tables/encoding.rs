@@ -12,7 +12,7 @@ const NO_CHARACTER: u8 = 0xff;
 /// The encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Encoding {
+pub enum TextEncoding {
     /// UTF-8
     #[cfg_attr(feature = "clap", value(name = "utf-8"))]
     Utf8,
@@ -30,7 +30,7 @@ pub enum Encoding {
     Gb18030,
 }
 
-impl Encoding {
+impl TextEncoding {
     /// Returns the name of the encoding for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,8 @@ impl Encoding {
             [0xfe, 0xff, ..] => return Ok(Some(Self::Utf16Be)),
             _ => (),
         }
-        let (mut utf8, mut gb) = (Faults::of(UTF_8), Faults::of(GB18030));
+        let mut utf8 = EncodingFaults::of(UTF_8);
+        let mut gb = EncodingFaults::of(GB18030);
         while read > 0 {
             if piece[..read].contains(&0) {
                 return Ok(None);
@@ -91,7 +92,7 @@ impl Encoding {
         if head.starts_with(mark) { mark.len() as u64 } else { 0 }
     }
 
-    /// Decodes a value from a file of this encoding; UTF-16 must be converted by [`Transcoded`] before. Returns the text, and true if all
+    /// Decodes a value from a file of this encoding; UTF-16 must be converted by [`Utf16Reader`] before. Returns the text, and true if all
     /// bytes were text.
     pub(super) fn decode(self, bytes: &[u8]) -> (String, bool) {
         let encoding = if self == Self::Gb18030 { GB18030 } else { UTF_8 };
@@ -101,13 +102,13 @@ impl Encoding {
 }
 
 /// Counts the places in a file that are no text in an encoding.
-struct Faults {
+struct EncodingFaults {
     decoder: encoding_rs::Decoder,
     count: u64,
     decoded: String,
 }
 
-impl Faults {
+impl EncodingFaults {
     fn of(encoding: &'static encoding_rs::Encoding) -> Self {
         Self {
             decoder: encoding.new_decoder_without_bom_handling(),
@@ -131,7 +132,7 @@ impl Faults {
 }
 
 /// Reads UTF-16 and returns UTF-8. Half a character becomes a byte that never occurs in UTF-8.
-pub(super) struct Transcoded<R> {
+pub(super) struct Utf16Reader<R> {
     input: R,
     big: bool,
     /// The first half of a character whose second half has not been read.
@@ -140,7 +141,7 @@ pub(super) struct Transcoded<R> {
     given: usize,
 }
 
-impl<R: Read> Transcoded<R> {
+impl<R: Read> Utf16Reader<R> {
     pub(super) fn new(input: R, big: bool) -> Self {
         Self { input, big, half: None, out: Vec::new(), given: 0 }
     }
@@ -172,7 +173,7 @@ impl<R: Read> Transcoded<R> {
     }
 }
 
-impl<R: Read> Read for Transcoded<R> {
+impl<R: Read> Read for Utf16Reader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.given == self.out.len() {
             self.fill()?;

@@ -15,7 +15,7 @@ const TOTALS: [&str; 9] = ["合计", "总计", "小计", "共计", "汇总", "�
 
 /// The rows that name the columns, among the first rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct TableHeader {
     /// The names of the columns, without the empty names at the end.
     pub(super) names: Vec<String>,
     /// Index of the first row that names columns.
@@ -29,7 +29,7 @@ pub(super) struct Header {
 /// Number of rows that are read to find the names of the columns.
 pub(super) const ROWS_READ: usize = MOST_ABOVE + 2;
 
-impl Header {
+impl TableHeader {
     /// Finds the names of the columns in the first [`ROWS_READ`] rows of a table.
     ///
     /// # Errors
@@ -184,10 +184,10 @@ fn is_count(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::Cell;
+    use crate::tables::TableCell;
 
     fn row(number: u64, line: &str) -> TableRow {
-        let cells = line.split('|').map(|text| Cell::from(text.to_owned())).collect();
+        let cells = line.split('|').map(|text| TableCell::from(text.to_owned())).collect();
         TableRow { number, line: number, cells, ..TableRow::default() }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         (1..).zip(lines).map(|(number, line)| row(number, line)).collect()
     }
 
-    fn marked(header: &Header, line: &str) -> Option<RowFault> {
+    fn marked(header: &TableHeader, line: &str) -> Option<RowFault> {
         let mut row = row(9, line);
         header.mark(&mut row);
         row.fault
@@ -203,7 +203,7 @@ mod tests {
 
     #[track_caller]
     fn found(lines: &[&str]) -> (usize, usize, String) {
-        let header = Header::find(&rows(lines)).unwrap();
+        let header = TableHeader::find(&rows(lines)).unwrap();
         (header.first, header.last, header.names.join("|"))
     }
 
@@ -217,7 +217,7 @@ mod tests {
         }
         assert_eq!(found(&["a|b", "1|2"]), (0, 0, "a|b".into()));
         assert_eq!(found(&["正文", "路灯不亮"]), (0, 0, "正文".into()));
-        assert!(matches!(Header::find(&rows(&["", "|"])), Err(TableError::NoHeader)));
+        assert!(matches!(TableHeader::find(&rows(&["", "|"])), Err(TableError::NoHeader)));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_names_again_and_totals_are_no_data() {
-        let header = Header::find(&rows(&["编号|内容|", "1|路灯|"])).unwrap();
+        let header = TableHeader::find(&rows(&["编号|内容|", "1|路灯|"])).unwrap();
         assert_eq!(marked(&header, "编号|内容|"), Some(RowFault::RepeatedHeader));
         assert_eq!(marked(&header, "编号|内容"), Some(RowFault::RepeatedHeader));
         for totals in ["合计|5", "合 计：|", "总计|120件", "Total|5|7.5"] {
@@ -243,7 +243,7 @@ mod tests {
         for data in ["1|路灯", "合计|路灯不亮了", "合计有误|5", "|内容"] {
             assert_eq!(marked(&header, data), None, "{data}");
         }
-        let single = Header::find(&rows(&["内容", "路灯"])).unwrap();
+        let single = TableHeader::find(&rows(&["内容", "路灯"])).unwrap();
         assert_eq!(marked(&single, "内容"), None, "a letter may say so");
     }
 }

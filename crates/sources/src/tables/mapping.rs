@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::columns::Target;
-use super::{Cell, Encoding, Kind, Layout, QuoteEnd, RowFault, TableRow};
+use super::columns::ColumnTarget;
+use super::{QuoteEnd, RowFault, TableCell, TableKind, TableLayout, TableRow, TextEncoding};
 use crate::csv::records::{MAX_FIELD_BYTES, MAX_FIELD_LINES};
-use crate::{Unreadable, too_large, unreadable};
+use crate::{UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
 
 /// The day numbers of a spreadsheet that count as dates in a column of times: from 1954 to 2119.
@@ -44,7 +44,11 @@ impl InexactNumber {
 ///
 /// # Errors
 /// [`InexactNumber`] for an id with missing digits. Two different ids of this kind may look equal.
-pub fn value_of<'c>(cell: &'c Cell, part: CellPart, nulls: &[String]) -> Result<Option<Cow<'c, str>>, InexactNumber> {
+pub fn value_of<'c>(
+    cell: &'c TableCell,
+    part: CellPart,
+    nulls: &[String],
+) -> Result<Option<Cow<'c, str>>, InexactNumber> {
     let text = if part == CellPart::Id { cell.text.trim() } else { &cell.text };
     if text.trim().is_empty() || nulls.iter().any(|null| null == text) || ERRORS.contains(&text.trim()) {
         return Ok(None);
@@ -89,17 +93,17 @@ fn is_rounded(text: &str) -> bool {
 
 /// The mapping from the columns of one table to the fields of records.
 #[derive(Clone, Debug)]
-pub struct Mapping {
-    columns: Vec<Column>,
+pub struct ColumnMapping {
+    columns: Vec<MappedTableColumn>,
     /// The texts of cells that have no value.
     nulls: Vec<String>,
-    encoding: Encoding,
+    encoding: TextEncoding,
     separator: char,
     max: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Column {
+struct MappedTableColumn {
     /// The name of the column in the table.
     header: String,
     /// The name of the member in a record, as a JSON string. `None` if the column is left out.
@@ -107,33 +111,37 @@ struct Column {
     part: CellPart,
 }
 
-impl Mapping {
+impl ColumnMapping {
     /// Maps the columns of `header` to `targets`. A column that becomes one of the fields `times` contains times. A row has at most `max`
     /// bytes.
     pub fn new(
-        (header, targets): (&[String], &[Target]),
-        kind: &Kind,
+        header: &[String],
+        targets: &[ColumnTarget],
+        kind: &TableKind,
         times: &[&str],
         nulls: &[String],
         max: usize,
     ) -> Self {
-        let column = |(header, target): (&String, &Target)| {
-            let name = target.name(header);
-            Column {
-                header: header.clone(),
-                name: name.map(|name| Value::from(name).to_string()),
-                part: match name {
-                    _ if *target == Target::Id => CellPart::Id,
-                    Some(name) if times.contains(&name) => CellPart::Time,
-                    _ => CellPart::Other,
-                },
-            }
-        };
         let (encoding, separator) = match kind {
-            Kind::Text(Layout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
-            Kind::Text(Layout::Xlsx { .. }) | Kind::Sheet(..) => (Encoding::Utf8, ','),
+            TableKind::Text(TableLayout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
+            TableKind::Text(TableLayout::Xlsx { .. }) | TableKind::Sheet(..) => (TextEncoding::Utf8, ','),
         };
-        let columns = header.iter().zip(targets).map(column).collect();
+        let columns = header
+            .iter()
+            .zip(targets)
+            .map(|(header, target): (&String, &ColumnTarget)| {
+                let name = target.name(header);
+                MappedTableColumn {
+                    header: header.clone(),
+                    name: name.map(|name| Value::from(name).to_string()),
+                    part: match name {
+                        _ if *target == ColumnTarget::Id => CellPart::Id,
+                        Some(name) if times.contains(&name) => CellPart::Time,
+                        _ => CellPart::Other,
+                    },
+                }
+            })
+            .collect();
         Self { columns, nulls: nulls.to_vec(), encoding, separator, max }
     }
 
@@ -142,7 +150,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The reason why the row is no record.
-    pub fn row(&self, row: &TableRow) -> Result<Row, Unreadable> {
+    pub fn row(&self, row: &TableRow) -> Result<Row, UnreadableLine> {
         if let Some(fault) = &row.fault {
             return Err(self.faulty(row, fault));
         }
@@ -178,7 +186,7 @@ impl Mapping {
         (found.header != name).then_some(&found.header)
     }
 
-    fn faulty(&self, row: &TableRow, fault: &RowFault) -> Unreadable {
+    fn faulty(&self, row: &TableRow, fault: &RowFault) -> UnreadableLine {
         match fault {
             RowFault::Undecodable => {
                 let at = row.cells.iter().position(|cell| cell.text.contains('\u{fffd}'));
@@ -202,9 +210,9 @@ impl Mapping {
         }
     }
 
-    fn bad(&self, row: &TableRow, code: &'static str, detail: String) -> Unreadable {
+    fn bad(&self, row: &TableRow, code: &'static str, detail: String) -> UnreadableLine {
         let cells: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
-        Unreadable { code, pointer: String::new(), detail, text: Some(cells.join(&self.separator.to_string())) }
+        UnreadableLine { code, pointer: String::new(), detail, text: Some(cells.join(&self.separator.to_string())) }
     }
 }
 
@@ -222,31 +230,32 @@ fn open_quote(line: u64, end: QuoteEnd) -> String {
 
 /// Returns the date and time of day of a day number of a spreadsheet, which counts from 1900. Returns `None` if the cell has no such
 /// number.
-fn date_of_serial(cell: &Cell) -> Option<String> {
+fn date_of_serial(cell: &TableCell) -> Option<String> {
     let is_serial = cell.number.is_some() || cell.text.bytes().take_while(u8::is_ascii_digit).count() == 5;
     let days = cell.number.or_else(|| is_serial.then(|| cell.text.trim().parse().ok())?)?;
     if !SERIALS.contains(&days) {
         return None;
     }
     let seconds = ((days - DAYS_TO_1970) * SECONDS_OF_DAY).round() as i64;
-    let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let day = seconds.div_euclid(86_400);
+    let second = seconds.rem_euclid(86_400);
     let (year, month, date) = civil(day);
     Some(format!("{year:04}-{month:02}-{date:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60))
 }
 
 /// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01 within [`SERIALS`].
 fn civil(days: i64) -> (i64, u32, i64) {
-    let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let (mut year, mut left) = (1970, days);
+    let mut year = 1970;
+    let mut left = days;
     while left < 0 {
         year -= 1;
-        left += 365 + i64::from(is_leap(year));
+        left += 365 + i64::from(is_leap_year(year));
     }
-    while left >= 365 + i64::from(is_leap(year)) {
-        left -= 365 + i64::from(is_leap(year));
+    while left >= 365 + i64::from(is_leap_year(year)) {
+        left -= 365 + i64::from(is_leap_year(year));
         year += 1;
     }
-    let lengths = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let lengths = [31, 28 + i64::from(is_leap_year(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let mut month = 1;
     for length in lengths {
         if left < length {
@@ -258,16 +267,16 @@ fn civil(days: i64) -> (i64, u32, i64) {
     (year, month, left + 1)
 }
 
+fn is_leap_year(year: i64) -> bool {
+    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_id_keeps_its_digits_or_is_refused() {
-        let id = |text: &str| {
-            let cell = Cell::from(text.to_owned());
-            value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
-        };
         for (text, expected) in [
             ("=\"00123\"", "00123"),
             ("'110105200001012345", "110105200001012345"),
@@ -277,36 +286,45 @@ mod tests {
             ("12E5", "12E5"),
             ("2024-E+1", "2024-E+1"),
         ] {
-            assert_eq!(id(text), Ok(Some(expected.to_owned())), "{text}");
+            assert_eq!(id_of_cell(text), Ok(Some(expected.to_owned())), "{text}");
         }
         for text in ["3.30106E+17", "3.301061990010113E+17", "1E+18", "2.5e+16"] {
-            assert_eq!(id(text), Err(InexactNumber), "{text}");
+            assert_eq!(id_of_cell(text), Err(InexactNumber), "{text}");
         }
+    }
+
+    fn id_of_cell(text: &str) -> Result<Option<String>, InexactNumber> {
+        let cell = TableCell::from(text.to_owned());
+        value_of(&cell, CellPart::Id, &[]).map(|value| value.map(Cow::into_owned))
     }
 
     #[test]
     fn a_cell_without_a_value_has_none() {
-        let value = |text: &str| {
-            let cell = Cell::from(text.to_owned());
-            value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
-        };
         for text in ["", "  ", "NULL", "#N/A", "#REF!"] {
-            assert_eq!(value(text), None, "{text}");
+            assert_eq!(value_of_cell(text), None, "{text}");
         }
-        assert_eq!(value("'13900001111").as_deref(), Some("13900001111"));
-        assert_eq!(value("'引文'的开头").as_deref(), Some("'引文'的开头"));
-        assert_eq!(value("=\"说\"\"好\"\"\"").as_deref(), Some("说\"好\""));
-        assert_eq!(value(" 路灯 ").as_deref(), Some(" 路灯 "));
+        assert_eq!(value_of_cell("'13900001111").as_deref(), Some("13900001111"));
+        assert_eq!(value_of_cell("'引文'的开头").as_deref(), Some("'引文'的开头"));
+        assert_eq!(value_of_cell("=\"说\"\"好\"\"\"").as_deref(), Some("说\"好\""));
+        assert_eq!(value_of_cell(" 路灯 ").as_deref(), Some(" 路灯 "));
+    }
+
+    fn value_of_cell(text: &str) -> Option<String> {
+        let cell = TableCell::from(text.to_owned());
+        value_of(&cell, CellPart::Other, &["NULL".into()]).unwrap().map(Cow::into_owned)
     }
 
     #[test]
     fn days_of_a_spreadsheet_are_dates_and_other_numbers_are_not() {
-        let date = |text: &str| date_of_serial(&Cell::from(text.to_owned()));
-        assert_eq!(date("45356").as_deref(), Some("2024-03-05 00:00:00"));
-        assert_eq!(date("45351.5").as_deref(), Some("2024-02-29 12:00:00"));
-        assert_eq!(date("20001").as_deref(), Some("1954-10-04 00:00:00"));
+        assert_eq!(date_of_text("45356").as_deref(), Some("2024-03-05 00:00:00"));
+        assert_eq!(date_of_text("45351.5").as_deref(), Some("2024-02-29 12:00:00"));
+        assert_eq!(date_of_text("20001").as_deref(), Some("1954-10-04 00:00:00"));
         for other in ["20240305", "4535", "99999", "45356x", "03/04/2024", ""] {
-            assert_eq!(date(other), None, "{other}");
+            assert_eq!(date_of_text(other), None, "{other}");
         }
+    }
+
+    fn date_of_text(text: &str) -> Option<String> {
+        date_of_serial(&TableCell::from(text.to_owned()))
     }
 }

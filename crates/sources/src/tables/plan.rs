@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 
-use super::columns::{Target, check_columns, guess};
+use super::columns::{ColumnTarget, check_columns, guess};
 use doppel_core::collection::{Role, Settings};
 use doppel_core::columns::shown_role;
 
 /// The choices of the caller about columns.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct ColumnChoice {
     /// Pairs of a column and the field that it becomes. An empty field means that the column is left out.
     pub map: Vec<(String, String)>,
     /// True if columns without a choice keep their names.
     pub no_guess: bool,
 }
 
-impl Choice {
+impl ColumnChoice {
     /// Creates the choices from `map` and the column of the id.
     pub fn new(map: &[(String, String)], id_field: Option<&str>, no_guess: bool) -> Self {
         let id = id_field.map(|column| (column.to_owned(), "id".to_owned()));
@@ -28,26 +28,26 @@ pub const MOST_CHOSEN: usize = 64;
 
 /// The targets of the columns of one table.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ColumnPlan {
     /// One target for each column.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ColumnTarget>,
     /// The roles of the fields, as far as the settings are known.
     pub roles: Vec<(String, Role)>,
     /// A bit for each choice whose column was found.
     pub chosen: u64,
 }
 
-impl Plan {
+impl ColumnPlan {
     /// Creates the plan for a table with these columns. Without `settings` the columns keep their names.
     ///
     /// # Errors
     /// The mistake in the choices, and the remedy.
-    pub fn new(header: &[String], choice: &Choice, settings: Option<&Settings>) -> Result<Self, String> {
+    pub fn new(header: &[String], choice: &ColumnChoice, settings: Option<&Settings>) -> Result<Self, String> {
         let fields = settings.map(|settings| settings.fields.as_slice()).unwrap_or_default();
         let roles: Vec<(String, Role)> = fields.iter().map(|field| (field.name.clone(), field.role)).collect();
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         let mut chosen = 0;
-        let mut said: Vec<Option<Target>> = vec![None; header.len()];
+        let mut said: Vec<Option<ColumnTarget>> = vec![None; header.len()];
         for (number, (column, field)) in choice.map.iter().enumerate() {
             if settings.is_some() && !field.is_empty() && field != "id" && !names.contains(field) {
                 let names = names.join(", ");
@@ -58,9 +58,9 @@ impl Plan {
             let Some(at) = place(header, column)? else { continue };
             chosen |= 1 << number;
             said[at] = Some(match field.as_str() {
-                "" => Target::Unused,
-                "id" => Target::Id,
-                field => Target::Field(field.to_owned()),
+                "" => ColumnTarget::Unused,
+                "id" => ColumnTarget::Id,
+                field => ColumnTarget::Field(field.to_owned()),
             });
         }
         // Only columns without a choice are guessed.
@@ -77,7 +77,7 @@ impl Plan {
         let mut targets = Vec::with_capacity(header.len());
         for ((said_here, guessed), name) in said.iter().zip(guessed).zip(header) {
             // A choice takes precedence over a guess: the guessed column gets its own name back.
-            let is_taken = guessed != Target::Unused && said.iter().flatten().any(|said| *said == guessed);
+            let is_taken = guessed != ColumnTarget::Unused && said.iter().flatten().any(|said| *said == guessed);
             targets.push(match said_here {
                 Some(said) => said.clone(),
                 None if is_taken => own(name),
@@ -114,7 +114,7 @@ impl Plan {
 
     /// Returns the name of the column that is the id.
     pub fn id<'a>(&self, header: &'a [String]) -> Option<&'a str> {
-        let at = self.targets.iter().position(|target| *target == Target::Id)?;
+        let at = self.targets.iter().position(|target| *target == ColumnTarget::Id)?;
         header.get(at).map(String::as_str)
     }
 
@@ -124,7 +124,7 @@ impl Plan {
     }
 
     /// Returns the first choice whose column does not exist.
-    pub fn not_found<'a>(&self, choice: &'a Choice) -> Option<&'a str> {
+    pub fn not_found<'a>(&self, choice: &'a ColumnChoice) -> Option<&'a str> {
         let missing = (0..).zip(&choice.map).find(|(at, _)| self.chosen & (1 << at) == 0);
         missing.map(|(_, (column, _))| column.as_str())
     }
@@ -132,33 +132,36 @@ impl Plan {
     /// Describes the targets of the columns for people. Columns without a role are left out if others have roles: who reads the records
     /// reports the members that no field names.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
-        let (mut used, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        let mut used = Vec::new();
+        let mut kept = Vec::new();
+        let mut left = Vec::new();
         for (number, (column, target)) in (1..).zip(header.iter().zip(&self.targets)) {
             let name = target.name(column);
             let planned = self.roles.iter().find(|(field, _)| Some(field.as_str()) == name).map(|(_, role)| *role);
             let role = planned.or_else(|| shown_role(name?)).map(role_name);
             match (target, name, role) {
-                (Target::Unused, _, _) if column.is_empty() => left.push(format!("column {number}, which has no name")),
-                (Target::Unused, _, _) | (_, None, _) => left.push(column.clone()),
-                (Target::Id, _, _) => used.push(format!("{column} (id)")),
+                (ColumnTarget::Unused, _, _) if column.is_empty() => {
+                    left.push(format!("column {number}, which has no name"));
+                }
+                (ColumnTarget::Unused, _, _) | (_, None, _) => left.push(column.clone()),
+                (ColumnTarget::Id, _, _) => used.push(format!("{column} (id)")),
                 (_, Some(name), Some(role)) if name == column => used.push(format!("{column} ({role})")),
                 (_, Some(name), Some(role)) => used.push(format!("{column} as {name} ({role})")),
                 (_, Some(_), None) => kept.push(column.clone()),
             }
         }
         let mut lines = Vec::new();
-        let mut list = |what: &str, names: &[String]| {
-            if !names.is_empty() {
-                lines.push(format!("{what}: {}", names.join(", ")));
-            }
-        };
-        list("columns used", &used);
+        lines.extend(list_line("columns used", &used));
         if self.roles.is_empty() {
-            list("columns", &kept);
+            lines.extend(list_line("columns", &kept));
         }
-        list("columns left out", &left);
+        lines.extend(list_line("columns left out", &left));
         lines
     }
+}
+
+fn list_line(what: &str, names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
 }
 
 /// Checks that no two columns have the same name.
@@ -196,11 +199,11 @@ fn role_name(role: Role) -> String {
     serde_json::to_value(role).ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn own(name: &str) -> Target {
+fn own(name: &str) -> ColumnTarget {
     match name {
-        "" => Target::Unused,
-        "id" => Target::Id,
-        _ => Target::Own,
+        "" => ColumnTarget::Unused,
+        "id" => ColumnTarget::Id,
+        _ => ColumnTarget::Own,
     }
 }
 
@@ -211,7 +214,7 @@ mod tests {
     fn plan(header: &[&str], map: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
         let map: Vec<(String, String)> = map.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        let plan = Plan::new(&header, &Choice::new(&map, None, false), Some(&Settings::default()))?;
+        let plan = ColumnPlan::new(&header, &ColumnChoice::new(&map, None, false), Some(&Settings::default()))?;
         Ok(plan.targets.iter().zip(&header).map(|(target, name)| target.name(name).unwrap_or("").to_owned()).collect())
     }
 

@@ -17,19 +17,20 @@ use serde::{Deserialize, Serialize};
 use super::guard::OdsLayout;
 use super::numbers::{LongNumbers, ZeroFormat, is_long, number_text};
 use super::{
-    Cell, Header, Limits, MOST_COLUMNS, MOST_WHOLE, ROWS_READ, RowFault, TableError, TableRow, Workbook, guard,
+    MOST_COLUMNS, MOST_WHOLE, ROWS_READ, RowFault, TableCell, TableError, TableHeader, TableRow, WorkbookKind,
+    WorkbookLimits, guard,
 };
-use crate::Counted;
+use crate::CountingReader;
 use doppel_core::columns::{self, ColumnKind};
 
 /// The largest number of bytes of a row in the search for the sheet with records.
 const MOST_PEEKED: usize = 1 << 20;
 
-type Book = Xlsx<BufReader<Counted<File>>>;
+type XlsxWorkbook = Xlsx<BufReader<CountingReader<File>>>;
 
 /// Opens a workbook whose unpacked size has been checked.
-fn open(path: &Path, count: &Arc<AtomicU64>) -> Result<Book, TableError> {
-    Book::new(BufReader::new(Counted::new(File::open(path)?, count))).map_err(said)
+fn open(path: &Path, count: &Arc<AtomicU64>) -> Result<XlsxWorkbook, TableError> {
+    XlsxWorkbook::new(BufReader::new(CountingReader::new(File::open(path)?, count))).map_err(said)
 }
 
 fn said(error: XlsxError) -> TableError {
@@ -41,14 +42,17 @@ fn said(error: XlsxError) -> TableError {
 }
 
 /// Returns the kind of a workbook that is an archive.
-pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
+pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     let archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
-    let has = |name: &str| archive.file_names().any(|part| part.is_ok_and(|part| part == name));
     match () {
-        () if has("xl/workbook.xml") => Ok(Workbook::Xlsx),
-        () if has("content.xml") => Ok(Workbook::Ods),
+        () if has_part("xl/workbook.xml", &archive) => Ok(WorkbookKind::Xlsx),
+        () if has_part("content.xml", &archive) => Ok(WorkbookKind::Ods),
         () => Err(TableError::Unknown),
     }
+}
+
+fn has_part(name: &str, archive: &zip::ZipArchive<BufReader<File>>) -> bool {
+    archive.file_names().any(|part| part.is_ok_and(|part| part == name))
 }
 
 /// A sheet of a workbook.
@@ -119,9 +123,9 @@ impl SheetChoice {
 
 /// Describes a sheet by its first rows.
 fn described(name: String, visible: SheetVisible, first: &[TableRow]) -> SheetInfo {
-    let header = Header::find(first).ok();
+    let header = TableHeader::find(first).ok();
     let has_content =
-        |header: &Header| header.names.iter().any(|name| columns::kind_of(name) == Some(ColumnKind::Content));
+        |header: &TableHeader| header.names.iter().any(|name| columns::kind_of(name) == Some(ColumnKind::Content));
     SheetInfo {
         name,
         is_hidden: visible != SheetVisible::Visible,
@@ -132,12 +136,12 @@ fn described(name: String, visible: SheetVisible, first: &[TableRow]) -> SheetIn
 }
 
 /// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
-    guard::check(path, Workbook::Xlsx, limits)?;
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
+    guard::check(path, WorkbookKind::Xlsx, limits)?;
     sheets_of(&mut open(path, &Arc::default())?, path, wanted)
 }
 
-fn sheets_of(workbook: &mut Book, path: &Path, wanted: Option<&str>) -> Result<SheetChoice, TableError> {
+fn sheets_of(workbook: &mut XlsxWorkbook, path: &Path, wanted: Option<&str>) -> Result<SheetChoice, TableError> {
     let sheets = workbook.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let sheets: Vec<(String, SheetVisible)> = sheets.map(|sheet| (sheet.name.clone(), sheet.visible)).collect();
     if sheets.is_empty() {
@@ -172,7 +176,7 @@ pub(super) fn rows(
 
 /// Hands the rows of a sheet to `seen`, with the values of cells that are merged with the cell above.
 fn rows_of(
-    workbook: &mut Book,
+    workbook: &mut XlsxWorkbook,
     path: &Path,
     sheet: &str,
     max: usize,
@@ -186,7 +190,7 @@ fn rows_of(
 }
 
 fn cells_of(
-    workbook: &mut Book,
+    workbook: &mut XlsxWorkbook,
     path: &Path,
     sheet: &str,
     max: usize,
@@ -194,7 +198,7 @@ fn cells_of(
 ) -> Result<(), TableError> {
     let mut reader = workbook.worksheet_cells_reader(sheet).map_err(said)?;
     let mut numbers = NumberReader::new(path, sheet, reader.styles());
-    let mut row = Gathered::new(0, max);
+    let mut row = GatheredRow::new(0, max);
     while let Some((found, style)) = reader.next_cell_with_style_id().map_err(said)? {
         let (number, column) = found.get_position();
         if number < row.number {
@@ -202,7 +206,7 @@ fn cells_of(
             return Err(TableError::Damaged);
         }
         if number > row.number {
-            let whole = std::mem::replace(&mut row, Gathered::new(number, max));
+            let whole = std::mem::replace(&mut row, GatheredRow::new(number, max));
             if whole.give(&mut seen).is_break() {
                 return Ok(());
             }
@@ -218,7 +222,7 @@ fn cells_of(
 }
 
 /// An event during a single pass over a workbook.
-pub(super) enum Event {
+pub(super) enum SheetEvent {
     /// The sheets, and the sheet that is read.
     Sheets(SheetChoice),
     /// A row that is not empty.
@@ -231,11 +235,11 @@ pub(super) enum Event {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SheetRequest {
     /// The kind of the workbook.
-    pub(super) kind: Workbook,
+    pub(super) kind: WorkbookKind,
     /// The name of the sheet. Without a name the sheet with records is read.
     pub(super) sheet: Option<String>,
     /// Limits on the unpacked size of the workbook.
-    pub(super) limits: Limits,
+    pub(super) limits: WorkbookLimits,
     /// The largest number of bytes of a row.
     pub(super) max: usize,
 }
@@ -245,19 +249,19 @@ pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
-    mut seen: impl FnMut(Event) -> ControlFlow<()>,
+    mut seen: impl FnMut(SheetEvent) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    if wanted.kind != Workbook::Xlsx {
+    if wanted.kind != WorkbookKind::Xlsx {
         return whole(path, wanted, count, seen);
     }
-    guard::check(path, Workbook::Xlsx, wanted.limits)?;
+    guard::check(path, WorkbookKind::Xlsx, wanted.limits)?;
     let mut workbook = open(path, count)?;
     let choice = sheets_of(&mut workbook, path, wanted.sheet.as_deref())?;
     let sheet = choice.name().to_owned();
-    if seen(Event::Sheets(choice)).is_break() {
+    if seen(SheetEvent::Sheets(choice)).is_break() {
         return Ok(());
     }
-    rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(Event::Row(row)))
+    rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(SheetEvent::Row(row)))
 }
 
 /// Works like [`each`], for a workbook that can only be read as a whole and so must be small.
@@ -265,57 +269,68 @@ fn whole(
     path: &Path,
     wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
-    mut seen: impl FnMut(Event) -> ControlFlow<()>,
+    mut seen: impl FnMut(SheetEvent) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let small = Limits { unpacked: MOST_WHOLE, held: MOST_WHOLE };
+    let small = WorkbookLimits { unpacked: MOST_WHOLE, held: MOST_WHOLE };
     if path.metadata()?.len() > MOST_WHOLE {
         return Err(TableError::TooLargeWhole);
     }
     let layout = guard::check(path, wanted.kind, small)?;
-    let file = BufReader::new(Counted::new(File::open(path)?, count));
-    let mut sheets: Vec<WholeSheet> = if wanted.kind == Workbook::Xls {
+    let file = BufReader::new(CountingReader::new(File::open(path)?, count));
+    let mut sheets: Vec<WholeSheet> = if wanted.kind == WorkbookKind::Xls {
         let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
-        let merged = |name: &str| book.merge_cells_by_sheet_name(name).unwrap_or_default();
-        let sheet = |(name, range): (String, Range<Data>)| WholeSheet {
-            merged: merged(&name),
-            zeros: HashMap::new(),
-            visible: shown(&name),
-            name,
-            range,
-        };
-        ranges.map(sheet).collect()
+        ranges
+            .map(|(name, range): (String, Range<Data>)| WholeSheet {
+                merged: merged_cells(&name, &book),
+                zeros: HashMap::new(),
+                visible: shown(&name),
+                name,
+                range,
+            })
+            .collect()
     } else {
         let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
         let shown = visibilities(&book);
         let ranges = book.worksheets().into_iter();
         let OdsLayout { merged, zeros } = layout;
-        let sheet = |(table, (name, range)): (usize, (String, Range<Data>))| WholeSheet {
-            merged: merged.iter().filter(|(of, _)| *of == table).map(|(_, area)| *area).collect(),
-            zeros: zeros
-                .iter()
-                .filter(|((of, ..), _)| *of == table)
-                .map(|((_, row, column), shown)| ((*row, *column), shown.clone()))
-                .collect(),
-            visible: shown(&name),
-            name,
-            range,
-        };
-        ranges.enumerate().map(sheet).collect()
+        ranges
+            .enumerate()
+            .map(|(table, (name, range)): (usize, (String, Range<Data>))| WholeSheet {
+                merged: merged.iter().filter(|(of, _)| *of == table).map(|(_, area)| *area).collect(),
+                zeros: zeros
+                    .iter()
+                    .filter(|((of, ..), _)| *of == table)
+                    .map(|((_, row, column), shown)| ((*row, *column), shown.clone()))
+                    .collect(),
+                visible: shown(&name),
+                name,
+                range,
+            })
+            .collect()
     };
-    let info = |sheet: &WholeSheet| {
-        let mut first = Vec::new();
-        let _ = sheet.rows(MOST_PEEKED, |row| collect(&mut first, row));
-        described(sheet.name.clone(), sheet.visible, &first)
-    };
-    let choice = SheetChoice::new(sheets.iter().map(info).collect(), wanted.sheet.as_deref())?;
+    let choice = SheetChoice::new(
+        sheets
+            .iter()
+            .map(|sheet: &WholeSheet| {
+                let mut first = Vec::new();
+                let _ = sheet.rows(MOST_PEEKED, |row| collect(&mut first, row));
+                described(sheet.name.clone(), sheet.visible, &first)
+            })
+            .collect(),
+        wanted.sheet.as_deref(),
+    )?;
     let sheet = sheets.swap_remove(choice.chosen);
     drop(sheets);
-    if seen(Event::Sheets(choice)).is_continue() {
-        let _ = sheet.rows(wanted.max, |row| seen(Event::Row(row)));
+    if seen(SheetEvent::Sheets(choice)).is_continue() {
+        let _ = sheet.rows(wanted.max, |row| seen(SheetEvent::Row(row)));
     }
     Ok(())
+}
+
+fn merged_cells(name: &str, book: &Xls<BufReader<CountingReader<File>>>) -> Vec<Dimensions> {
+    book.merge_cells_by_sheet_name(name).unwrap_or_default()
 }
 
 /// Returns a function that returns the visibility of a sheet.
@@ -340,7 +355,7 @@ impl WholeSheet {
         let mut merged = MergedCells::new(&self.merged);
         let (top, left) = self.range.start().unwrap_or_default();
         for (number, cells) in (top..).zip(self.range.rows()) {
-            let mut row = Gathered::new(number, max);
+            let mut row = GatheredRow::new(number, max);
             for (column, value) in (left as usize..).zip(cells) {
                 let mut cell = cell(value.clone());
                 if let Some(shown) = self.zeros.get(&(number, column as u32)) {
@@ -362,7 +377,7 @@ struct MergedCells {
     /// The column and the last row of the merged areas, by the row in which the areas begin.
     areas: HashMap<u64, Vec<(usize, u64)>>,
     /// The areas that contain the last row: column, last row, value.
-    open: Vec<(usize, u64, Cell)>,
+    open: Vec<(usize, u64, TableCell)>,
 }
 
 impl MergedCells {
@@ -405,20 +420,20 @@ fn said_of_ods(error: OdsError) -> TableError {
 }
 
 /// A row whose cells are being collected.
-struct Gathered {
+struct GatheredRow {
     /// The number of the row, from 0.
     number: u32,
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
     bytes: usize,
     max: usize,
 }
 
-impl Gathered {
+impl GatheredRow {
     fn new(number: u32, max: usize) -> Self {
         Self { number, cells: Vec::new(), bytes: 0, max }
     }
 
-    fn put(&mut self, column: usize, cell: Cell) {
+    fn put(&mut self, column: usize, cell: TableCell) {
         if cell.text.is_empty() {
             return;
         }
@@ -430,7 +445,7 @@ impl Gathered {
             return;
         }
         if self.cells.len() <= column {
-            self.cells.resize(column + 1, Cell::default());
+            self.cells.resize(column + 1, TableCell::default());
         }
         self.cells[column] = cell;
     }
@@ -446,10 +461,10 @@ impl Gathered {
     }
 }
 
-fn cell(value: Data) -> Cell {
+fn cell(value: Data) -> TableCell {
     let text = match value {
-        Data::Int(number) => return Cell { text: number.to_string(), number: Some(number as f64) },
-        Data::Float(number) => return Cell { text: number_text(number), number: Some(number) },
+        Data::Int(number) => return TableCell { text: number.to_string(), number: Some(number as f64) },
+        Data::Float(number) => return TableCell { text: number_text(number), number: Some(number) },
         Data::String(text) | Data::DurationIso(text) => text,
         Data::DateTimeIso(text) => text.replacen('T', " ", 1),
         Data::Bool(true) => "TRUE".to_owned(),
@@ -458,7 +473,7 @@ fn cell(value: Data) -> Cell {
         Data::Error(error) => error.to_string(),
         Data::Empty => String::new(),
     };
-    Cell::from(text)
+    TableCell::from(text)
 }
 
 /// Reads the numbers of a sheet of an XLSX workbook with all digits that the file has.
@@ -473,22 +488,29 @@ struct NumberReader<'a> {
 
 impl<'a> NumberReader<'a> {
     fn new(path: &'a Path, sheet: &'a str, styles: &[Style]) -> Self {
-        let format = |style: &Style| ZeroFormat::parse(&style.number_format.as_ref()?.format_code);
-        Self { path, sheet, formats: styles.iter().map(format).collect(), long: None }
+        Self {
+            path,
+            sheet,
+            formats: styles
+                .iter()
+                .map(|style: &Style| ZeroFormat::parse(&style.number_format.as_ref()?.format_code))
+                .collect(),
+            long: None,
+        }
     }
 
-    fn cell(&mut self, value: f64, style: usize, at: (u32, u32)) -> Result<Cell, TableError> {
+    fn cell(&mut self, value: f64, style: usize, at: (u32, u32)) -> Result<TableCell, TableError> {
         if is_long(value) {
             if self.long.is_none() {
                 self.long = Some(guard::long_numbers(self.path, self.sheet)?);
             }
             if let Some(digits) = self.long.as_ref().and_then(|long| long.get(&at)) {
-                return Ok(Cell::from(digits.to_string()));
+                return Ok(TableCell::from(digits.to_string()));
             }
         }
         match self.formats.get(style).and_then(Option::as_ref).and_then(|format| format.show(value)) {
-            Some(text) => Ok(Cell::from(text)),
-            None => Ok(Cell { text: number_text(value), number: Some(value) }),
+            Some(text) => Ok(TableCell::from(text)),
+            None => Ok(TableCell { text: number_text(value), number: Some(value) }),
         }
     }
 }

@@ -12,18 +12,19 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use super::sheet::{SheetChoice, SheetRequest};
 use super::text::TextRows;
 use super::{
-    AsText, Encoding, Header, Layout, Limits, ROWS_READ, TableError, TableRow, Workbook, guard, read_up_to, sheet,
+    AsText, ROWS_READ, TableError, TableHeader, TableLayout, TableRow, TextEncoding, WorkbookKind, WorkbookLimits,
+    guard, read_up_to, sheet,
 };
-use crate::{Counted, Format};
+use crate::{CountingReader, FileFormat};
 
 /// Number of rows of a workbook that a separate thread reads ahead.
 const ROWS_AHEAD: usize = 64;
 
 /// The request to read a table.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TableRequest {
     /// The expected format. Text may have any separator.
-    pub format: Format,
+    pub format: FileFormat,
     /// The format of the text, as far as the caller knows it.
     pub text: AsText,
     /// The sheet of a workbook. Without a name the sheet with records is read.
@@ -34,22 +35,22 @@ pub struct Wanted {
 
 /// The kind of a table that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     /// Text with this layout.
-    Text(Layout),
+    Text(TableLayout),
     /// A sheet of a workbook: the kind of the workbook, and the name of the sheet.
-    Sheet(Workbook, String),
+    Sheet(WorkbookKind, String),
 }
 
-enum Rows {
+enum RowSource {
     Text(TextRows),
-    Sheet(Receiver<Result<sheet::Event, TableError>>),
+    Sheet(Receiver<Result<sheet::SheetEvent, TableError>>),
 }
 
 /// A table whose header has been read.
-pub struct Stream {
+pub struct TableStream {
     /// The kind of the table.
-    pub kind: Kind,
+    pub kind: TableKind,
     /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,
     /// The names of the columns.
@@ -61,20 +62,20 @@ pub struct Stream {
     /// The rows above the names, then the rows with the names, unchanged.
     pub top: Vec<TableRow>,
     /// Recognises rows below the header that are no data.
-    found: Header,
+    found: TableHeader,
     /// Rows behind the header that were read to find the header.
     waiting: VecDeque<TableRow>,
-    rows: Rows,
+    rows: RowSource,
     ended: bool,
 }
 
-impl Stream {
+impl TableStream {
     /// Opens the file at `path`. The number of bytes that are read is added to `count`. A text whose encoding is not given is read once
     /// more before, to find the encoding.
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn open(path: &Path, mut wanted: Wanted, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
+    pub fn open(path: &Path, mut wanted: TableRequest, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
         let found = workbook(path)?;
         match (found, wanted.format.is_workbook()) {
             (Some(_), false) => Err(TableError::IsWorkbook),
@@ -82,14 +83,18 @@ impl Stream {
             (None, true) => Err(TableError::NoWorkbook),
             (Some(kind), true) => {
                 let sheet = wanted.sheet.clone();
-                Self::of_workbook(path, SheetRequest { kind, sheet, limits: Limits::IMPORT, max: wanted.max }, count)
+                Self::of_workbook(
+                    path,
+                    SheetRequest { kind, sheet, limits: WorkbookLimits::IMPORT, max: wanted.max },
+                    count,
+                )
             }
             (None, false) => {
                 if wanted.text.encoding.is_none() {
-                    let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
+                    let encoding = TextEncoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
                     wanted.text.encoding = Some(encoding);
                 }
-                Self::of_text(Counted::new(File::open(path)?, count), &wanted)
+                Self::of_text(CountingReader::new(File::open(path)?, count), &wanted)
             }
         }
     }
@@ -98,32 +103,32 @@ impl Stream {
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn of_text(input: impl Read + Send + 'static, wanted: &Wanted) -> Result<Self, TableError> {
+    pub fn of_text(input: impl Read + Send + 'static, wanted: &TableRequest) -> Result<Self, TableError> {
         let mut text = wanted.text;
-        if wanted.format == Format::Tsv {
+        if wanted.format == FileFormat::Tsv {
             text.separator = text.separator.or(Some(b'\t'));
         }
         let rows = TextRows::open(Box::new(input), text, wanted.max)?;
-        Self::begin(Kind::Text(rows.layout()), Rows::Text(rows))
+        Self::begin(TableKind::Text(rows.layout()), RowSource::Text(rows))
     }
 
     fn of_workbook(path: &Path, request: SheetRequest, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
         let (give, events) = sync_channel(ROWS_AHEAD);
-        let (path, count) = (PathBuf::from(path), Arc::clone(count));
+        let path = PathBuf::from(path);
+        let count = Arc::clone(count);
         let kind = request.kind;
         std::thread::spawn(move || {
             // The thread ends when the receiver is gone.
-            let seen = |event| match give.send(Ok(event)) {
+            let ended = guard::each(&path, &request, &count, |event| match give.send(Ok(event)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
-            };
-            let ended = guard::each(&path, &request, &count, seen);
-            let _ = give.send(ended.map(|()| sheet::Event::End));
+            });
+            let _ = give.send(ended.map(|()| sheet::SheetEvent::End));
         });
         match events.recv() {
-            Ok(Ok(sheet::Event::Sheets(choice))) => {
+            Ok(Ok(sheet::SheetEvent::Sheets(choice))) => {
                 let name = choice.name().to_owned();
-                let stream = Self::begin(Kind::Sheet(kind, name), Rows::Sheet(events))?;
+                let stream = Self::begin(TableKind::Sheet(kind, name), RowSource::Sheet(events))?;
                 Ok(Self { sheets: choice, ..stream })
             }
             Ok(Err(error)) => Err(error),
@@ -132,7 +137,7 @@ impl Stream {
         }
     }
 
-    fn begin(kind: Kind, mut rows: Rows) -> Result<Self, TableError> {
+    fn begin(kind: TableKind, mut rows: RowSource) -> Result<Self, TableError> {
         let mut first: Vec<TableRow> = Vec::new();
         let mut ended = false;
         while first.len() < ROWS_READ && !ended {
@@ -140,7 +145,7 @@ impl Stream {
             ended = row.is_none();
             first.extend(row);
         }
-        let found = Header::find(&first)?;
+        let found = TableHeader::find(&first)?;
         let waiting = first.split_off(found.last + 1).into();
         let names = found.names.clone();
         let lines = first[found.first].line..=first[found.last].line;
@@ -162,7 +167,7 @@ impl Stream {
         self.ended |= next.is_none();
         Ok(next.map(|mut row| {
             self.found.mark(&mut row);
-            if matches!(self.kind, Kind::Text(_)) {
+            if matches!(self.kind, TableKind::Text(_)) {
                 row.count_cells(self.header.len());
             }
             row
@@ -170,28 +175,28 @@ impl Stream {
     }
 }
 
-impl Rows {
+impl RowSource {
     fn next_row(&mut self) -> Result<Option<TableRow>, TableError> {
         match self {
             Self::Text(rows) => Ok(rows.next_row()?),
             Self::Sheet(events) => match events.recv() {
-                Ok(Ok(sheet::Event::Row(row))) => Ok(Some(row)),
-                Ok(Ok(sheet::Event::End)) => Ok(None),
+                Ok(Ok(sheet::SheetEvent::Row(row))) => Ok(Some(row)),
+                Ok(Ok(sheet::SheetEvent::End)) => Ok(None),
                 Ok(Err(error)) => Err(error),
                 // The thread ended without an end mark, so that rows are missing.
-                Ok(Ok(sheet::Event::Sheets(_))) | Err(_) => Err(TableError::Damaged),
+                Ok(Ok(sheet::SheetEvent::Sheets(_))) | Err(_) => Err(TableError::Damaged),
             },
         }
     }
 }
 
 /// Returns the kind of a workbook by the first bytes of the file, and `None` for text.
-fn workbook(path: &Path) -> Result<Option<Workbook>, TableError> {
+fn workbook(path: &Path) -> Result<Option<WorkbookKind>, TableError> {
     let mut head = [0; 8];
     let read = read_up_to(&mut File::open(path)?, &mut head)?;
     match &head[..read] {
         [b'P', b'K', 3 | 5, ..] => guard::kind(path).map(Some),
-        [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok(Some(Workbook::Xls)),
+        [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok(Some(WorkbookKind::Xls)),
         _ => Ok(None),
     }
 }

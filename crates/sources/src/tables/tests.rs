@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use doppel_core::collection::Settings;
 use rust_xlsxwriter::{ExcelDateTime, Format, Workbook as Book};
 
-use super::columns::{Target, guess};
+use super::columns::{ColumnTarget, guess};
 use super::*;
 
 const LONG: usize = 1 << 20;
@@ -18,7 +18,7 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-fn rows(table: &Table, path: &Path) -> Vec<TableRow> {
+fn rows(table: &TableProperties, path: &Path) -> Vec<TableRow> {
     let mut rows = Vec::new();
     table
         .rows(path, |row| {
@@ -33,9 +33,9 @@ fn texts(row: &TableRow) -> Vec<&str> {
     row.cells.iter().map(|cell| cell.text.as_str()).collect()
 }
 
-fn read(bytes: &[u8]) -> (Table, Vec<TableRow>) {
+fn read(bytes: &[u8]) -> (TableProperties, Vec<TableRow>) {
     let file = file(bytes);
-    let table = Table::open(file.path(), LONG).unwrap();
+    let table = TableProperties::open(file.path(), LONG).unwrap();
     let rows = rows(&table, file.path());
     (table, rows)
 }
@@ -48,15 +48,15 @@ fn utf16(text: &str, big: bool) -> Vec<u8> {
 #[test]
 fn every_usual_encoding_reads_the_same() {
     let encodings = [
-        (TEXT.as_bytes().to_vec(), Encoding::Utf8),
-        ([b"\xef\xbb\xbf", TEXT.as_bytes()].concat(), Encoding::Utf8Mark),
-        (utf16(TEXT, false), Encoding::Utf16Le),
-        (utf16(TEXT, true), Encoding::Utf16Be),
-        (encoding_rs::GB18030.encode(TEXT).0.into_owned(), Encoding::Gb18030),
+        (TEXT.as_bytes().to_vec(), TextEncoding::Utf8),
+        ([b"\xef\xbb\xbf", TEXT.as_bytes()].concat(), TextEncoding::Utf8Mark),
+        (utf16(TEXT, false), TextEncoding::Utf16Le),
+        (utf16(TEXT, true), TextEncoding::Utf16Be),
+        (encoding_rs::GB18030.encode(TEXT).0.into_owned(), TextEncoding::Gb18030),
     ];
     for (bytes, expected) in encodings {
         let (table, rows) = read(&bytes);
-        assert_eq!(table.layout, Layout::Csv { encoding: expected, separator: b',' });
+        assert_eq!(table.layout, TableLayout::Csv { encoding: expected, separator: b',' });
         assert_eq!(table.header, ["编号", "标题", "内容"], "{expected:?}");
         assert_eq!((texts(&rows[1]), rows[1].number), (vec!["1", "路灯", "三号路的路灯不亮"], 2), "{expected:?}");
         assert_eq!(texts(&rows[2]), ["2", "井盖,破损", "文昌巷口\n井盖裂开"], "{expected:?}");
@@ -105,7 +105,7 @@ fn the_separator_is_found_or_said() {
         ("登记表\na;b\n1;2,5\n", b';'),
     ] {
         let (table, rows) = read(text.as_bytes());
-        let Layout::Csv { separator: found, .. } = table.layout else { panic!("no text") };
+        let TableLayout::Csv { separator: found, .. } = table.layout else { panic!("no text") };
         assert_eq!((found, texts(rows.last().unwrap())), (separator, vec!["1", "2,5"]), "{text:?}");
         assert_eq!(table.header, ["a", "b"]);
     }
@@ -117,14 +117,17 @@ fn a_row_that_does_not_fit_the_header_is_kept_and_named() {
     let (_, rows) = read(b"a,b\n1\n1,2,3\n1,2,,\n,\n1,\"open\n");
     let faults: Vec<_> = rows[1..].iter().map(|row| row.fault.clone()).collect();
     let open = RowFault::OpenQuote { line: 6, end: QuoteEnd::File };
-    let wrong = |found| Some(RowFault::WrongCount { found, expected: 2 });
-    assert_eq!(faults, [wrong(1), wrong(3), None, None, Some(open)]);
+    assert_eq!(faults, [wrong_count(1), wrong_count(3), None, None, Some(open)]);
     assert_eq!(texts(&rows[2]), ["1", "2", "3"]);
     assert_eq!(texts(&rows[5]), ["1,\"open"]);
     let file = file(b"a,b\n1,12345678901234567890\n2,3\n");
-    let table = Table::open(file.path(), 10).unwrap();
+    let table = TableProperties::open(file.path(), 10).unwrap();
     let rows = self::rows(&table, file.path());
     assert_eq!((&rows[1].fault, texts(&rows[2])), (&Some(RowFault::TooLong { quoted: false }), vec!["2", "3"]));
+}
+
+fn wrong_count(found: usize) -> Option<RowFault> {
+    Some(RowFault::WrongCount { found, expected: 2 })
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn a_workbook_is_read_as_it_shows() {
     let mut bytes = Vec::new();
     book.save_to_writer(io::Cursor::new(&mut bytes)).unwrap();
     let (table, rows) = read(&bytes);
-    assert_eq!(table.layout, Layout::Xlsx { sheet: "登记 <表>".into() });
+    assert_eq!(table.layout, TableLayout::Xlsx { sheet: "登记 <表>".into() });
     assert_eq!(
         (table.header_row, table.header.as_slice()),
         (3, &["编号", "来信人", "登记时间", "已办", "内容"].map(String::from)[..])
@@ -161,42 +164,59 @@ fn a_workbook_is_read_as_it_shows() {
 
 #[test]
 fn what_is_no_table_is_told_apart() {
-    let error = |bytes: &[u8]| Table::open(file(bytes).path(), LONG).unwrap_err();
-    assert!(matches!(error(b""), TableError::NoHeader));
-    assert!(matches!(error(b"\n\n , \n"), TableError::NoHeader));
-    assert!(matches!(error(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), TableError::OldWorkbook));
-    assert!(matches!(error(b"\x89PNG\r\n\0\0"), TableError::Unknown));
-    assert!(matches!(error(b"PK\x03\x04 and no more"), TableError::Damaged));
-    assert!(matches!(error("a,".repeat(600).as_bytes()), TableError::TooManyColumns));
+    assert!(matches!(error_of(b""), TableError::NoHeader));
+    assert!(matches!(error_of(b"\n\n , \n"), TableError::NoHeader));
+    assert!(matches!(error_of(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), TableError::OldWorkbook));
+    assert!(matches!(error_of(b"\x89PNG\r\n\0\0"), TableError::Unknown));
+    assert!(matches!(error_of(b"PK\x03\x04 and no more"), TableError::Damaged));
+    assert!(matches!(error_of("a,".repeat(600).as_bytes()), TableError::TooManyColumns));
     // The row below must not be taken for the names of the columns.
-    assert!(matches!(error(format!("{}\n1,2\n", "a,".repeat(1_200)).as_bytes()), TableError::TooManyColumns));
+    assert!(matches!(error_of(format!("{}\n1,2\n", "a,".repeat(1_200)).as_bytes()), TableError::TooManyColumns));
+}
+
+fn error_of(bytes: &[u8]) -> TableError {
+    TableProperties::open(file(bytes).path(), LONG).unwrap_err()
 }
 
 #[test]
 fn columns_are_guessed_by_name_and_none_twice() {
     let settings = Settings::default();
     let fields = ["title", "content", "user", "time"].map(String::from);
-    let guessed = |header: &[&str]| {
-        let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
-        guess(&header, &settings, &fields)
-    };
-    let field = |name: &str| Target::Field(name.into());
     assert_eq!(
-        guessed(&["工单编号", "诉求标题", "诉求内容（必填）", "来电人", "来电时间", "办理单位", ""]),
-        [Target::Id, field("title"), field("content"), field("user"), field("time"), Target::Own, Target::Unused]
+        guess_columns(
+            &["工单编号", "诉求标题", "诉求内容（必填）", "来电人", "来电时间", "办理单位", ""],
+            &settings,
+            &fields
+        ),
+        [
+            ColumnTarget::Id,
+            field_target("title"),
+            field_target("content"),
+            field_target("user"),
+            field_target("time"),
+            ColumnTarget::Own,
+            ColumnTarget::Unused
+        ]
     );
-    assert_eq!(guessed(&["Content", "内容", "ID", "编号"]), [field("content"), Target::Own, Target::Own, Target::Id]);
-    assert_eq!(guessed(&["备注", "备注"]), [Target::Unused, Target::Unused]);
+    assert_eq!(
+        guess_columns(&["Content", "内容", "ID", "编号"], &settings, &fields),
+        [field_target("content"), ColumnTarget::Own, ColumnTarget::Own, ColumnTarget::Id]
+    );
+    assert_eq!(guess_columns(&["备注", "备注"], &settings, &fields), [ColumnTarget::Unused, ColumnTarget::Unused]);
+}
+
+fn field_target(name: &str) -> ColumnTarget {
+    ColumnTarget::Field(name.into())
+}
+
+fn guess_columns(header: &[&str], settings: &Settings, fields: &[String; 4]) -> Vec<ColumnTarget> {
+    let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+    guess(&header, settings, fields)
 }
 
 /// Writes the smallest workbook of LibreOffice that contains these rows.
 fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
-    let cell = |text: &&str| {
-        format!("<table:table-cell office:value-type=\"string\"><text:p>{text}</text:p></table:table-cell>")
-    };
-    let row =
-        |cells: &&[&str]| format!("<table:table-row>{}</table:table-row>", cells.iter().map(cell).collect::<String>());
-    let rows: String = rows.iter().map(row).collect();
+    let rows: String = rows.iter().map(|cells| ods_row(cells)).collect();
     let content = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><office:document-content \
          xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
@@ -219,40 +239,59 @@ fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
 
 #[test]
 fn a_workbook_of_libreoffice_keeps_leading_zeros_and_merged_cells() {
-    let number = |shown: &str, value: u64| {
-        format!(
-            r#"<table:table-cell office:value-type="float" office:value="{value}"><text:p>{shown}</text:p></table:table-cell>"#
-        )
-    };
-    let text = |text: &str| guard::samples::ods_cell(text);
     let tall = r#"<table:table-cell table:number-rows-spanned="2" office:value-type="string"><text:p>王强</text:p></table:table-cell>"#;
     let rows = [
-        format!("{}{}{}", text("编号"), text("来电人"), text("内容")),
-        format!("{}{tall}{}", number("000123", 123), text("路灯")),
-        format!("{}<table:covered-table-cell/>{}", number("1200", 1200), text("井盖")),
-        format!("{}{}{}", number("0", 0), text("李娟"), text("停水")),
+        format!(
+            "{}{}{}",
+            guard::samples::ods_cell("编号"),
+            guard::samples::ods_cell("来电人"),
+            guard::samples::ods_cell("内容")
+        ),
+        format!("{}{tall}{}", ods_number("000123", 123), guard::samples::ods_cell("路灯")),
+        format!("{}<table:covered-table-cell/>{}", ods_number("1200", 1200), guard::samples::ods_cell("井盖")),
+        format!("{}{}{}", ods_number("0", 0), guard::samples::ods_cell("李娟"), guard::samples::ods_cell("停水")),
     ];
     let rows: String = rows.iter().map(|cells| format!("<table:table-row>{cells}</table:table-row>")).collect();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), guard::samples::ods_of(&guard::samples::content(&rows))).unwrap();
-    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), sheet: None, max: LONG };
-    let mut table = Stream::open(file.path(), wanted, &Default::default()).unwrap();
+    let wanted = TableRequest { format: crate::FileFormat::Ods, text: AsText::default(), sheet: None, max: LONG };
+    let mut table = TableStream::open(file.path(), wanted, &Default::default()).unwrap();
     let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
-    let cell = |row: usize, column| rows[row].value(column).map(|cell| cell.text.as_str());
-    assert_eq!([cell(0, 0), cell(1, 0), cell(2, 0)], [Some("000123"), Some("1200"), Some("0")]);
-    assert_eq!([cell(0, 1), cell(1, 1), cell(2, 1)], [Some("王强"), Some("王强"), Some("李娟")]);
+    assert_eq!(
+        [cell_text(0, 0, &rows), cell_text(1, 0, &rows), cell_text(2, 0, &rows)],
+        [Some("000123"), Some("1200"), Some("0")]
+    );
+    assert_eq!(
+        [cell_text(0, 1, &rows), cell_text(1, 1, &rows), cell_text(2, 1, &rows)],
+        [Some("王强"), Some("王强"), Some("李娟")]
+    );
+}
+
+fn cell_text(row: usize, column: usize, rows: &[TableRow]) -> Option<&str> {
+    rows[row].value(column).map(|cell| cell.text.as_str())
+}
+
+fn ods_number(shown: &str, value: u64) -> String {
+    format!(
+        r#"<table:table-cell office:value-type="float" office:value="{value}"><text:p>{shown}</text:p></table:table-cell>"#
+    )
 }
 
 #[test]
 fn a_workbook_of_libreoffice_is_read_as_a_stream_of_rows() {
     let file = ods(&[&["编号", "内容"], &["1", "路灯"], &["2", "井盖"]]);
-    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), sheet: None, max: LONG };
-    let mut table = Stream::open(file.path(), wanted.clone(), &Default::default()).unwrap();
-    assert_eq!(table.kind, Kind::Sheet(Workbook::Ods, "登记".into()));
+    let wanted = TableRequest { format: crate::FileFormat::Ods, text: AsText::default(), sheet: None, max: LONG };
+    let mut table = TableStream::open(file.path(), wanted.clone(), &Default::default()).unwrap();
+    assert_eq!(table.kind, TableKind::Sheet(WorkbookKind::Ods, "登记".into()));
     assert_eq!(table.header, ["编号", "内容"]);
     let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
     assert_eq!(rows.iter().map(|row| (row.line, texts(row)[1])).collect::<Vec<_>>(), [(2, "路灯"), (3, "井盖")]);
-    assert!(Table::open(file.path(), LONG).is_err(), "the desk takes none");
-    let as_csv = Wanted { format: crate::Format::Csv, ..wanted };
-    assert!(matches!(Stream::open(file.path(), as_csv, &Default::default()), Err(TableError::IsWorkbook)));
+    assert!(TableProperties::open(file.path(), LONG).is_err(), "the desk takes none");
+    let as_csv = TableRequest { format: crate::FileFormat::Csv, ..wanted };
+    assert!(matches!(TableStream::open(file.path(), as_csv, &Default::default()), Err(TableError::IsWorkbook)));
+}
+
+fn ods_row(cells: &[&str]) -> String {
+    let cells: String = cells.iter().map(|text| guard::samples::ods_cell(text)).collect();
+    format!("<table:table-row>{cells}</table:table-row>")
 }

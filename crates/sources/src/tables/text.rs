@@ -5,9 +5,9 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::encoding::Transcoded;
-use super::{Cell, Encoding, Layout, MOST_ABOVE, RowFault, TableError, TableRow, read_up_to};
-use crate::csv::records::{Fault, Records, Start};
+use super::encoding::Utf16Reader;
+use super::{MOST_ABOVE, RowFault, TableCell, TableError, TableLayout, TableRow, TextEncoding, read_up_to};
+use crate::csv::records::{CsvFault, CsvRecordReader, RecordStart};
 
 /// The bytes that may separate values. The usual separator is first.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -22,22 +22,22 @@ const SEP_LINE: &[u8] = b"sep=";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsText {
     /// The encoding of the text.
-    pub encoding: Option<Encoding>,
+    pub encoding: Option<TextEncoding>,
     /// The byte between two values.
     pub separator: Option<u8>,
 }
 
-type Input = Box<dyn Read + Send>;
+type TextInput = Box<dyn Read + Send>;
 
 /// Detects the layout of the file at `path`.
-pub(super) fn layout(path: &Path) -> Result<Layout, TableError> {
-    let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
+pub(super) fn layout(path: &Path) -> Result<TableLayout, TableError> {
+    let encoding = TextEncoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
     let rows = TextRows::open(Box::new(File::open(path)?), AsText { encoding: Some(encoding), separator: None }, 0)?;
     Ok(rows.layout())
 }
 
 /// Reads up to [`HEAD`] bytes ahead. Returns these bytes, and the input including them.
-fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
+fn ahead(mut input: TextInput) -> io::Result<(Vec<u8>, TextInput)> {
     let mut head = vec![0; HEAD];
     let read = read_up_to(&mut input, &mut head)?;
     head.truncate(read);
@@ -46,12 +46,13 @@ fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
 
 /// Returns the separator that the `sep=` line names; otherwise the most frequent separator of the first line that contains any; otherwise a
 /// comma. Separators that are bytes of characters in GB18030 are not counted for this encoding.
-fn separator(head: &[u8], encoding: Encoding) -> u8 {
+fn separator(head: &[u8], encoding: TextEncoding) -> u8 {
     if let Some(said) = sep_line(head) {
         return said;
     }
     let mut counts = [0_usize; SEPARATORS.len()];
-    let (mut quoted, mut lines) = (false, 0);
+    let mut quoted = false;
+    let mut lines = 0;
     for byte in head {
         match byte {
             b'"' => quoted = !quoted,
@@ -62,7 +63,7 @@ fn separator(head: &[u8], encoding: Encoding) -> u8 {
                 }
             }
             byte if !quoted => {
-                let is_character = encoding == Encoding::Gb18030 && *byte >= FIRST_TRAILING;
+                let is_character = encoding == TextEncoding::Gb18030 && *byte >= FIRST_TRAILING;
                 if let Some(at) = SEPARATORS.iter().position(|separator| separator == byte && !is_character) {
                     counts[at] += 1;
                 }
@@ -83,8 +84,8 @@ fn sep_line(head: &[u8]) -> Option<u8> {
 
 /// The rows of a text, one at a time.
 pub(super) struct TextRows {
-    records: Records<BufReader<Input>>,
-    encoding: Encoding,
+    records: CsvRecordReader<BufReader<TextInput>>,
+    encoding: TextEncoding,
     separator: u8,
     number: u64,
 }
@@ -94,24 +95,24 @@ impl TextRows {
     ///
     /// # Errors
     /// The beginning cannot be read, is no text, or cannot be cut by the wanted separator.
-    pub(super) fn open(input: Input, wanted: AsText, max: usize) -> Result<Self, TableError> {
+    pub(super) fn open(input: TextInput, wanted: AsText, max: usize) -> Result<Self, TableError> {
         let (head, mut input) = ahead(input)?;
         let encoding = match wanted.encoding {
             Some(encoding) => encoding,
-            None => Encoding::of_head(&head, head.len() < HEAD)?.ok_or(TableError::Unknown)?,
+            None => TextEncoding::of_head(&head, head.len() < HEAD)?.ok_or(TableError::Unknown)?,
         };
         io::copy(&mut input.by_ref().take(encoding.mark_of(&head)), &mut io::sink())?;
-        let input: Input = match encoding {
-            Encoding::Utf16Le => Box::new(Transcoded::new(input, false)),
-            Encoding::Utf16Be => Box::new(Transcoded::new(input, true)),
+        let input: TextInput = match encoding {
+            TextEncoding::Utf16Le => Box::new(Utf16Reader::new(input, false)),
+            TextEncoding::Utf16Be => Box::new(Utf16Reader::new(input, true)),
             _ => input,
         };
         let (head, input) = ahead(input)?;
         let separator = wanted.separator.unwrap_or_else(|| separator(&head, encoding));
-        if encoding == Encoding::Gb18030 && separator >= FIRST_TRAILING {
+        if encoding == TextEncoding::Gb18030 && separator >= FIRST_TRAILING {
             return Err(TableError::Separator);
         }
-        let mut records = Records::new(BufReader::with_capacity(1 << 16, input), max, separator);
+        let mut records = CsvRecordReader::new(BufReader::with_capacity(1 << 16, input), max, separator);
         if sep_line(&head).is_some() {
             records.next_record()?;
         }
@@ -119,8 +120,8 @@ impl TextRows {
     }
 
     /// Returns the layout of the text.
-    pub(super) fn layout(&self) -> Layout {
-        Layout::Csv { encoding: self.encoding, separator: self.separator }
+    pub(super) fn layout(&self) -> TableLayout {
+        TableLayout::Csv { encoding: self.encoding, separator: self.separator }
     }
 
     /// Returns the next row, and `None` at the end.
@@ -128,18 +129,18 @@ impl TextRows {
     /// # Errors
     /// The text cannot be read.
     pub(super) fn next_row(&mut self) -> io::Result<Option<TableRow>> {
-        let Some(Start { line, fault }) = self.records.next_record()? else { return Ok(None) };
+        let Some(RecordStart { line, fault }) = self.records.next_record()? else { return Ok(None) };
         self.number += 1;
         let mut is_text = true;
         let mut cell = |bytes: &[u8]| {
             let (text, whole) = self.encoding.decode(bytes);
             is_text &= whole;
-            Cell::from(text)
+            TableCell::from(text)
         };
         let (cells, fault) = match fault {
             None => (self.records.cells().map(cell).collect(), None),
-            Some(Fault::TooLarge { quoted }) => (Vec::new(), Some(RowFault::TooLong { quoted })),
-            Some(Fault::OpenQuote { line, end }) => {
+            Some(CsvFault::TooLarge { quoted }) => (Vec::new(), Some(RowFault::TooLong { quoted })),
+            Some(CsvFault::OpenQuote { line, end }) => {
                 (vec![cell(&self.records.text)], Some(RowFault::OpenQuote { line, end }))
             }
         };
@@ -151,7 +152,7 @@ impl TextRows {
 /// Hands the rows of the file at `path` to `seen`.
 pub(super) fn rows(
     path: &Path,
-    encoding: Encoding,
+    encoding: TextEncoding,
     separator: u8,
     max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::faults::{copy, gate, insist, open, sample};
 use doppel_core::verdict::VerdictKind;
-use doppel_store::conformance::{Desk, Sample, SampleJudge, id, stored};
-use doppel_store::generations::Filing;
+use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection, id, stored};
+use doppel_store::generations::FiledSignatures;
 use doppel_store::keys::{KeyRing, ManagedKey};
-use doppel_store::{Mode, Registered, Registration, Result, Store, StoreError};
+use doppel_store::{RegisterOutcome, Registration, RegistrationMode, Result, Store, StoreError};
 use fail::FailScenario;
 
 /// Stops a registration at the failpoint, and checks that it is neither answered nor visible. Returns a copy of the directory at
@@ -23,7 +23,7 @@ async fn unanswered_at(point: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let crashed = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     let (arrived, go) = gate(point);
     let caller = tokio::spawn({
@@ -47,7 +47,7 @@ async fn unanswered_at(point: &str) -> tempfile::TempDir {
 /// Opens a directory after a crash, checks that every record is complete, and returns the ids.
 async fn left_in(dir: &Path) -> Vec<String> {
     let store = open(dir);
-    let desk = Desk::existing(&store, "desk");
+    let desk = TestCollection::existing(&store, "desk");
     let all = desk.all().await;
     assert_eq!(desk.store.count(&desk.name).await.expect("a count"), all.len() as u64);
     for number in 1..=2 {
@@ -86,12 +86,12 @@ async fn survives(break_it: &[(&str, &str)]) {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     for (point, action) in break_it {
         fail::cfg(*point, action).expect("a failpoint");
     }
-    let failed: Result<Registered> = desk.try_put(&sample(2), Mode::Put).await;
+    let failed: Result<RegisterOutcome> = desk.try_put(&sample(2), RegistrationMode::Put).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))), "{failed:?}");
     assert!(matches!(store.ready().await, Err(StoreError::Unavailable { .. })), "the store is not ready");
     // Many callers register families, beginning while the store is not ready.
@@ -100,7 +100,7 @@ async fn survives(break_it: &[(&str, &str)]) {
         tokio::spawn(async move {
             for family in 100..110 {
                 let keys = [family * 10, family * 10 + 1, family * 1000 + caller];
-                insist(&desk, &Sample::with_keys(format!("f{family}-{caller}"), keys)).await;
+                insist(&desk, &SampleRecord::with_keys(format!("f{family}-{caller}"), keys)).await;
             }
         })
     });
@@ -138,10 +138,10 @@ async fn on_a_full_disk_writes_are_refused_and_reads_work_until_there_is_space()
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     fail::cfg("store::disk_full", "return").expect("a failpoint");
-    assert!(matches!(desk.try_put(&sample(2), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(desk.try_put(&sample(2), RegistrationMode::Put).await, Err(StoreError::DiskFull { .. })));
     assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
     assert_eq!(desk.find(&sample(1)).await, ["r1"]);
     assert!(desk.get("r1").await.is_some());
@@ -155,15 +155,15 @@ async fn a_generation_does_not_use_the_space_that_registrations_need() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     let begun = desk.begin("p2").await;
     fail::cfg("store::disk_short", "return").expect("a failpoint");
     let others = vec![(begun.id, sample(2).signed())];
-    let registration = Registration { others, ..desk.registration(&sample(2), Mode::Put) };
+    let registration = Registration { others, ..desk.registration(&sample(2), RegistrationMode::Put) };
     stored(store.register(registration, SampleJudge::of(&sample(2), false)).await.expect("registrations work"));
     let earlier = desk.get("r1").await.expect("it is stored");
-    let filing = Filing { id: earlier.id, seq: earlier.seq, signed: sample(1).signed() };
+    let filing = FiledSignatures { id: earlier.id, seq: earlier.seq, signed: sample(1).signed() };
     let filed = store.file(&desk.name, begun.id, vec![filing.clone()]).await;
     assert!(matches!(filed, Err(StoreError::DiskFull { .. })), "{filed:?}");
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("dropping the generation frees space"));
@@ -191,7 +191,7 @@ async fn an_interrupted_drop_is_finished_at_the_next_opening() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     for number in 1..20 {
         desk.put(&sample(number)).await;
     }
@@ -221,12 +221,12 @@ async fn after_a_panic_behind_the_commit_the_outcome_is_unknown_and_a_repetition
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     fail::cfg("store::before_publish", "1*panic").expect("a failpoint");
-    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    let open_end = desk.try_put(&sample(2), RegistrationMode::Put).await;
     assert!(matches!(open_end, Err(StoreError::Unknown(_))), "{open_end:?}");
-    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)), "it was on disk");
+    assert!(matches!(insist(&desk, &sample(2)).await, RegisterOutcome::Unchanged(_)), "it was on disk");
     assert_eq!((desk.find(&sample(1)).await, desk.find(&sample(2)).await), (vec!["r1".into()], vec!["r2".into()]));
     stored(desk.put(&sample(3)).await);
 }
@@ -236,15 +236,15 @@ async fn if_the_volume_becomes_full_during_a_commit_the_outcome_is_unknown_and_a
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     fail::cfg("store::split_append_and_sync", "1*return").expect("a failpoint");
     fail::cfg("store::sync_finds_no_room", "1*return").expect("a failpoint");
-    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    let open_end = desk.try_put(&sample(2), RegistrationMode::Put).await;
     let Err(StoreError::Unknown(why)) = open_end else { panic!("{open_end:?}") };
     assert!(why.contains("filled up"), "{why}");
     // The error is not "disk full", which means that nothing was written.
-    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)), "it was on disk");
+    assert!(matches!(insist(&desk, &sample(2)).await, RegisterOutcome::Unchanged(_)), "it was on disk");
     stored(desk.put(&sample(3)).await);
 }
 
@@ -253,10 +253,10 @@ async fn removals_work_if_there_is_no_space_for_other_changes() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     fail::cfg("store::disk_low", "return").expect("a failpoint");
-    assert!(matches!(desk.try_put(&sample(2), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(desk.try_put(&sample(2), RegistrationMode::Put).await, Err(StoreError::DiskFull { .. })));
     assert!(desk.remove("r1").await);
     fail::remove("store::disk_low");
     stored(desk.put(&sample(1)).await);
@@ -306,12 +306,12 @@ async fn a_disk_that_stays_full_does_not_prevent_the_store_from_opening_again() 
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     let (arrived, go) = gate("store::before_append");
     let caller = tokio::spawn({
         let desk = desk.clone();
-        async move { desk.try_put(&sample(2), Mode::Put).await }
+        async move { desk.try_put(&sample(2), RegistrationMode::Put).await }
     });
     tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     fail::cfg("store::disk_full", "return").expect("a failpoint");
@@ -332,7 +332,7 @@ async fn after_a_failed_thread_of_the_storage_engine_the_store_opens_again_and_r
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     stored(desk.put(&sample(2)).await);
     // Nothing is committed while there is no space, so that no commit can fail.
@@ -349,7 +349,7 @@ async fn after_a_failed_thread_of_the_storage_engine_the_store_opens_again_and_r
         removed = desk.store.remove(&desk.name, &id("r1")).await;
     }
     assert!(removed.expect("the reserve is for removals"));
-    assert!(matches!(desk.try_put(&sample(3), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(desk.try_put(&sample(3), RegistrationMode::Put).await, Err(StoreError::DiskFull { .. })));
     assert_eq!(desk.find(&sample(2)).await, ["r2"]);
     fail::remove("store::disk_low");
     stored(insist(&desk, &sample(3)).await);
@@ -362,7 +362,7 @@ async fn a_store_with_a_failed_engine_is_closed_in_order() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     fail::cfg("store::worker_crash", "return").expect("a failpoint");
     store.close().await.expect("acknowledged changes are on disk");
@@ -372,7 +372,7 @@ async fn a_store_with_a_failed_engine_is_closed_in_order() {
 }
 
 /// Returns the current version of the document frequencies, and the stored bytes of the first two versions.
-async fn frequencies_of(desk: &Desk) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
+async fn frequencies_of(desk: &TestCollection) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut stored = Vec::new();
     for version in [1, 2] {
         stored.push(desk.store.frequencies(&desk.name, version).await.expect("a read"));
@@ -389,7 +389,7 @@ async fn a_crash_leaves_the_previous_or_the_new_document_frequencies_complete() 
     for (point, after_crash) in [("store::before_append", 1), ("store::before_publish", 2)] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let crashed = tempfile::tempdir().expect("a temporary directory");
-        let desk = Desk::new(&open(dir.path()), "desk").await;
+        let desk = TestCollection::new(&open(dir.path()), "desk").await;
         assert!(desk.store.put_frequencies(&desk.name, 1, one.clone()).await.expect("a put"));
         let (arrived, go) = gate(point);
         let writer = desk.clone();
@@ -402,7 +402,7 @@ async fn a_crash_leaves_the_previous_or_the_new_document_frequencies_complete() 
         drop(go);
         assert!(put.await.expect("no panic").expect("a put"));
         assert_eq!(frequencies_of(&desk).await, (2, Some(one.clone()), Some(two.clone())));
-        let desk = Desk::existing(&open(crashed.path()), "desk");
+        let desk = TestCollection::existing(&open(crashed.path()), "desk");
         let second = (after_crash == 2).then(|| two.clone());
         assert_eq!(frequencies_of(&desk).await, (after_crash, Some(one.clone()), second), "a crash at {point}");
     }
@@ -413,7 +413,7 @@ async fn document_frequencies_are_refused_on_a_full_disk_and_a_failed_commit_kee
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     assert!(store.put_frequencies(&desk.name, 1, vec![1; 9]).await.expect("a put"));
     fail::cfg("store::disk_full", "return").expect("a failpoint");
     let refused = store.put_frequencies(&desk.name, 2, vec![2; 9]).await;
@@ -433,7 +433,7 @@ async fn document_frequencies_are_refused_on_a_full_disk_and_a_failed_commit_kee
 async fn a_sample_contains_only_published_records() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let desk = Desk::new(&open(dir.path()), "desk").await;
+    let desk = TestCollection::new(&open(dir.path()), "desk").await;
     let first = stored(desk.put(&sample(1)).await).seq;
     let (arrived, go) = gate("store::before_publish");
     let writer = desk.clone();

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use crate::faults::{copy, gate, open};
 use doppel_core::verdict::{Match, Verdict, VerdictKind};
-use doppel_store::conformance::{Desk, Sample, SampleJudge, Signing, stored};
-use doppel_store::generations::Phase;
-use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, StoreError};
+use doppel_store::conformance::{SampleJudge, SampleRecord, SampleSigning, TestCollection, stored};
+use doppel_store::generations::GenerationPhase;
+use doppel_store::{CandidateJudge, CandidateRecord, GenerationId, RegisterOutcome, RegistrationMode, StoreError};
 use fail::FailScenario;
 
 /// Returns a store with a collection of some families.
-async fn filled(dir: &Path) -> Desk {
-    let desk = Desk::new(&open(dir), "desk").await;
+async fn filled(dir: &Path) -> TestCollection {
+    let desk = TestCollection::new(&open(dir), "desk").await;
     for number in 0..40u64 {
         desk.put(&member(number)).await;
     }
@@ -27,10 +27,13 @@ async fn filled(dir: &Path) -> Desk {
 }
 
 /// Returns a record. Every four successive records share two odd keys.
-fn member(number: u64) -> Sample {
+fn member(number: u64) -> SampleRecord {
     let family = number / 4 * 100;
     let fingerprint = number.is_multiple_of(4).then_some(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [family + 1, family + 3, number * 2 + 5000]) }
+    SampleRecord {
+        fingerprint,
+        ..SampleRecord::with_keys(format!("r{number:02}"), [family + 1, family + 3, number * 2 + 5000])
+    }
 }
 
 /// Runs `work` up to the failpoint, copies the directory at this moment, and lets `work` end. Returns the copy.
@@ -47,7 +50,7 @@ async fn stopped_at(point: &str, dir: &Path, work: impl Future<Output = ()> + Se
 }
 
 /// Stops a reindex at `point`, and opens a copy of the directory at this moment.
-async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, Desk) {
+async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, TestCollection) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
     let work = async move {
@@ -55,20 +58,20 @@ async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, Desk) {
         desk.activate(second).await;
     };
     let crashed = stopped_at(point, dir.path(), work).await;
-    let desk = Desk::existing(&open(crashed.path()), "desk");
+    let desk = TestCollection::existing(&open(crashed.path()), "desk");
     (crashed, desk)
 }
 
 /// Checks that the live generation and every complete one contain the right entries, and that every record is found.
-async fn is_whole(desk: &Desk) {
+async fn is_whole(desk: &TestCollection) {
     let state = desk.state().await;
-    let ready = state.others.iter().filter(|other| other.phase == Phase::Ready);
+    let ready = state.others.iter().filter(|other| other.phase == GenerationPhase::Ready);
     let ready: Vec<(GenerationId, &str)> = ready.map(|other| (other.id, other.profile.as_str())).collect();
     for (generation, profile) in ready.into_iter().chain([(state.generation, state.profile.as_str())]) {
         assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await, "generation {generation}");
     }
-    let signing = Signing::of(&state.profile);
-    let all: Vec<Sample> = desk.all().await.iter().map(Sample::of_record).collect();
+    let signing = SampleSigning::of(&state.profile);
+    let all: Vec<SampleRecord> = desk.all().await.iter().map(SampleRecord::of_record).collect();
     for sample in &all {
         let mut expected: Vec<&str> = all.iter().filter(|o| sample.matches_as(o, signing)).map(|o| &*o.id).collect();
         expected.sort_unstable();
@@ -77,7 +80,7 @@ async fn is_whole(desk: &Desk) {
 }
 
 /// Continues a reindex that was stopped at any step.
-async fn go_on(desk: &Desk) {
+async fn go_on(desk: &TestCollection) {
     let state = desk.state().await;
     let second = match state.others.first() {
         None => desk.build("noted").await,
@@ -97,11 +100,11 @@ async fn go_on(desk: &Desk) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reindex_that_is_killed_at_any_step_continues_with_the_same_result() {
     for (point, phase) in [
-        ("generation::announced", Some(Phase::Building)),
-        ("generation::filed", Some(Phase::Building)),
-        ("generation::completed", Some(Phase::Ready)),
-        ("generation::before_load", Some(Phase::Ready)),
-        ("generation::before_swap", Some(Phase::Ready)),
+        ("generation::announced", Some(GenerationPhase::Building)),
+        ("generation::filed", Some(GenerationPhase::Building)),
+        ("generation::completed", Some(GenerationPhase::Ready)),
+        ("generation::before_load", Some(GenerationPhase::Ready)),
+        ("generation::before_swap", Some(GenerationPhase::Ready)),
     ] {
         let _scenario = FailScenario::setup();
         let (_crashed, desk) = reindex_stopped_at(point).await;
@@ -149,7 +152,7 @@ async fn a_dropped_generation_does_not_return_and_is_deleted_at_the_next_opening
     });
     let crashed = crashed.await;
     for round in 0.. {
-        let desk = Desk::existing(&open(crashed.path()), "desk");
+        let desk = TestCollection::existing(&open(crashed.path()), "desk");
         assert!(desk.state().await.others.is_empty());
         tokio::time::sleep(Duration::from_millis(30)).await;
         desk.store.close().await.expect("an orderly end");
@@ -161,7 +164,7 @@ async fn a_dropped_generation_does_not_return_and_is_deleted_at_the_next_opening
         }
         assert!(round < 50, "the deletion does not end");
     }
-    let desk = Desk::existing(&open(crashed.path()), "desk");
+    let desk = TestCollection::existing(&open(crashed.path()), "desk");
     let third = desk.begin("noted").await;
     assert!(third.id > second, "its number is not used again");
     go_on(&desk).await;
@@ -207,7 +210,7 @@ async fn a_store_that_is_closed_during_an_activation_opens_with_the_old_generati
     let refused = caller.await.expect("no panic");
     assert!(refused.is_err(), "{refused:?}");
     drop(desk);
-    let desk = Desk::existing(&open(dir.path()), "desk");
+    let desk = TestCollection::existing(&open(dir.path()), "desk");
     assert_eq!(desk.state().await.generation, GenerationId(1));
     go_on(&desk).await;
 }
@@ -237,24 +240,24 @@ async fn only_the_live_generation_is_in_memory_except_during_an_activation() {
     let live = index_bytes(&desk).await;
     assert!(live < most, "{live} of {both}, of which the first generation had {one}");
     drop(desk);
-    let desk = Desk::existing(&open(dir.path()), "desk");
+    let desk = TestCollection::existing(&open(dir.path()), "desk");
     assert!(index_bytes(&desk).await < most);
     assert_eq!(desk.state().await.generation, second);
 }
 
-async fn index_bytes(desk: &Desk) -> u64 {
+async fn index_bytes(desk: &TestCollection) -> u64 {
     desk.store.usage().await.expect("figures").index_bytes
 }
 
 /// A judge that waits before it judges its first candidate.
 struct SlowJudge {
-    judge: Arc<dyn Judge>,
+    judge: Arc<dyn CandidateJudge>,
     arrived: Sender<()>,
     go: parking_lot::Mutex<Option<Receiver<()>>>,
 }
 
-impl Judge for SlowJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for SlowJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         if let Some(go) = self.go.lock().take() {
             self.arrived.send(()).expect("the test waits");
             let _ = go.recv();
@@ -272,9 +275,13 @@ impl Judge for SlowJudge {
 }
 
 /// Starts a registration. Returns after it is sequenced, with a sender that releases its judge when it is dropped.
-async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::JoinHandle<Registered>, Sender<()>) {
+async fn begin_slowly(
+    desk: &TestCollection,
+    sample: SampleRecord,
+    mode: RegistrationMode,
+) -> (tokio::task::JoinHandle<RegisterOutcome>, Sender<()>) {
     let state = desk.state().await;
-    let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
+    let judge = SampleJudge::within(&sample, state.generation, SampleSigning::of(&state.profile));
     let (arrived, arrival) = channel();
     let (go, wait) = channel();
     let judge = Arc::new(SlowJudge { judge, arrived, go: parking_lot::Mutex::new(Some(wait)) });
@@ -293,13 +300,13 @@ async fn pending_changes_remain_valid_when_generations_change() {
     let desk = filled(dir.path()).await;
     let second = desk.build("noted").await;
     for (round, generation) in [second, GenerationId(1), second].into_iter().enumerate() {
-        let fresh = Sample { id: format!("new{round}"), ..member(4) };
-        let (coming, go_coming) = begin_slowly(&desk, fresh.clone(), Mode::Put).await;
-        let skipped = Sample { id: format!("skipped{round}"), ..member(8) };
-        let (skipping, go_skipping) = begin_slowly(&desk, skipped, Mode::SkipDuplicate).await;
+        let fresh = SampleRecord { id: format!("new{round}"), ..member(4) };
+        let (coming, go_coming) = begin_slowly(&desk, fresh.clone(), RegistrationMode::Put).await;
+        let skipped = SampleRecord { id: format!("skipped{round}"), ..member(8) };
+        let (skipping, go_skipping) = begin_slowly(&desk, skipped, RegistrationMode::SkipDuplicate).await;
         // This record moves from one family to another.
-        let moved = Sample { keys: vec![1201 + round as u64 * 100, 1203, 301, 303], ..member(20) };
-        let (replacing, go_replacing) = begin_slowly(&desk, moved, Mode::Put).await;
+        let moved = SampleRecord { keys: vec![1201 + round as u64 * 100, 1203, 301, 303], ..member(20) };
+        let (replacing, go_replacing) = begin_slowly(&desk, moved, RegistrationMode::Put).await;
         let removing = tokio::spawn({
             let desk = desk.clone();
             async move { desk.remove(&format!("r{:02}", 30 + round)).await }
@@ -315,15 +322,15 @@ async fn pending_changes_remain_valid_when_generations_change() {
         drop((go_coming, go_skipping, go_replacing));
         let kept = stored(coming.await.expect("no panic"));
         assert_eq!(kept.verdict.kind, VerdictKind::ExactDuplicate);
-        assert!(matches!(skipping.await.expect("no panic"), Registered::Skipped(_)));
-        assert!(matches!(replacing.await.expect("no panic"), Registered::Replaced(_)));
+        assert!(matches!(skipping.await.expect("no panic"), RegisterOutcome::Skipped(_)));
+        assert!(matches!(replacing.await.expect("no panic"), RegisterOutcome::Replaced(_)));
         assert!(removing.await.expect("no panic"));
         assert!(desk.find_live(&fresh).await.contains(&fresh.id));
         assert!(!desk.find_live(&member(21)).await.contains(&"r20".to_owned()));
         is_whole(&desk).await;
     }
     drop(desk);
-    is_whole(&Desk::existing(&open(dir.path()), "desk")).await;
+    is_whole(&TestCollection::existing(&open(dir.path()), "desk")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -332,7 +339,8 @@ async fn waiting_after_an_activation_ends_after_all_earlier_registrations_and_be
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
     let second = desk.build("noted").await;
-    let (before, go_before) = begin_slowly(&desk, Sample { id: "before".into(), ..member(4) }, Mode::Put).await;
+    let (before, go_before) =
+        begin_slowly(&desk, SampleRecord { id: "before".into(), ..member(4) }, RegistrationMode::Put).await;
     desk.activate(second).await;
     let settled = tokio::spawn({
         let desk = desk.clone();
@@ -343,7 +351,8 @@ async fn waiting_after_an_activation_ends_after_all_earlier_registrations_and_be
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!settled.is_finished(), "a registration in the previous generation is still pending");
     }
-    let (after, go_after) = begin_slowly(&desk, Sample { id: "after".into(), ..member(4) }, Mode::Put).await;
+    let (after, go_after) =
+        begin_slowly(&desk, SampleRecord { id: "after".into(), ..member(4) }, RegistrationMode::Put).await;
     drop(go_before);
     settled.await.expect("no panic").expect("all pending changes are settled");
     assert!(desk.get("before").await.is_some() && before.await.is_ok(), "the record is visible");
@@ -351,5 +360,5 @@ async fn waiting_after_an_activation_ends_after_all_earlier_registrations_and_be
     drop(go_after);
     stored(after.await.expect("no panic"));
     desk.store.wait_until_settled(&desk.name).await.expect("there is nothing to wait for");
-    assert!(desk.store.wait_until_settled(&Desk::existing(&desk.store, "gone").name).await.is_err());
+    assert!(desk.store.wait_until_settled(&TestCollection::existing(&desk.store, "gone").name).await.is_err());
 }

@@ -2,7 +2,7 @@
 
 use crate::faults::{insist, open, sample};
 use doppel_store::StoreError;
-use doppel_store::conformance::{Desk, stored};
+use doppel_store::conformance::{TestCollection, stored};
 use fail::FailScenario;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -10,7 +10,7 @@ async fn a_store_opens_again_after_a_failed_commit_during_a_snapshot_and_its_rea
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     assert!(reader.read(&mut |_, _, _| {}).expect("it is still open"));

@@ -11,18 +11,21 @@ use std::time::Duration;
 
 use crate::faults::{gate, insist, open, sample};
 use doppel_core::verdict::{Match, Verdict, VerdictKind};
-use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
-use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
+use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection, stored};
+use doppel_store::{
+    CandidateJudge, CandidateRecord, GenerationId, RegisterOutcome, Registration, RegistrationMode, SequencedNotifier,
+    StoreError,
+};
 use fail::FailScenario;
 
 /// A judge that calls a function before it judges.
 struct ScriptedJudge<F> {
-    judge: Arc<dyn Judge>,
+    judge: Arc<dyn CandidateJudge>,
     before: F,
 }
 
-impl<F: Fn() + Send + Sync> Judge for ScriptedJudge<F> {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl<F: Fn() + Send + Sync> CandidateJudge for ScriptedJudge<F> {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         (self.before)();
         self.judge.judge(candidate)
     }
@@ -41,20 +44,20 @@ async fn a_failed_replacement_does_not_change_the_next_one() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
-    let other = Desk::new(&store, "other").await;
-    stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
-    stored(desk.put(&Sample::with_keys("b", [50, 51])).await);
+    let desk = TestCollection::new(&store, "desk").await;
+    let other = TestCollection::new(&store, "other").await;
+    stored(desk.put(&SampleRecord::with_keys("a", [1, 2])).await);
+    stored(desk.put(&SampleRecord::with_keys("b", [50, 51])).await);
     // The committer is stopped while one replacement fails and the next one is judged.
     let (arrived, go) = gate("store::before_append");
     let busy = other.clone();
     let sample = sample(7);
     let busy = tokio::spawn(async move { busy.put(&sample).await });
     tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
-    let replacement = Sample::with_keys("a", [50, 60]);
+    let replacement = SampleRecord::with_keys("a", [50, 60]);
     let judge = SampleJudge::of(&replacement, false);
     let broken = Arc::new(ScriptedJudge { judge: Arc::clone(&judge), before: || panic!("this judge is broken") });
-    let failed = store.register(desk.registration(&replacement, Mode::Put), broken).await;
+    let failed = store.register(desk.registration(&replacement, RegistrationMode::Put), broken).await;
     assert!(matches!(failed, Err(StoreError::Internal(_))), "{failed:?}");
     let (judging, judged) = channel();
     let (decide, decided) = channel::<()>();
@@ -63,7 +66,7 @@ async fn a_failed_replacement_does_not_change_the_next_one() {
         let _ = judging.send(());
         let _ = decided.lock().map(|decided| decided.recv());
     };
-    let registration = desk.registration(&replacement, Mode::Put);
+    let registration = desk.registration(&replacement, RegistrationMode::Put);
     let store_too = Arc::clone(&store);
     let second =
         tokio::spawn(async move { store_too.register(registration, Arc::new(ScriptedJudge { judge, before })).await });
@@ -72,10 +75,10 @@ async fn a_failed_replacement_does_not_change_the_next_one() {
     drop(go);
     stored(busy.await.expect("no panic"));
     // This is answered after all earlier messages to the committer.
-    stored(other.put(&Sample::with_keys("later", [8, 9])).await);
-    let alike = Sample::with_keys("c", [1, 2]);
+    stored(other.put(&SampleRecord::with_keys("later", [8, 9])).await);
+    let alike = SampleRecord::with_keys("c", [1, 2]);
     let (sequenced, is_sequenced) = SequencedNotifier::new();
-    let registration = Registration { sequenced, ..desk.registration(&alike, Mode::Put) };
+    let registration = Registration { sequenced, ..desk.registration(&alike, RegistrationMode::Put) };
     let store_too = Arc::clone(&store);
     let judge = SampleJudge::of(&alike, false);
     let third = tokio::spawn(async move { store_too.register(registration, judge).await });
@@ -91,13 +94,13 @@ async fn no_caller_waits_for_ever_for_a_commit_that_hangs() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     let (_arrived, go) = gate("store::before_append");
     fail::cfg("store::short_patience", "return").expect("a failpoint");
-    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    let open_end = desk.try_put(&sample(2), RegistrationMode::Put).await;
     assert!(matches!(open_end, Err(StoreError::Unknown(_))), "{open_end:?}");
-    let same_id = desk.try_put(&sample(2), Mode::Put).await;
+    let same_id = desk.try_put(&sample(2), RegistrationMode::Put).await;
     assert!(matches!(same_id, Err(StoreError::Unavailable { .. })), "{same_id:?}");
     assert!(matches!(store.ready().await, Err(StoreError::Unavailable { .. })));
     assert_eq!(desk.find(&sample(1)).await, ["r1"], "lookups work");
@@ -109,11 +112,11 @@ async fn no_caller_waits_for_ever_for_a_commit_that_hangs() {
     while desk.get("r2").await.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)));
+    assert!(matches!(insist(&desk, &sample(2)).await, RegisterOutcome::Unchanged(_)));
     // The store can also be closed while a commit hangs.
     let (arrived, _go) = gate("store::before_append");
     fail::cfg("store::short_patience", "return").expect("a failpoint");
-    let caller = tokio::spawn(async move { desk.try_put(&sample(4), Mode::Put).await });
+    let caller = tokio::spawn(async move { desk.try_put(&sample(4), RegistrationMode::Put).await });
     tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     let closed = store.close().await;
     assert!(matches!(closed, Err(StoreError::Unavailable { .. })), "{closed:?}");
@@ -127,7 +130,7 @@ async fn a_caller_with_old_settings_is_refused_when_the_new_ones_can_be_read() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     let (arrived, go) = gate("store::before_append");
     let updating = Arc::clone(&store);
     let spec = desk.spec("p2");
@@ -135,7 +138,7 @@ async fn a_caller_with_old_settings_is_refused_when_the_new_ones_can_be_read() {
     tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
     let put = tokio::spawn({
         let desk = desk.clone();
-        async move { (desk.try_put(&sample(1), Mode::Put).await, desk.store.collection(&desk.name).await) }
+        async move { (desk.try_put(&sample(1), RegistrationMode::Put).await, desk.store.collection(&desk.name).await) }
     });
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use doppel_store::conformance::{
-    ALL, CHANGES, CHECKPOINTS, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id,
+    ALL, CHANGES, CHECKPOINTS, ConformanceCheck, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord,
+    TASKS, TestCollection, id,
 };
 use doppel_store::model::ModelStore;
 use doppel_store::{Seq, Store, StoreError};
@@ -15,7 +16,7 @@ fn open(dir: &std::path::Path) -> Arc<EmbeddedStore> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("an empty directory opens"))
 }
 
-async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
+async fn run(store: Arc<dyn Store>, lists: &[&[(&str, ConformanceCheck)]]) {
     for (name, check) in lists.iter().copied().flatten() {
         println!("{name}");
         check(Arc::clone(&store)).await;
@@ -63,7 +64,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.tasks().await.expect("a list"))];
     seen.push(format!("{:?}", store.key_ring().await.expect("the keys")));
     for state in store.collections().await.expect("a list") {
-        let desk = Desk::existing(store, state.name.as_str());
+        let desk = TestCollection::existing(store, state.name.as_str());
         seen.push(format!("{state:?} {}", store.count(&desk.name).await.expect("a count")));
         seen.push(format!("{:?}", store.decisions(&desk.name, None, usize::MAX).await.expect("a list")));
         for version in 0..=state.frequencies + 1 {
@@ -79,7 +80,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
         for record in desk.all().await {
             // A sample is decoded from its row.
             let found = match record.content.row() {
-                Some(_) => desk.find_live(&Sample::of_record(&record)).await,
+                Some(_) => desk.find_live(&SampleRecord::of_record(&record)).await,
                 None => vec![record.id.to_string()],
             };
             assert!(found.contains(&record.id.to_string()), "every record finds itself");
@@ -104,15 +105,15 @@ async fn a_second_opening_of_the_same_directory_is_refused_with_its_name() {
 async fn a_seq_is_never_used_twice_even_if_its_record_is_removed_before_a_restart() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store: Arc<dyn Store> = open(dir.path());
-    let desk = Desk::new(&store, "seqs").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
-    desk.put(&Sample::with_keys("b", [3, 4])).await;
+    let desk = TestCollection::new(&store, "seqs").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
+    desk.put(&SampleRecord::with_keys("b", [3, 4])).await;
     let last = desk.get("b").await.expect("it is there").seq;
     assert!(store.remove(&desk.name, &id("b")).await.expect("a removal"));
     drop((desk, store));
     let store: Arc<dyn Store> = open(dir.path());
-    let desk = Desk::existing(&store, "seqs");
-    desk.put(&Sample::with_keys("c", [5, 6])).await;
+    let desk = TestCollection::existing(&store, "seqs");
+    desk.put(&SampleRecord::with_keys("c", [5, 6])).await;
     assert!(desk.get("c").await.expect("it is there").seq > last);
 }
 
@@ -124,7 +125,7 @@ async fn only_the_owner_can_access_the_directory_and_writes_stop_when_the_volume
     let options = EmbeddedOptions { min_free_bytes: u64::MAX, ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&dir, options).expect("it opens"));
     assert_eq!(dir.metadata().expect("it exists").permissions().mode() & 0o777, 0o700);
-    let desk = Desk::existing(&store, "full");
+    let desk = TestCollection::existing(&store, "full");
     assert!(matches!(store.create_collection(desk.spec("p")).await, Err(StoreError::DiskFull { .. })));
     assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
     assert!(store.collections().await.expect("reads work").is_empty());
@@ -134,19 +135,19 @@ async fn only_the_owner_can_access_the_directory_and_writes_stop_when_the_volume
 async fn a_directory_of_an_earlier_format_opens_and_has_the_current_format_afterwards() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store: Arc<dyn Store> = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
-    desk.put(&Sample::with_keys("a", [1, 3])).await;
+    let desk = TestCollection::new(&store, "desk").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 3])).await;
     drop((desk, store));
     set_format(dir.path(), 2);
     drop(open(dir.path()));
     assert_eq!(format_of(dir.path()), 3u32.to_le_bytes(), "an older program refuses it");
     set_format(dir.path(), 1);
     let store: Arc<dyn Store> = open(dir.path());
-    let desk = Desk::existing(&store, "desk");
-    assert_eq!(desk.find(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    let desk = TestCollection::existing(&store, "desk");
+    assert_eq!(desk.find(&SampleRecord::with_keys("x", [1, 3])).await, ["a"]);
     let second = desk.build("noted").await;
     desk.activate(second).await;
-    assert_eq!(desk.find_live(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    assert_eq!(desk.find_live(&SampleRecord::with_keys("x", [1, 3])).await, ["a"]);
     drop((desk, store));
     assert_eq!(format_of(dir.path()), 3u32.to_le_bytes(), "an older program refuses it");
     set_format(dir.path(), 4);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::faults::{copy, open};
-use doppel_store::conformance::{Desk, Sample, id, stored};
-use doppel_store::{Mode, Seq, Store, StoreError};
+use doppel_store::conformance::{SampleRecord, TestCollection, id, stored};
+use doppel_store::{RegistrationMode, Seq, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 const RECORDS: u64 = 60;
@@ -67,17 +67,17 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn sample(number: u64) -> Sample {
+fn sample(number: u64) -> SampleRecord {
     let note = (0..40)
         .map(|word| format!("{:x} ", (number * 100 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15) % 99_991))
         .collect();
-    Sample { note, ..Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1, 7]) }
+    SampleRecord { note, ..SampleRecord::with_keys(format!("r{number}"), [number * 10, number * 10 + 1, 7]) }
 }
 
 /// Makes a closed directory with records. Half of them are in tables if `in_tables` is true.
 async fn fill(dir: &Path, in_tables: bool) {
     {
-        let desk = Desk::new(&open(dir), "desk").await;
+        let desk = TestCollection::new(&open(dir), "desk").await;
         for number in 0..RECORDS / 2 {
             stored(desk.put(&sample(number)).await);
         }
@@ -91,7 +91,7 @@ async fn fill(dir: &Path, in_tables: bool) {
         }
     }
     // From the second opening on, the journal is not preallocated.
-    let desk = Desk::existing(&open(dir), "desk");
+    let desk = TestCollection::existing(&open(dir), "desk");
     for number in RECORDS / 2..RECORDS {
         stored(desk.put(&sample(number)).await);
     }
@@ -113,7 +113,7 @@ async fn refusal(dir: &Path) -> Option<StoreError> {
 
 /// Returns the error of reading an open store; `None` if all data is there.
 async fn unread(store: Arc<dyn Store>) -> Option<StoreError> {
-    let desk = Desk::existing(&store, "desk");
+    let desk = TestCollection::existing(&store, "desk");
     let all = match store.records(&desk.name, Seq(0), 1000).await {
         Ok(all) => all,
         Err(error) => return Some(error),
@@ -210,7 +210,7 @@ async fn a_directory_without_a_manifest_opens_and_a_directory_without_another_fi
 async fn an_incomplete_last_write_is_dropped_and_earlier_damage_is_refused() {
     let whole = tempfile::tempdir().expect("a temporary directory");
     let store = open(whole.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     for number in 0..RECORDS {
         stored(desk.put(&sample(number)).await);
     }
@@ -238,7 +238,7 @@ fn journal_of(dir: &Path) -> (PathBuf, u64) {
 async fn while_the_manifest_cannot_be_written_reads_work_and_the_store_is_not_opened_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     stored(desk.put(&sample(1)).await);
     store.close().await.expect("it closes");
     drop((desk, store));
@@ -246,18 +246,19 @@ async fn while_the_manifest_cannot_be_written_reads_work_and_the_store_is_not_op
     fs::create_dir(&in_the_way).expect("a directory");
 
     let store = open(dir.path());
-    let desk = Desk::existing(&store, "desk");
+    let desk = TestCollection::existing(&store, "desk");
     // Longer than two checks whether the manifest can be written.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(2_500) {
         assert!(desk.get("r1").await.is_some(), "reads work");
-        let refused = desk.try_put(&sample(2), Mode::Put).await.expect_err("nothing is written").to_string();
+        let refused =
+            desk.try_put(&sample(2), RegistrationMode::Put).await.expect_err("nothing is written").to_string();
         assert!(refused.contains("cannot be written"), "{refused}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     fs::remove_dir(&in_the_way).expect("it is there");
     let begun = Instant::now();
-    while desk.try_put(&sample(2), Mode::Put).await.is_err() {
+    while desk.try_put(&sample(2), RegistrationMode::Put).await.is_err() {
         assert!(begun.elapsed() < Duration::from_secs(30), "writes never work again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

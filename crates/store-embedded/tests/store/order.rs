@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use doppel_store::conformance::{Desk, Sample};
-use doppel_store::{Mode, Registered, Result, Store};
+use doppel_store::conformance::{SampleRecord, TestCollection};
+use doppel_store::{RegisterOutcome, RegistrationMode, Result, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use futures_util::FutureExt;
 
@@ -24,18 +24,18 @@ async fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_of_one_id_happen_in_the_order_of_their_calls() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let desk = Desk::new(&open(dir.path()), "desk").await;
+    let desk = TestCollection::new(&open(dir.path()), "desk").await;
     for round in 0..60u64 {
         // Other texts, other notes of the same text, and removals, all with one id.
         let mut calls = Vec::new();
         for turn in 0..6 {
             let keys = [round * 100 + turn / 2, 1_000_000 + round];
-            let sample = Sample::with_keys("same", keys).noted(&format!("{round}.{turn}"));
+            let sample = SampleRecord::with_keys("same", keys).noted(&format!("{round}.{turn}"));
             let desk = desk.clone();
             if turn == 3 {
                 calls.push(begin(async move { desk.remove("same").await.then_some(()).ok_or(turn) }).await);
             } else {
-                let put = async move { desk.try_put(&sample, Mode::Put).await.map(drop).map_err(|_| turn) };
+                let put = async move { desk.try_put(&sample, RegistrationMode::Put).await.map(drop).map_err(|_| turn) };
                 calls.push(begin(put).await);
             }
         }
@@ -52,7 +52,7 @@ async fn changes_of_one_id_happen_in_the_order_of_their_calls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_caller_that_stops_waiting_does_not_delay_others() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let desk = Desk::new(&open(dir.path()), "desk").await;
+    let desk = TestCollection::new(&open(dir.path()), "desk").await;
     for round in 0..20u64 {
         let first = begin(put_same(&desk, round * 10)).await;
         let given_up = begin(put_same(&desk, round * 10 + 1)).await;
@@ -68,10 +68,10 @@ async fn a_caller_that_stops_waiting_does_not_delay_others() {
 }
 
 /// Returns a call that registers the record `same` with this key.
-fn put_same(desk: &Desk, key: u64) -> impl Future<Output = Result<Registered>> + Send + use<> {
+fn put_same(desk: &TestCollection, key: u64) -> impl Future<Output = Result<RegisterOutcome>> + Send + use<> {
     let desk = desk.clone();
-    let sample = Sample::with_keys("same", [key]);
-    async move { desk.try_put(&sample, Mode::Put).await }
+    let sample = SampleRecord::with_keys("same", [key]);
+    async move { desk.try_put(&sample, RegistrationMode::Put).await }
 }
 
 /// Overwrites the index entry of the first record in a closed directory.
@@ -86,17 +86,18 @@ fn damage(dir: &std::path::Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_damaged_index_entry_affects_only_its_record_until_this_is_registered_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let first = Sample::with_keys("first", [1, 2]);
-    let second = Sample::with_keys("second", [3, 4]);
+    let first = SampleRecord::with_keys("first", [1, 2]);
+    let second = SampleRecord::with_keys("second", [3, 4]);
     for remove in [false, true] {
         let store = open(dir.path());
-        let desk = if remove { Desk::existing(&store, "desk") } else { Desk::new(&store, "desk").await };
+        let desk =
+            if remove { TestCollection::existing(&store, "desk") } else { TestCollection::new(&store, "desk").await };
         desk.put(&first).await;
         desk.put(&second).await;
         store.close().await.expect("an orderly end");
         damage(dir.path());
         let store = open(dir.path());
-        let desk = Desk::existing(&store, "desk");
+        let desk = TestCollection::existing(&store, "desk");
         let damaged = desk.all().await.remove(0).id.to_string();
         let (damaged, whole) = if damaged == "first" { (&first, &second) } else { (&second, &first) };
         assert_eq!((desk.all().await.len(), desk.find(damaged).await.len()), (2, 0));
@@ -105,7 +106,7 @@ async fn a_damaged_index_entry_affects_only_its_record_until_this_is_registered_
             assert!(desk.remove(&damaged.id).await);
             assert_eq!(desk.all().await.len(), 1);
         } else {
-            assert!(matches!(desk.put(damaged).await, Registered::Replaced(_)));
+            assert!(matches!(desk.put(damaged).await, RegisterOutcome::Replaced(_)));
             assert_eq!(desk.find(damaged).await, std::slice::from_ref(&damaged.id));
         }
         store.close().await.expect("an orderly end");

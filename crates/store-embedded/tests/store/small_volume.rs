@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel_store::conformance::{Desk, Sample, id};
-use doppel_store::{Mode, Store, StoreError};
+use doppel_store::conformance::{SampleRecord, TestCollection, id};
+use doppel_store::{RegistrationMode, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 /// Longest duration of a change: the limit of the store, and time for a busy machine.
@@ -34,7 +34,7 @@ fn emptied() -> PathBuf {
 }
 
 /// Returns a record with 16 kB that cannot be compressed.
-fn sample(number: u64) -> Sample {
+fn sample(number: u64) -> SampleRecord {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let note = (0..1_000).map(|_| {
         state ^= state << 13;
@@ -42,7 +42,10 @@ fn sample(number: u64) -> Sample {
         state ^= state << 17;
         format!("{state:016x}")
     });
-    Sample { note: note.collect(), ..Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1]) }
+    SampleRecord {
+        note: note.collect(),
+        ..SampleRecord::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
+    }
 }
 
 fn open(dir: &Path, min_free_bytes: u64, reserve_percent: u32) -> Arc<dyn Store> {
@@ -52,7 +55,7 @@ fn open(dir: &Path, min_free_bytes: u64, reserve_percent: u32) -> Arc<dyn Store>
 
 /// Registers records until the store reports that the volume is full, and continues for some time. Returns the numbers of the
 /// acknowledged records.
-async fn fill(desk: &Desk) -> Vec<u64> {
+async fn fill(desk: &TestCollection) -> Vec<u64> {
     let callers = (0..CALLERS).map(|caller| {
         let desk = desk.clone();
         tokio::spawn(async move {
@@ -62,7 +65,7 @@ async fn fill(desk: &Desk) -> Vec<u64> {
             let until = Instant::now() + FILLING;
             while full < 100 && Instant::now() < until {
                 let begun = Instant::now();
-                match desk.try_put(&sample(number), Mode::Put).await {
+                match desk.try_put(&sample(number), RegistrationMode::Put).await {
                     Ok(_) => stored.push(number),
                     Err(StoreError::DiskFull { .. }) => full += 1,
                     Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {}
@@ -85,7 +88,7 @@ async fn fill(desk: &Desk) -> Vec<u64> {
 }
 
 /// Removes a record, and repeats the removal after transient errors.
-async fn remove(desk: &Desk, number: u64) {
+async fn remove(desk: &TestCollection, number: u64) {
     let begun = Instant::now();
     loop {
         match desk.store.remove(&desk.name, &id(&format!("r{number}"))).await {
@@ -111,7 +114,7 @@ fn other(bytes: u64) -> PathBuf {
 
 /// Checks that all acknowledged records exist and can be removed, and that the store is closed in order and opens again.
 async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
-    let desk = Desk::existing(&store, "desk");
+    let desk = TestCollection::existing(&store, "desk");
     let (gone, kept) = stored.split_at(stored.len() * 9 / 10);
     for number in gone {
         remove(&desk, *number).await;
@@ -128,7 +131,7 @@ async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
         ..EmbeddedOptions::default()
     };
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, options).expect("it opens again"));
-    let desk = Desk::existing(&store, "desk");
+    let desk = TestCollection::existing(&store, "desk");
     let all = desk.all().await;
     for number in kept {
         assert!(all.iter().any(|record| record.id.as_str() == format!("r{number}")), "r{number} was acknowledged");
@@ -138,9 +141,9 @@ async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
 }
 
 /// Registers a record, and repeats the registration after errors.
-async fn insist(desk: &Desk, number: u64) {
+async fn insist(desk: &TestCollection, number: u64) {
     let begun = Instant::now();
-    while let Err(error) = desk.try_put(&sample(number), Mode::Put).await {
+    while let Err(error) = desk.try_put(&sample(number), RegistrationMode::Put).await {
         assert!(begun.elapsed() < Duration::from_secs(120), "writes do not resume: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -150,7 +153,7 @@ async fn insist(desk: &Desk, number: u64) {
 async fn fills_it_alone(min_free_bytes: u64, reserve_percent: u32) {
     let dir = emptied();
     let store = open(&dir, min_free_bytes, reserve_percent);
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     let stored = fill(&desk).await;
     assert!(stored.len() > 1_000, "{} fit", stored.len());
     drop(desk);
@@ -162,7 +165,7 @@ async fn fills_it_to_the_last_byte() {
     let dir = emptied();
     let filler = other(60 << 20);
     let store = open(&dir, 1, 0);
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     let mut stored = fill(&desk).await;
     assert!(stored.len() > 1_000, "{} fit", stored.len());
     std::fs::remove_file(filler).expect("a removal");
@@ -176,13 +179,13 @@ async fn fills_it_to_the_last_byte() {
 async fn is_left_no_room() {
     let dir = emptied();
     let store = open(&dir, 32 << 20, 50);
-    let desk = Desk::new(&store, "desk").await;
+    let desk = TestCollection::new(&store, "desk").await;
     for number in 0..5_000 {
         insist(&desk, number).await;
     }
     let filler = other(u64::MAX);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let full = desk.try_put(&sample(9_999), Mode::Put).await;
+    let full = desk.try_put(&sample(9_999), RegistrationMode::Put).await;
     assert!(matches!(full, Err(StoreError::DiskFull { .. } | StoreError::Unavailable { .. })), "{full:?}");
     for number in 0..2_000 {
         remove(&desk, number).await;

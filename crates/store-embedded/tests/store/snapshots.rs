@@ -6,31 +6,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::faults::{open, sample};
-use doppel_store::conformance::{Desk, stored};
-use doppel_store::snapshot::{Moment, Piece, SnapshotReader};
+use doppel_store::conformance::{TestCollection, stored};
+use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece, SnapshotReader};
 use doppel_store::{Seq, Store, StoreError};
 use doppel_store_embedded::restore;
 
 /// Reads to the end. Returns pieces of a few pairs each.
-fn pieces(reader: &mut dyn SnapshotReader) -> Result<Vec<Piece>, StoreError> {
-    let mut pieces: Vec<Piece> = Vec::new();
+fn pieces(reader: &mut dyn SnapshotReader) -> Result<Vec<SnapshotPiece>, StoreError> {
+    let mut pieces: Vec<SnapshotPiece> = Vec::new();
     while reader.read(&mut |space, key, value| {
         let pair = (key.to_vec(), value.to_vec());
         match pieces.last_mut().filter(|last| last.space == space && last.entries.len() < 3) {
             Some(last) => last.entries.push(pair),
-            None => pieces.push(Piece { space: space.into(), entries: vec![pair] }),
+            None => pieces.push(SnapshotPiece { space: space.into(), entries: vec![pair] }),
         }
     })? {}
     Ok(pieces)
 }
 
-fn restored(to: &Path, moment: &Moment, pieces: Vec<Piece>) -> Result<Arc<dyn Store>, StoreError> {
+fn restored(to: &Path, moment: &SnapshotMoment, pieces: Vec<SnapshotPiece>) -> Result<Arc<dyn Store>, StoreError> {
     restore(to, moment, pieces.into_iter().map(Ok::<_, StoreError>))?;
     Ok(open(to))
 }
 
 /// Returns seq, row and verdict of each record.
-async fn rows(desk: &Desk) -> Vec<(Seq, String, String)> {
+async fn rows(desk: &TestCollection) -> Vec<(Seq, String, String)> {
     let all = desk.all().await;
     all.iter().map(|record| (record.seq, format!("{:?}", record.content), format!("{:?}", record.verdict))).collect()
 }
@@ -40,13 +40,13 @@ async fn a_reader_shows_the_moment_of_its_creation_during_later_changes() {
     let dir = tempfile::tempdir().expect("a directory");
     let to = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
-    let desk = Desk::new(&store, "desk").await;
-    let other = Desk::new(&store, "other").await;
+    let desk = TestCollection::new(&store, "desk").await;
+    let other = TestCollection::new(&store, "other").await;
     for number in 1..=20 {
         stored(desk.put(&sample(number)).await);
     }
     stored(other.put(&sample(1)).await);
-    let built = Desk::new(&store, "built").await;
+    let built = TestCollection::new(&store, "built").await;
     stored(built.put(&sample(1)).await);
     let second = built.build("noted").await;
     let before = rows(&desk).await;
@@ -54,7 +54,7 @@ async fn a_reader_shows_the_moment_of_its_creation_during_later_changes() {
     stored(desk.put(&sample(21)).await);
     assert!(desk.remove("r1").await);
     assert!(store.drop_collection(&other.name).await.expect("dropped"));
-    stored(Desk::new(&store, "third").await.put(&sample(1)).await);
+    stored(TestCollection::new(&store, "third").await.put(&sample(1)).await);
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
     assert!(pieces.len() > 10);
@@ -62,7 +62,7 @@ async fn a_reader_shows_the_moment_of_its_creation_during_later_changes() {
     assert_eq!(shown, [("built", 1), ("desk", 20), ("other", 1)]);
 
     let again = restored(to.path(), &moment, pieces).expect("restored");
-    let desk = Desk::existing(&again, "desk");
+    let desk = TestCollection::existing(&again, "desk");
     assert_eq!(rows(&desk).await, before);
     assert_eq!((desk.find(&sample(1)).await, desk.find(&sample(21)).await), (vec!["r1".to_owned()], vec![]));
     let states = again.collections().await.expect("a list");
@@ -72,14 +72,14 @@ async fn a_reader_shows_the_moment_of_its_creation_during_later_changes() {
     stored(desk.put(&sample(30)).await);
     again.close().await.expect("closed");
     drop((desk, again));
-    assert_eq!(Desk::existing(&open(to.path()), "desk").all().await.len(), 21, "new records remain");
+    assert_eq!(TestCollection::existing(&open(to.path()), "desk").all().await.len(), 21, "new records remain");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_does_not_prevent_closing_and_then_returns_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
-    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    stored(TestCollection::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     assert!(reader.read(&mut |_, _, _| {}).expect("it is still open"));
     store.close().await.expect("closed");
@@ -95,14 +95,14 @@ async fn an_incomplete_store_is_not_restored_and_the_directory_does_not_change()
     let dir = tempfile::tempdir().expect("a directory");
     let folder = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
-    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    stored(TestCollection::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     let moment = reader.moment().clone();
     let whole = pieces(&mut *reader).expect("it can be read");
     let to = folder.path().join("new");
     let cases = [
-        (Moment { kind: "other".into(), ..moment.clone() }, whole.clone(), "of a store of the kind"),
-        (Moment { format: 99, ..moment.clone() }, whole.clone(), "newer program"),
+        (SnapshotMoment { kind: "other".into(), ..moment.clone() }, whole.clone(), "of a store of the kind"),
+        (SnapshotMoment { format: 99, ..moment.clone() }, whole.clone(), "newer program"),
         (moment.clone(), Vec::new(), "lacks the entry of its format"),
         (moment.clone(), whole.iter().rev().cloned().collect(), "in another order"),
         (moment.clone(), [whole.clone(), vec![strange_piece()]].concat(), "a keyspace \"strange\""),
@@ -120,8 +120,8 @@ async fn an_incomplete_store_is_not_restored_and_the_directory_does_not_change()
     drop(restored(&to, &moment, whole).expect("it is complete"));
 }
 
-fn strange_piece() -> Piece {
-    Piece { space: "strange".into(), entries: vec![(vec![1], vec![])] }
+fn strange_piece() -> SnapshotPiece {
+    SnapshotPiece { space: "strange".into(), entries: vec![(vec![1], vec![])] }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -130,7 +130,7 @@ async fn only_the_owner_can_access_a_restored_directory_even_if_it_existed_befor
     let to = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(to.path(), Permissions::from_mode(0o755)).expect("it is ours");
     let store = open(dir.path());
-    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    stored(TestCollection::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
@@ -154,7 +154,7 @@ async fn a_restore_that_fails_while_it_moves_files_leaves_nothing_and_can_be_rep
     let dir = tempfile::tempdir().expect("a directory");
     let to = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
-    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    stored(TestCollection::new(&store, "desk").await.put(&sample(1)).await);
     let mut reader = store.snapshot().await.expect("a reader");
     let moment = reader.moment().clone();
     let pieces = pieces(&mut *reader).expect("it can be read");
@@ -167,5 +167,5 @@ async fn a_restore_that_fails_while_it_moves_files_leaves_nothing_and_can_be_rep
     restore(to.path(), &moment, obstructed).expect_err("it cannot be moved");
     assert_eq!(std::fs::read_dir(to.path()).expect("it can be read").count(), 0, "nothing is left");
     let again = restored(to.path(), &moment, pieces).expect("restored");
-    assert_eq!(Desk::existing(&again, "desk").all().await.len(), 1);
+    assert_eq!(TestCollection::existing(&again, "desk").all().await.len(), 1);
 }

@@ -26,9 +26,9 @@ use super::latch::{MAX_YIELD, busy};
 use super::retry::CallDeadline;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::rules::plan::Moment;
-use doppel_store::stages::{Span, Stage};
-use doppel_store::{Judge, Registered, Registration, RemovalCondition, Result, Seq, StoreError};
+use doppel_store::rules::plan::CollectionMoment;
+use doppel_store::stages::{RegistrationStage, StageSpan};
+use doppel_store::{CandidateJudge, RegisterOutcome, Registration, RemovalCondition, Result, Seq, StoreError};
 
 /// Largest number of changes of one transaction. At this size, the fixed cost of a transaction is a small part of the cost of each
 /// change, and a longer transaction holds the latch too long for the others.
@@ -45,7 +45,7 @@ const MAX_BATCH_KEYS: usize = 4096;
 enum RecordChange {
     Register {
         registration: Arc<Registration>,
-        judge: Arc<dyn Judge>,
+        judge: Arc<dyn CandidateJudge>,
     },
     /// Removes a record; if there is a condition, only if the condition holds.
     Remove {
@@ -56,7 +56,7 @@ enum RecordChange {
 
 /// The result of a change.
 enum ChangeOutcome {
-    Registered(Box<Registered>),
+    Registered(Box<RegisterOutcome>),
     /// True if the record existed.
     Removed(bool),
 }
@@ -112,15 +112,15 @@ impl BatchMember {
             return;
         };
         let StageTimes { latched, proposed, judged } = times;
-        if matches!(**registered, Registered::Unchanged(_)) {
+        if matches!(**registered, RegisterOutcome::Unchanged(_)) {
             return;
         }
-        judge.took(Stage::Wait, Span { began: self.joined, ended: latched });
-        if !matches!(**registered, Registered::Updated(_)) {
-            judge.took(Stage::Propose, Span { began: latched, ended: proposed });
-            judge.took(Stage::Verify, Span { began: proposed, ended: judged });
+        judge.took(RegistrationStage::Wait, StageSpan { began: self.joined, ended: latched });
+        if !matches!(**registered, RegisterOutcome::Updated(_)) {
+            judge.took(RegistrationStage::Propose, StageSpan { began: latched, ended: proposed });
+            judge.took(RegistrationStage::Verify, StageSpan { began: proposed, ended: judged });
         }
-        judge.took(Stage::Commit, Span { began: judged, ended: committed });
+        judge.took(RegistrationStage::Commit, StageSpan { began: judged, ended: committed });
     }
 
     fn registration(&self) -> Option<&Registration> {
@@ -206,8 +206,8 @@ impl SharedStore {
     pub(super) async fn register(
         self: &Arc<Self>,
         registration: Arc<Registration>,
-        judge: Arc<dyn Judge>,
-    ) -> Result<Registered> {
+        judge: Arc<dyn CandidateJudge>,
+    ) -> Result<RegisterOutcome> {
         let known = self.current(&registration).await?;
         let collection = registration.collection.clone();
         let sequenced = registration.sequenced.clone();
@@ -361,7 +361,7 @@ impl SharedStore {
             member.say_how_long(outcome, times, committed);
             if let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) =
                 (&member.change, outcome)
-                && let Registered::Created(record) | Registered::Replaced(record) = &**registered
+                && let RegisterOutcome::Created(record) | RegisterOutcome::Replaced(record) = &**registered
             {
                 judge.stored(record.seq);
             }
@@ -386,13 +386,13 @@ fn check_generations(known: &CachedCollection, registration: &Registration) -> R
     let standby = known.state.standby_ids();
     let live = known.state.generation;
     let keep = known.state.settings.keep;
-    Moment { live, standby: &standby, keep, decided: Seq(0) }.check(registration)
+    CollectionMoment { live, standby: &standby, keep, decided: Seq(0) }.check(registration)
 }
 
 /// Returns the change of the number of records.
 fn gained(outcome: &Result<ChangeOutcome>) -> i64 {
     match outcome {
-        Ok(ChangeOutcome::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
+        Ok(ChangeOutcome::Registered(registered)) => i64::from(matches!(**registered, RegisterOutcome::Created(_))),
         Ok(ChangeOutcome::Removed(true)) => -1,
         Ok(ChangeOutcome::Removed(false)) | Err(_) => 0,
     }

@@ -3,8 +3,8 @@
 use super::{BatchMember, RecordChange};
 use crate::documents::{RecordDocument, SignatureDocument};
 use doppel_core::schemes::profile::Signed;
-use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing};
-use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord};
+use doppel_store::rules::plan::{self as rules, CollectionMoment, FiledDigest, FiledText, StandingRecord};
+use doppel_store::{GenerationId, RegisterOutcome, Registration, Result, StoredRecord};
 
 /// The record that is stored under an id.
 #[derive(Clone, Debug)]
@@ -28,7 +28,12 @@ pub(super) enum MemberPlan<'a> {
 impl<'a> MemberPlan<'a> {
     /// Returns the plan. `now` is the state in the document of the collection, `old` is the record that is stored under the id.
     /// `is_forbidden` is true if a condition of the removal, apart from the version of the record, does not hold any more.
-    pub(super) fn of(member: &'a BatchMember, now: Moment<'_>, old: Option<StoredVersion>, is_forbidden: bool) -> Self {
+    pub(super) fn of(
+        member: &'a BatchMember,
+        now: CollectionMoment<'_>,
+        old: Option<StoredVersion>,
+        is_forbidden: bool,
+    ) -> Self {
         match &member.change {
             RecordChange::Register { registration, .. } => {
                 Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
@@ -51,20 +56,24 @@ impl<'a> MemberPlan<'a> {
         }
     }
 
-    fn of_registration(registration: &'a Registration, now: Moment<'_>, old: Option<StoredVersion>) -> Result<Self> {
+    fn of_registration(
+        registration: &'a Registration,
+        now: CollectionMoment<'_>,
+        old: Option<StoredVersion>,
+    ) -> Result<Self> {
         Ok(match rules::plan(registration, now, old)? {
-            rules::Plan::Create => Self::Put(registration, None),
-            rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
-            rules::Plan::Unchanged(old) => {
-                let unchanged = Registered::Unchanged(old.record.record);
+            rules::RegistrationPlan::Create => Self::Put(registration, None),
+            rules::RegistrationPlan::Replace(old) => Self::Put(registration, Some(old)),
+            rules::RegistrationPlan::Unchanged(old) => {
+                let unchanged = RegisterOutcome::Unchanged(old.record.record);
                 Self::Settled(Ok(super::ChangeOutcome::Registered(Box::new(unchanged))))
             }
-            rules::Plan::Update(old, missing) => Self::Update(registration, old, missing),
+            rules::RegistrationPlan::Update(old, missing) => Self::Update(registration, old, missing),
         })
     }
 }
 
-impl Standing for StoredVersion {
+impl StandingRecord for StoredVersion {
     fn record(&self) -> &StoredRecord {
         &self.record.record
     }

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, deserialize_from_bs
 use super::{StoredNumber, binary, damaged, generation_of, seq_of, seq_value};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_store::content::HashKey;
-use doppel_store::generations::{GenerationState, PairSource, Phase};
+use doppel_store::generations::{GenerationPhase, GenerationState, PairSource};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
 #[derive(Clone, Debug)]
@@ -149,8 +149,8 @@ fn decode_source(source: &Bson) -> Result<PairSource> {
 fn encode_other(other: &GenerationState) -> Result<Document> {
     let GenerationState { id, settings, profile, phase, created_at, scan_end } = other;
     let phase = match phase {
-        Phase::Building => "building",
-        Phase::Ready => "ready",
+        GenerationPhase::Building => "building",
+        GenerationPhase::Ready => "ready",
     };
     Ok(doc! {
         "id": id.0 as i32, "settings": settings_value(settings)?, "profile": profile, "phase": phase,
@@ -166,8 +166,8 @@ fn decode_other(other: &Bson) -> Result<GenerationState> {
         settings: settings_of(other)?,
         profile: text_of(other, "profile")?.to_owned(),
         phase: match text_of(other, "phase")? {
-            "building" => Phase::Building,
-            "ready" => Phase::Ready,
+            "building" => GenerationPhase::Building,
+            "ready" => GenerationPhase::Ready,
             _ => return Err(damaged("a generation is in an unknown phase")),
         },
         created_at: text_of(other, "created_at")?.to_owned(),

@@ -6,19 +6,19 @@ use super::{damaged, digest_of, digest_value, fingerprint_of, generation_of, opt
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Verdict};
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::{GenerationId, Result, Seq, StoredRecord};
 
 /// Returns the fields of a record that change when it is registered again, except seq and verdict.
 pub(in super::super) fn record_content(
     generation: GenerationId,
     signed: &Signed,
-    content: &Content,
+    content: &RecordContent,
     now: &str,
 ) -> Result<Document> {
     let (row, hashes) = match content {
-        Content::Row(row) => (&**row, None),
-        Content::Hashes(hashes) => ("", Some(hashes)),
+        RecordContent::Row(row) => (&**row, None),
+        RecordContent::Hashes(hashes) => ("", Some(hashes)),
     };
     let mut content = doc! {
         "g": generation.0 as i32, "digest": digest_value(&signed.digest), "row": row, "stored_at": now,
@@ -63,9 +63,9 @@ impl RecordDocument {
             seq: seq_of(raw.get_i64("seq").map_err(damaged)?),
             content: match raw.get("hashes").map_err(damaged)? {
                 Some(RawBsonRef::Document(hashes)) => {
-                    Content::Hashes(mongodb::bson::deserialize_from_slice(hashes.as_bytes()).map_err(damaged)?)
+                    RecordContent::Hashes(mongodb::bson::deserialize_from_slice(hashes.as_bytes()).map_err(damaged)?)
                 }
-                _ => Content::Row(raw.get_str("row").map_err(damaged)?.into()),
+                _ => RecordContent::Row(raw.get_str("row").map_err(damaged)?.into()),
             },
             digest: digest_of(raw)?,
             digest_generation: generation_of(raw.get_i32("g").map_err(damaged)?),

@@ -13,7 +13,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::Fingerprint;
-use doppel_store::generations::Pairs;
+use doppel_store::generations::RecordMatches;
 use doppel_store::{GenerationId, Result, Seq};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -140,8 +140,8 @@ pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
 }
 
 /// Decodes the matches that a signature document contains.
-pub(in super::super) fn pairs_of(raw: &RawDocument) -> Result<Pairs> {
-    Ok(Pairs { seq: seq_of(raw.get_i64("seq").map_err(damaged)?), earlier: seqs_of(raw, "pairs")? })
+pub(in super::super) fn pairs_of(raw: &RawDocument) -> Result<RecordMatches> {
+    Ok(RecordMatches { seq: seq_of(raw.get_i64("seq").map_err(damaged)?), earlier: seqs_of(raw, "pairs")? })
 }
 
 /// Encodes seqs.

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cluster_of_two::Cluster;
-use crate::mongod::{Member, database};
+use crate::cluster_of_two::ShardedCluster;
+use crate::mongod::{MongodProcess, database};
 use crate::pair::{near, patient_put, spread};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::VerdictKind;
-use doppel_store::conformance::{ALL, Desk, GENERATIONS, Sample, SampleJudge, id, stored};
-use doppel_store::content::Content;
-use doppel_store::{Mode, Registered, Store, StoreError, Until};
+use doppel_store::conformance::{ALL, GENERATIONS, SampleJudge, SampleRecord, TestCollection, id, stored};
+use doppel_store::content::RecordContent;
+use doppel_store::{LookupEnd, RegisterOutcome, RegistrationMode, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -45,13 +45,13 @@ async fn assert_sound(store: &MongoStore) {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-fn sample(id: String, number: u64) -> Sample {
+fn sample(id: String, number: u64) -> SampleRecord {
     let keys = [spread(number), spread(number) ^ 1, spread(number) ^ 2, spread(number) ^ 3];
-    Sample { fingerprint: Some(spread(number ^ 0xABCD)), ..Sample::with_keys(id, keys) }
+    SampleRecord { fingerprint: Some(spread(number ^ 0xABCD)), ..SampleRecord::with_keys(id, keys) }
 }
 
 /// Registers records and looks them up until `stop` is set. Returns the ids that were acknowledged.
-async fn write(desk: Desk, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> {
+async fn write(desk: TestCollection, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ async fn write(desk: Desk, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> 
             let start = Instant::now();
             loop {
                 let judge = SampleJudge::of(&sample, false);
-                match desk.store.find(desk.query(&sample, None), judge, Until::Exhausted).await {
+                match desk.store.find(desk.query(&sample, None), judge, LookupEnd::Exhausted).await {
                     Ok(found) => {
                         let found: Vec<_> = found.matches.iter().map(|found| found.id.to_string()).collect();
                         assert!(found.contains(&sample.id), "{} does not find itself: {found:?}", sample.id);
@@ -86,7 +86,7 @@ struct WriterTasks {
 }
 
 impl WriterTasks {
-    fn start(desk: &Desk, first: usize) -> Self {
+    fn start(desk: &TestCollection, first: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (first..first + WRITERS).map(|writer| tokio::spawn(write(desk.clone(), writer, Arc::clone(&stop))));
         Self { tasks: tasks.collect(), stop }
@@ -103,7 +103,7 @@ impl WriterTasks {
     }
 }
 
-async fn assert_all_there(desk: &Desk, acknowledged: &BTreeSet<String>) {
+async fn assert_all_there(desk: &TestCollection, acknowledged: &BTreeSet<String>) {
     let there: BTreeSet<String> = desk.all().await.iter().map(|record| record.id.to_string()).collect();
     let lost: Vec<_> = acknowledged.difference(&there).collect();
     assert!(lost.is_empty(), "{} of {} are lost: {lost:?}", lost.len(), acknowledged.len());
@@ -136,7 +136,7 @@ async fn schema(uri: &str, name: &str) -> BTreeMap<String, (Option<Bson>, BTreeS
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("fresh");
     let (whole, store) = open(&cluster.uri(), &name, patient_options()).await;
     store.ready().await.expect("both shards answer");
@@ -189,11 +189,11 @@ fn documented_routes() -> BTreeMap<(String, String), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_original() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("families");
     let (whole, first) = open(&cluster.uri(), &name, patient_options()).await;
     let (_, second) = open(&cluster.uri(), &name, patient_options()).await;
-    let desks = [Desk::new(&first, "families").await, Desk::existing(&second, "families")];
+    let desks = [TestCollection::new(&first, "families").await, TestCollection::existing(&second, "families")];
     let families = size("DOPPEL_TEST_CLUSTER_FAMILIES", 12);
     cluster.router().take_routes();
     let puts = (0..families * 4).map(|at| {
@@ -202,7 +202,7 @@ async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_origi
         let id = format!("f{family}-{member}");
         let sample = match family % 2 {
             0 => near(id, spread(family) ^ [0, 1, 1 << 20, 1 << 40][member as usize]),
-            _ => Sample::with_keys(id, [spread(family)]),
+            _ => SampleRecord::with_keys(id, [spread(family)]),
         };
         let desk = desks[at as usize % 2].clone();
         tokio::spawn(async move { (family, patient_put(&desk, &sample).await) })
@@ -211,7 +211,7 @@ async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_origi
     for put in puts.collect::<Vec<_>>() {
         let (family, outcome) = put.await.expect("no put panics");
         let record = match outcome {
-            Registered::Unchanged(record) => record,
+            RegisterOutcome::Unchanged(record) => record,
             outcome => stored(outcome),
         };
         *originals.entry(family).or_default() += usize::from(record.verdict.kind == VerdictKind::Original);
@@ -226,29 +226,29 @@ async fn each_family_written_by_two_instances_of_a_cluster_has_exactly_one_origi
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migrations_are_repeated() {
     let records = size("DOPPEL_TEST_CLUSTER_RECORDS", 300);
-    let member = Member::new();
+    let member = MongodProcess::new();
     member.start(&["--replSet", "shard0"]);
     member.wait().await;
     member.initiate("shard0", doc! {}).await;
     let name = database("moved");
     let uri = format!("mongodb://127.0.0.1:{}/?replicaSet=shard0", member.port);
     let (whole, store) = open(&uri, &name, patient_options()).await;
-    let desk = Desk::new(&store, "moved").await;
+    let desk = TestCollection::new(&store, "moved").await;
     let samples = (0..records).map(|number| sample(format!("r{number}"), number));
     let filled = samples.map(|sample| {
-        let Content::Row(row) = sample.content() else { panic!("samples have a text") };
+        let RecordContent::Row(row) = sample.content() else { panic!("samples have a text") };
         (id(&sample.id), row.to_string(), Signed::clone(&sample.signed()))
     });
     whole.fill(&desk.name, filled).await.expect("it is filled");
     whole.close().await.expect("it is closed");
     drop((whole, store, desk));
 
-    let cluster = Cluster::from_set(member).await;
+    let cluster = ShardedCluster::from_set(member).await;
     // An instance that does not migrate serves before, during and after the move.
     let serving = Options { migrate: false, ..patient_options() };
     let (whole, store) = open(&cluster.uri(), &name, serving).await;
     store.ready().await.expect("the first shard has all documents");
-    let desk = Desk::existing(&store, "moved");
+    let desk = TestCollection::existing(&store, "moved");
     let writers = WriterTasks::start(&desk, 0);
     let client = mongodb::Client::with_uri_str(cluster.uri()).await.expect("a client");
     let meta = client.database(&name).collection::<Document>("meta");
@@ -278,7 +278,7 @@ async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migratio
     assert_eq!(opened.apply().await.expect("again"), Vec::<String>::new());
     assert!(opened.status().await.expect("a status").iter().all(|status| matches!(status.state, State::Applied(_))));
     assert_eq!(opened.differences().await.expect("a comparison"), Vec::<String>::new());
-    let created = Desk::new(&store, "after").await;
+    let created = TestCollection::new(&store, "after").await;
     stored(created.put(&sample("a".into(), 5)).await);
     assert_all_there(&desk, &writers.end().await).await;
     assert_sound(&whole).await;
@@ -308,11 +308,11 @@ async fn a_replica_set_moves_to_a_cluster_during_writes_and_interrupted_migratio
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile() {
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     let name = database("killed");
     let options = Options { deadline: Duration::from_secs(2), ..crate::mongod::options() };
     let (whole, store) = open(&cluster.uri(), &name, options).await;
-    let desk = Desk::new(&store, "killed").await;
+    let desk = TestCollection::new(&store, "killed").await;
     let writers = WriterTasks::start(&desk, 0);
     while desk.all().await.len() < 20 {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -320,7 +320,7 @@ async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile()
     cluster.kill(1);
     let refused = store.ready().await;
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
-    let put = desk.try_put(&sample("meanwhile".into(), 77), Mode::Put).await;
+    let put = desk.try_put(&sample("meanwhile".into(), 77), RegistrationMode::Put).await;
     assert!(matches!(put, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))), "{put:?}");
     cluster.restart(1).await;
     let start = Instant::now();
@@ -337,10 +337,10 @@ async fn a_crashed_shard_loses_nothing_and_the_instance_is_not_ready_meanwhile()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_schema_is_reported_by_the_doctor_and_repaired_by_migrate() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let name = database("schema");
     let (whole, store) = open(server.uri(), &name, patient_options()).await;
-    let desk = Desk::new(&store, "schema").await;
+    let desk = TestCollection::new(&store, "schema").await;
     desk.put(&sample("a".into(), 1)).await;
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client").database(&name);
     // The schema that an earlier version left after it applied the first migration again.
@@ -353,13 +353,13 @@ async fn a_wrong_schema_is_reported_by_the_doctor_and_repaired_by_migrate() {
     assert!(faults[0].contains("validator of collections") && faults[0].contains("run doppel migrate"), "{faults:?}");
     assert!(faults[1].contains("signatures lacks the index digest"), "{faults:?}");
     assert!(
-        store.create_collection(Desk::existing(&store, "b").spec("p1")).await.is_err(),
+        store.create_collection(TestCollection::existing(&store, "b").spec("p1")).await.is_err(),
         "the old validator refuses"
     );
     let repaired = whole.migrate().await.expect("it is repaired");
     assert_eq!(repaired, ["validator of collections", "index digest of signatures"]);
     assert!(whole.migrate().await.expect("again").is_empty());
-    Desk::new(&store, "b").await;
+    TestCollection::new(&store, "b").await;
     assert_sound(&whole).await;
     crate::mongod::drop_database(server.uri(), &name).await;
 }

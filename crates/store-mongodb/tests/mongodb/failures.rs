@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::mongod::{ReplicaSet, database};
 use crate::pair::patient_put;
-use doppel_store::conformance::{Desk, Sample, SampleJudge, Signing, stored};
+use doppel_store::conformance::{SampleJudge, SampleRecord, SampleSigning, TestCollection, stored};
 use doppel_store::request::one_request;
 use doppel_store::tasks::{TaskPut, TaskState};
-use doppel_store::{GenerationId, Mode, Query, Registered, Result, Store, StoreError, Until};
+use doppel_store::{
+    GenerationId, LookupEnd, LookupQuery, RegisterOutcome, RegistrationMode, Result, Store, StoreError,
+};
 use doppel_store_mongodb::{Clock, MongoStore, Options};
 
 /// MaxTimeMSExpired, FailedToSatisfyReadPreference, NetworkInterfaceExceededTimeLimit, StaleChunkHistory, ExceededTimeLimit, Interrupted,
@@ -34,16 +36,16 @@ async fn failing_store(set: &ReplicaSet, application: &str, deadline: Duration) 
     (store.clone(), Arc::new(store))
 }
 
-fn sample(number: u64) -> Sample {
+fn sample(number: u64) -> SampleRecord {
     let key = number * 10 + 1;
-    Sample {
+    SampleRecord {
         fingerprint: Some((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        ..Sample::with_keys(format!("r{number}"), [key, key + 2])
+        ..SampleRecord::with_keys(format!("r{number}"), [key, key + 2])
     }
 }
 
 /// Runs the steps of a reindex.
-async fn reindex(desk: &Desk) -> Result<GenerationId> {
+async fn reindex(desk: &TestCollection) -> Result<GenerationId> {
     let begun = desk.store.begin_generation(desk.generation_spec("p1")).await?;
     desk.store.complete_generation(&desk.name, begun.id).await?;
     desk.store.activate_generation(&desk.name, begun.id).await?;
@@ -55,10 +57,10 @@ fn desk_previous(id: GenerationId) -> GenerationId {
     GenerationId(id.0 - 1)
 }
 
-async fn find(desk: &Desk, sample: &Sample) -> Result<usize> {
+async fn find(desk: &TestCollection, sample: &SampleRecord) -> Result<usize> {
     let state = desk.store.collection(&desk.name).await?.expect("the collection is there");
-    let query = Query { generation: state.generation, ..desk.query(sample, None) };
-    let found = desk.store.find(query, SampleJudge::of(sample, false), Until::Exhausted).await?;
+    let query = LookupQuery { generation: state.generation, ..desk.query(sample, None) };
+    let found = desk.store.find(query, SampleJudge::of(sample, false), LookupEnd::Exhausted).await?;
     Ok(found.matches.len())
 }
 
@@ -67,7 +69,7 @@ fn is_passing<T>(outcome: &Result<T>) -> bool {
     matches!(outcome, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)))
 }
 
-fn task(desk: &Desk, at: i32) -> TaskState {
+fn task(desk: &TestCollection, at: i32) -> TaskState {
     TaskState::asked_for(
         format!("task{at}"),
         desk.name.clone(),
@@ -82,7 +84,7 @@ async fn a_few_transient_errors_fail_no_call() {
     let set = ReplicaSet::start(1).await;
     let (_, store) = failing_store(&set, "few", Duration::from_secs(20)).await;
     for (at, code) in CODES.into_iter().enumerate() {
-        let desk = Desk::new(&store, &format!("code{code}")).await;
+        let desk = TestCollection::new(&store, &format!("code{code}")).await;
         for number in 0..4 {
             desk.put(&sample(number)).await;
         }
@@ -95,14 +97,17 @@ async fn a_few_transient_errors_fail_no_call() {
             let live = desk.state().await.generation;
             let state = desk.state().await;
             let fresh = sample(100 + kind as u64);
-            let registration = desk.registration_for(&state, &fresh, Mode::Put);
-            let put = store.register(registration, SampleJudge::within(&fresh, live, Signing::of("p1"))).await;
+            let registration = desk.registration_for(&state, &fresh, RegistrationMode::Put);
+            let put = store.register(registration, SampleJudge::within(&fresh, live, SampleSigning::of("p1"))).await;
             // A commit with an unknown result may have been made by the first attempt.
-            assert!(matches!(put, Ok(Registered::Created(_) | Registered::Unchanged(_))), "put: {context}: {put:?}");
-            set.fail("few", commands, code, 2).await;
-            let again = desk.put_in_all(&Sample { keys: vec![5, 7], ..fresh.clone() }).await;
             assert!(
-                matches!(again, Registered::Replaced(_) | Registered::Unchanged(_)),
+                matches!(put, Ok(RegisterOutcome::Created(_) | RegisterOutcome::Unchanged(_))),
+                "put: {context}: {put:?}"
+            );
+            set.fail("few", commands, code, 2).await;
+            let again = desk.put_in_all(&SampleRecord { keys: vec![5, 7], ..fresh.clone() }).await;
+            assert!(
+                matches!(again, RegisterOutcome::Replaced(_) | RegisterOutcome::Unchanged(_)),
                 "replace: {context}: {again:?}"
             );
             set.fail("few", commands, code, 2).await;
@@ -110,7 +115,7 @@ async fn a_few_transient_errors_fail_no_call() {
             assert!(desk.get(&fresh.id).await.is_none());
         }
         for (kind, commands) in KINDS.into_iter().enumerate() {
-            let made = Desk::new(&store, &format!("made{at}-{kind}")).await;
+            let made = TestCollection::new(&store, &format!("made{at}-{kind}")).await;
             stored(made.put(&sample(1)).await);
             set.fail("few", commands, code, 2).await;
             let done = reindex(&made).await.map_err(|error| error.to_string());
@@ -129,7 +134,7 @@ async fn a_few_transient_errors_fail_no_call() {
 async fn lasting_transient_errors_are_no_bugs_and_no_answer_is_late() {
     let set = ReplicaSet::start(1).await;
     let (whole, store) = failing_store(&set, "long", DEADLINE).await;
-    let desk = Desk::new(&store, "errors").await;
+    let desk = TestCollection::new(&store, "errors").await;
     patient_put(&desk, &sample(1)).await;
     for code in CODES {
         set.fail("long", &COMMANDS, code, i32::MAX).await;
@@ -137,16 +142,16 @@ async fn lasting_transient_errors_are_no_bugs_and_no_answer_is_late() {
         assert!(is_passing(&find(&desk, &sample(1)).await), "check with code {code}");
         assert!(began.elapsed() < DEADLINE * 2 + SLACK, "two calls with code {code}: {:?}", began.elapsed());
         let began = Instant::now();
-        let put = desk.try_put(&sample(7), Mode::Put).await;
+        let put = desk.try_put(&sample(7), RegistrationMode::Put).await;
         assert!(is_passing(&put), "put with code {code}: {put:?}");
         assert!(began.elapsed() < DEADLINE + SLACK, "put with code {code}: {:?}", began.elapsed());
         assert!(is_passing(&reindex(&desk).await), "reindex with code {code}");
         assert!(
-            is_passing(&store.create_collection(Desk::existing(&store, "new").spec("p1")).await),
+            is_passing(&store.create_collection(TestCollection::existing(&store, "new").spec("p1")).await),
             "creation, code {code}"
         );
         set.fail("long", &["commitTransaction"], code, i32::MAX).await;
-        let put = desk.try_put(&sample(8), Mode::Put).await;
+        let put = desk.try_put(&sample(8), RegistrationMode::Put).await;
         assert!(is_passing(&put), "commit with code {code}: {put:?}");
         set.stop_failing().await;
     }
@@ -158,13 +163,13 @@ async fn lasting_transient_errors_are_no_bugs_and_no_answer_is_late() {
 async fn all_calls_of_one_request_share_one_deadline() {
     let set = ReplicaSet::start(1).await;
     let (_, store) = failing_store(&set, "shared", DEADLINE).await;
-    let desk = Desk::new(&store, "shared").await;
+    let desk = TestCollection::new(&store, "shared").await;
     set.fail("shared", &COMMANDS, 262, i32::MAX).await;
     let began = Instant::now();
     one_request(async {
         for _ in 0..4 {
             assert!(is_passing(&find(&desk, &sample(1)).await));
-            assert!(is_passing(&desk.try_put(&sample(1), Mode::Put).await));
+            assert!(is_passing(&desk.try_put(&sample(1), RegistrationMode::Put).await));
         }
     })
     .await;
@@ -181,7 +186,7 @@ fn skewed_clock() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_clock_jumps_is_not_ready_until_the_clock_is_right_again() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let name = database("clock");
     let clock = Clock { micros: skewed_clock, ..crate::mongod::options().clock };
     let options = Options { clock, ..crate::mongod::options() };

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cluster_of_two::{Cluster, Route};
+use crate::cluster_of_two::{CommandRoute, ShardedCluster};
 use crate::mongod::database;
 use crate::pair::spread;
-use doppel_store::conformance::{Desk, Sample, SampleJudge};
-use doppel_store::{Mode, Store, Until};
+use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
+use doppel_store::{LookupEnd, RegistrationMode, Store};
 use doppel_store_mongodb::{MongoStore, Options};
 use mongodb::bson::{Document, doc};
 use mongodb::options::WriteConcern;
@@ -70,13 +70,13 @@ impl CallTimes {
     }
 }
 
-fn sample(number: u64) -> Sample {
+fn sample(number: u64) -> SampleRecord {
     let keys: Vec<u64> = (0..KEYS).map(|key| spread(number * KEYS + key)).collect();
-    Sample { fingerprint: Some(spread(number ^ 0xABCD)), ..Sample::with_keys(format!("r{number}"), keys) }
+    SampleRecord { fingerprint: Some(spread(number ^ 0xABCD)), ..SampleRecord::with_keys(format!("r{number}"), keys) }
 }
 
 /// Describes the routes of the commands of `calls` calls: the number of commands for each call, and of which shards.
-fn describe_routes(routes: &BTreeMap<Route, u64>, calls: u64) -> String {
+fn describe_routes(routes: &BTreeMap<CommandRoute, u64>, calls: u64) -> String {
     let all: u64 = routes.values().sum();
     let mut lists = Vec::new();
     for ((command, collection, shards), count) in routes {
@@ -98,13 +98,13 @@ fn per_call(count: u64, calls: u64) -> f64 {
 }
 
 /// Returns the number of commits that asked these shards.
-fn commits(routes: &BTreeMap<Route, u64>, shards: &str) -> u64 {
+fn commits(routes: &BTreeMap<CommandRoute, u64>, shards: &str) -> u64 {
     let own = routes.iter().filter(|((command, _, asked), _)| command == "commitTransaction" && asked == shards);
     own.map(|(_, count)| *count).sum()
 }
 
 /// Prints the figures of one database. `cluster` is the cluster that `uri` leads to, if it leads to one.
-async fn print_figures(title: &str, uri: &str, cluster: Option<&Cluster>) {
+async fn print_figures(title: &str, uri: &str, cluster: Option<&ShardedCluster>) {
     let calls: u64 = std::env::var("DOPPEL_TEST_FIGURES").ok().and_then(|value| value.parse().ok()).unwrap_or(16);
     let name = database("figures");
     let options = Options { deadline: Duration::from_secs(60), ..crate::mongod::options() };
@@ -114,7 +114,7 @@ async fn print_figures(title: &str, uri: &str, cluster: Option<&Cluster>) {
     for collections in [1, 10] {
         let mut desks = Vec::new();
         for number in 0..collections {
-            desks.push(Desk::new(&store, &format!("c{collections}-{number}")).await);
+            desks.push(TestCollection::new(&store, &format!("c{collections}-{number}")).await);
         }
         let desks = Arc::new(desks);
         for clients in [1, 8, 64] {
@@ -135,7 +135,9 @@ async fn print_figures(title: &str, uri: &str, cluster: Option<&Cluster>) {
             let place = Arc::clone(&desks);
             let puts = CallTimes::measure(calls, clients, move |number| {
                 let desk = place[number as usize % place.len()].clone();
-                async move { drop(desk.try_put(&sample(first + number), Mode::Put).await.expect("a registration")) }
+                async move {
+                    drop(desk.try_put(&sample(first + number), RegistrationMode::Put).await.expect("a registration"))
+                }
             });
             let puts = puts.await;
             let routes = cluster.map(|cluster| cluster.router().take_routes());
@@ -146,7 +148,7 @@ async fn print_figures(title: &str, uri: &str, cluster: Option<&Cluster>) {
                 async move {
                     let sample = sample(first + number);
                     let judge = SampleJudge::of(&sample, false);
-                    let found = desk.store.find(desk.query(&sample, None), judge, Until::Exhausted).await;
+                    let found = desk.store.find(desk.query(&sample, None), judge, LookupEnd::Exhausted).await;
                     assert_eq!(found.expect("a lookup").matches.len(), 1);
                 }
             });
@@ -177,9 +179,9 @@ fn durable() -> WriteConcern {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn several_collections_commit_on_several_shards() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     print_figures("one replica set", server.uri(), None).await;
     drop(server);
-    let cluster = Cluster::start().await;
+    let cluster = ShardedCluster::start().await;
     print_figures("two shards", &cluster.uri(), Some(&cluster)).await;
 }

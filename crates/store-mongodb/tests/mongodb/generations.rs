@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::VerdictKind;
-use doppel_store::conformance::{Desk, Sample, Signing, id};
+use doppel_store::conformance::{SampleRecord, SampleSigning, TestCollection, id};
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
-use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs};
-use doppel_store::tasks::{TaskPut, TaskState, TaskStatus, Tasks as _};
-use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
+use doppel_store::generations::{FiledSignatures, GenerationSpec, GenerationState, RecordMatches};
+use doppel_store::tasks::{TaskPut, TaskState, TaskStatus, TaskStore as _};
+use doppel_store::{GenerationId, RegisterOutcome, RegistrationMode, Seq, Store, StoreError, StoredRecord};
 use doppel_store_mongodb::{MongoStore, Options};
 use mongodb::bson::{Document, doc};
 
@@ -30,21 +30,21 @@ fn options() -> Options {
 
 /// Two instances with the same collection.
 struct TwoInstances {
-    server: crate::mongod::Shared,
+    server: crate::mongod::SharedMongod,
     database: String,
     stores: [MongoStore; 2],
-    desks: [Desk; 2],
+    desks: [TestCollection; 2],
 }
 
 impl TwoInstances {
     async fn open(test: &str) -> Self {
-        let server = crate::mongod::Shared::start().await;
+        let server = crate::mongod::SharedMongod::start().await;
         let database = crate::mongod::database(test);
         let first = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");
         let second = MongoStore::connect(server.uri(), &database, options()).await.expect("a connection");
         let stores = [first, second];
         let [first, second] = stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
-        let desks = [Desk::new(&first, test).await, Desk::existing(&second, test)];
+        let desks = [TestCollection::new(&first, test).await, TestCollection::existing(&second, test)];
         Self { server, database, stores, desks }
     }
 
@@ -80,22 +80,22 @@ async fn patiently<T, F: Future<Output = doppel_store::Result<T>>>(call: impl Fn
 }
 
 /// Signs a sample for the current generations and registers it; again if the generations changed meanwhile.
-async fn put(desk: &Desk, sample: &Sample, confirmed: &[&str]) -> Registered {
-    patiently(|| desk.try_put_confirmed(sample, Mode::Put, confirmed)).await
+async fn put(desk: &TestCollection, sample: &SampleRecord, confirmed: &[&str]) -> RegisterOutcome {
+    patiently(|| desk.try_put_confirmed(sample, RegistrationMode::Put, confirmed)).await
 }
 
-fn record_of(outcome: Registered) -> StoredRecord {
+fn record_of(outcome: RegisterOutcome) -> StoredRecord {
     match outcome {
-        Registered::Created(record)
-        | Registered::Replaced(record)
-        | Registered::Updated(record)
-        | Registered::Unchanged(record) => record,
-        Registered::Skipped(verdict) => panic!("nothing was stored: {verdict:?}"),
+        RegisterOutcome::Created(record)
+        | RegisterOutcome::Replaced(record)
+        | RegisterOutcome::Updated(record)
+        | RegisterOutcome::Unchanged(record) => record,
+        RegisterOutcome::Skipped(verdict) => panic!("nothing was stored: {verdict:?}"),
     }
 }
 
 /// Adds all records that were stored before the generation was begun.
-async fn file_all(desk: &Desk, begun: &GenerationState, at_once: usize) -> u64 {
+async fn file_all(desk: &TestCollection, begun: &GenerationState, at_once: usize) -> u64 {
     let mut after = Seq(0);
     let mut filed = 0;
     loop {
@@ -103,18 +103,18 @@ async fn file_all(desk: &Desk, begun: &GenerationState, at_once: usize) -> u64 {
         let records: Vec<_> = records.into_iter().take_while(|record| record.seq < begun.scan_end).collect();
         let Some(last) = records.last() else { return filed };
         after = last.seq;
-        let signing = Signing::of(&begun.profile);
-        let mut batch: Vec<Filing> = Vec::with_capacity(records.len());
+        let signing = SampleSigning::of(&begun.profile);
+        let mut batch: Vec<FiledSignatures> = Vec::with_capacity(records.len());
         for record in &records {
-            let signed = Sample::of_record(record).signed_as(signing);
-            batch.push(Filing { id: record.id.clone(), seq: record.seq, signed });
+            let signed = SampleRecord::of_record(record).signed_as(signing);
+            batch.push(FiledSignatures { id: record.id.clone(), seq: record.seq, signed });
         }
         filed += patiently(|| desk.store.file(&desk.name, begun.id, batch.clone())).await;
     }
 }
 
 /// Checks that every generation contains all stored records and no others.
-async fn assert_complete(desk: &Desk) {
+async fn assert_complete(desk: &TestCollection) {
     let state = desk.state().await;
     let others = state.others.iter().map(|other| (other.id, other.profile.as_str()));
     for (generation, profile) in others.chain([(state.generation, state.profile.as_str())]) {
@@ -129,13 +129,16 @@ fn spread(seed: u64) -> u64 {
 }
 
 /// Returns a record that is similar to no other. Half of its keys are odd, so that every profile has some of them.
-fn lone(id: impl Into<String>, seed: u64) -> Sample {
+fn lone(id: impl Into<String>, seed: u64) -> SampleRecord {
     let base = spread(seed) & !7;
-    Sample { fingerprint: Some(spread(seed)), ..Sample::with_keys(id, [base, base + 1, base + 2, base + 3]) }
+    SampleRecord {
+        fingerprint: Some(spread(seed)),
+        ..SampleRecord::with_keys(id, [base, base + 1, base + 2, base + 3])
+    }
 }
 
 /// Starts a task that puts, replaces and removes the first `records` until `stop` is set. It returns the number of its writes.
-fn scribble(desk: &Desk, writer: u64, records: u64, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> {
+fn scribble(desk: &TestCollection, writer: u64, records: u64, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> {
     let desk = desk.clone();
     let stop = Arc::clone(stop);
     tokio::spawn(async move {
@@ -234,13 +237,13 @@ async fn each_family_has_exactly_one_original_while_generations_are_switched() {
             // A cyclic triple and similar records: within distance 3 of each other, with different shared blocks.
             0 => {
                 let flips = [0, 1 << 32 | 1 << 16 | 1, 1 << 48 | 1 << 16 | 1, 1 << 16, 1 << 16 | 1, 1];
-                Sample { fingerprint: Some(base ^ flips[member as usize]), ..Sample::with_keys(name, []) }
+                SampleRecord { fingerprint: Some(base ^ flips[member as usize]), ..SampleRecord::with_keys(name, []) }
             }
             1 => {
                 let base = base & !3;
-                Sample::with_keys(name, [base + 1, base + 3, spread(family * 100 + member)])
+                SampleRecord::with_keys(name, [base + 1, base + 3, spread(family * 100 + member)])
             }
-            _ => Sample::with_keys(name, [base]),
+            _ => SampleRecord::with_keys(name, [base]),
         };
         tokio::spawn(async move { (family, record_of(put(&desk, &sample, &[]).await)) })
     });
@@ -265,7 +268,7 @@ async fn a_reindex_continues_through_elections_and_loses_nothing() {
     let set = crate::mongod::ReplicaSet::start(3).await;
     let store = MongoStore::connect(&set.uri(), "doppel", options()).await.expect("a connection");
     let shared: Arc<dyn Store> = Arc::new(store.clone());
-    let desk = Desk::new(&shared, "elections").await;
+    let desk = TestCollection::new(&shared, "elections").await;
     for number in 0..300 {
         put(&desk, &lone(format!("r{number}"), number), &[]).await;
     }
@@ -327,7 +330,7 @@ async fn confirmed_records_have_one_original_although_they_share_no_key() {
         assert_eq!(late.verdict.duplicate_of.as_ref(), Some(&early.id), "round {round}");
         assert_eq!(late.verdict.similar[0].via, ["decision"]);
         let pairs = here.store.pairs(&here.name, GenerationId(1), early.seq, 10).await.expect("pairs");
-        assert_eq!(pairs, [Pairs { seq: late.seq, earlier: vec![early.seq] }]);
+        assert_eq!(pairs, [RecordMatches { seq: late.seq, earlier: vec![early.seq] }]);
         // A decision is deleted with its record.
         assert!(there.remove(&a.id).await);
         assert_eq!(here.store.decision(&here.name, &pair).await.expect("a look"), None);
@@ -376,7 +379,7 @@ async fn concurrent_rulings_from_two_instances_are_all_stored() {
     office.end().await;
 }
 
-fn task(number: usize, collection: &Desk) -> TaskState {
+fn task(number: usize, collection: &TestCollection) -> TaskState {
     TaskState {
         id: format!("task-{number:03}"),
         collection: collection.name.clone(),
@@ -472,23 +475,23 @@ async fn pairs_are_stored_in_order_and_deleted_with_their_record() {
     for number in 0..40_u64 {
         let mut keys = [1, 2, 1000 + number];
         keys.sort_unstable();
-        let record = record_of(put(here, &Sample::with_keys(format!("r{number}"), keys), &[]).await);
+        let record = record_of(put(here, &SampleRecord::with_keys(format!("r{number}"), keys), &[]).await);
         let recorded = there.store.pairs(&there.name, GenerationId(1), record.seq.before(1), 5).await.expect("pairs");
-        let expected = (!seqs.is_empty()).then(|| Pairs { seq: record.seq, earlier: seqs.clone() });
+        let expected = (!seqs.is_empty()).then(|| RecordMatches { seq: record.seq, earlier: seqs.clone() });
         assert_eq!(recorded, expected.into_iter().collect::<Vec<_>>());
         seqs.push(record.seq);
     }
     let listed = here.store.pairs(&here.name, GenerationId(1), seqs[5], 3).await.expect("pairs");
     assert_eq!(listed.iter().map(|pairs| pairs.seq).collect::<Vec<_>>(), seqs[6..9]);
     let changed = vec![
-        Pairs { seq: seqs[7], earlier: vec![seqs[2]] },
-        Pairs { seq: seqs[8], earlier: Vec::new() },
-        Pairs { seq: Seq(77), earlier: vec![Seq(1)] },
+        RecordMatches { seq: seqs[7], earlier: vec![seqs[2]] },
+        RecordMatches { seq: seqs[8], earlier: Vec::new() },
+        RecordMatches { seq: Seq(77), earlier: vec![Seq(1)] },
     ];
     there.store.put_pairs(&there.name, GenerationId(1), changed).await.expect("pairs are put");
     assert!(there.remove("r6").await);
     let listed = here.store.pairs(&here.name, GenerationId(1), seqs[5], 2).await.expect("pairs");
-    assert_eq!(listed[0], Pairs { seq: seqs[7], earlier: vec![seqs[2]] });
+    assert_eq!(listed[0], RecordMatches { seq: seqs[7], earlier: vec![seqs[2]] });
     assert_eq!(listed[1].seq, seqs[9]);
     let refused = here.store.put_pairs(&here.name, GenerationId(9), Vec::new()).await;
     assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation: GenerationId(9), .. })));

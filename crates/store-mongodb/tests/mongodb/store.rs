@@ -7,17 +7,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::pair::{Pair, near, patient_put, spread};
+use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
-    ALL, CHANGES, CHECKPOINTS, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id, stored,
+    ALL, CHANGES, CHECKPOINTS, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS, TestCollection,
+    id, stored,
 };
-use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError};
+use doppel_store::{GenerationId, RegisterOutcome, RegistrationMode, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Document, doc};
 
 /// Registers every sample at the same time, alternately with the two instances. Returns the outcomes by id.
-async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
+async fn put_at_once(desks: &[TestCollection; 2], samples: Vec<SampleRecord>) -> HashMap<String, RegisterOutcome> {
     let puts = samples.into_iter().enumerate().map(|(at, sample)| {
         let desk = desks[at % 2].clone();
         tokio::spawn(async move { (sample.id.clone(), patient_put(&desk, &sample).await) })
@@ -30,17 +31,17 @@ async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String,
     outcomes
 }
 
-fn is_original(outcome: &Registered) -> bool {
+fn is_original(outcome: &RegisterOutcome) -> bool {
     stored(outcome.clone()).verdict.kind == VerdictKind::Original
 }
 
-fn originals(outcomes: &HashMap<String, Registered>) -> usize {
+fn originals(outcomes: &HashMap<String, RegisterOutcome>) -> usize {
     outcomes.values().filter(|outcome| is_original(outcome)).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_mongodb_store_passes_the_conformance_tests() {
-    let pair = Pair::start("conformance").await;
+    let pair = InstancePair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
     for (name, check) in ALL
         .iter()
@@ -62,7 +63,7 @@ async fn the_mongodb_store_passes_the_conformance_tests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("generations");
     // Short, because announcing a generation waits for the deadline.
     let options = Options { deadline: Duration::from_millis(2500), ..crate::mongod::options() };
@@ -80,7 +81,7 @@ async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
         assert!(check.await.is_ok(), "{name}");
     }
     // One check completes a generation that does not contain all records.
-    let incomplete = Desk::existing(&shared, "one_generation_at_a_time").name;
+    let incomplete = TestCollection::existing(&shared, "one_generation_at_a_time").name;
     assert!(shared.drop_collection(&incomplete).await.expect("a drop"));
     let report = store.examine(false, false).await.expect("it can be examined");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -89,7 +90,7 @@ async fn the_mongodb_store_passes_the_conformance_tests_of_generations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_reads_as_on_a_cluster_give_the_same_results() {
-    let server = crate::mongod::Shared::start().await;
+    let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("apart");
     let options = Options { joins: false, ..crate::mongod::options() };
     let store: Arc<dyn Store> =
@@ -104,7 +105,7 @@ async fn separate_reads_as_on_a_cluster_give_the_same_results() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_family_written_by_two_instances_has_exactly_one_original_for_every_channel() {
-    let pair = Pair::start("families").await;
+    let pair = InstancePair::start("families").await;
     let desks = pair.desks("families").await;
     let samples = (0..60_u64).flat_map(|family| {
         (0..6_u64).map(move |member| {
@@ -116,10 +117,10 @@ async fn each_family_written_by_two_instances_has_exactly_one_original_for_every
                 1 => {
                     let mut keys = [spread(family), spread(family) ^ 1, spread(family * 100 + member)];
                     keys.sort_unstable();
-                    Sample::with_keys(id, keys)
+                    SampleRecord::with_keys(id, keys)
                 }
                 // The same content.
-                _ => Sample::with_keys(id, [spread(family)]),
+                _ => SampleRecord::with_keys(id, [spread(family)]),
             }
         })
     });
@@ -140,7 +141,7 @@ async fn each_family_written_by_two_instances_has_exactly_one_original_for_every
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cyclic_triples_that_share_different_blocks_have_exactly_one_original() {
-    let pair = Pair::start("triples").await;
+    let pair = InstancePair::start("triples").await;
     let desks = pair.desks("triples").await;
     for round in 0..20_u64 {
         // All are within distance 3 of each other; A and B share only Q1, A and C only Q2, B and C only Q3 and Q4.
@@ -160,7 +161,7 @@ async fn cyclic_triples_that_share_different_blocks_have_exactly_one_original() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
-    let pair = Pair::start("pages").await;
+    let pair = InstancePair::start("pages").await;
     let desks = pair.desks("pages").await;
     // Empty buckets: both instances try to create the page.
     for round in 0..20_u64 {
@@ -170,14 +171,14 @@ async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
     // Both instances fill a bucket of different fingerprints to its last entry and beyond. Q1 is 0x00AA.
     for wave in 0..17_u64 {
         // 136 in all: the 128th and 129th entries arrive at the same time.
-        let wave: Vec<Sample> =
+        let wave: Vec<SampleRecord> =
             (0..8).map(|at| near(format!("s{wave}-{at}"), in_shared_bucket(wave * 8 + at))).collect();
         assert_eq!(originals(&put_at_once(&desks, wave).await), 8, "different records in one bucket are no duplicates");
     }
     // A pair of matching records at the change to a new page: the second must see the first on either page.
     for round in 0..130_u64 {
         let base = in_shared_bucket(10_000 + round);
-        let pair: Vec<Sample> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
+        let pair: Vec<SampleRecord> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
         assert_eq!(originals(&put_at_once(&desks, pair).await), 1, "new page, round {round}");
     }
     let blocks = pair.client().await.collection::<Document>("blocks");
@@ -192,7 +193,7 @@ async fn races_for_pages_leave_one_original_and_four_entries_for_each_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_the_removal() {
-    let pair = Pair::start("removal").await;
+    let pair = InstancePair::start("removal").await;
     let [here, there] = pair.desks("removal").await;
     for round in 0..30_u64 {
         let old = near(format!("old{round}"), spread(round));
@@ -214,11 +215,11 @@ async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_equal_texts_without_signatures_have_one_original() {
-    let pair = Pair::start("digests").await;
+    let pair = InstancePair::start("digests").await;
     for round in 0..10 {
         // No keys and no fingerprint, as for records that are too short for every channel.
         let desks = pair.desks(&format!("digests{round}")).await;
-        let samples = (0..6).map(|at| Sample::with_keys(format!("d{at}"), [])).collect();
+        let samples = (0..6).map(|at| SampleRecord::with_keys(format!("d{at}"), [])).collect();
         assert_eq!(originals(&put_at_once(&desks, samples).await), 1, "round {round}");
     }
     pair.end().await;
@@ -226,12 +227,12 @@ async fn concurrent_equal_texts_without_signatures_have_one_original() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_new_profile_during_first_registrations_leaves_no_record_in_the_old_generation() {
-    let pair = Pair::start("profile").await;
+    let pair = InstancePair::start("profile").await;
     for round in 0..10 {
         let [here, there] = pair.desks(&format!("profile{round}")).await;
         let sample = near("first", spread(round));
         let change = here.store.update_collection(here.spec("another profile"));
-        let (changed, put) = tokio::join!(change, there.try_put(&sample, Mode::Put));
+        let (changed, put) = tokio::join!(change, there.try_put(&sample, RegistrationMode::Put));
         match (&changed, &put) {
             (Ok(state), Err(StoreError::StaleGeneration { .. })) => assert_eq!(state.generation, GenerationId(2)),
             (Err(StoreError::ProfileConflict(_)), Ok(_)) => {}
@@ -255,7 +256,7 @@ async fn becomes(mut condition: impl AsyncFnMut() -> bool) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_the_collection() {
-    let pair = Pair::start("frequencies").await;
+    let pair = InstancePair::start("frequencies").await;
     let [here, there] = pair.desks("frequencies").await;
     let database = pair.client().await;
     let collections = database.collection::<Document>("collections");
@@ -289,7 +290,7 @@ async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
-    let pair = Pair::start("sample").await;
+    let pair = InstancePair::start("sample").await;
     let [here, _] = pair.desks("sample").await;
     for number in 0..120 {
         patient_put(&here, &near(format!("r{number}"), spread(number))).await;
@@ -313,7 +314,7 @@ async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_doctor_finds_and_repairs_damage() {
-    let pair = Pair::start("doctor").await;
+    let pair = InstancePair::start("doctor").await;
     let [desk, _] = pair.desks("doctor").await;
     for number in 0..6 {
         desk.put(&near(format!("r{number}"), spread(number))).await;
@@ -354,7 +355,7 @@ async fn the_doctor_finds_and_repairs_damage() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
-    let pair = Pair::start("migrations").await;
+    let pair = InstancePair::start("migrations").await;
     let status = pair.stores[0].migrations().await.expect("a list");
     assert!(status.iter().all(|status| matches!(status.state, State::Applied(_))), "{status:?}");
     assert!(pair.stores[1].migrate().await.expect("nothing to do").is_empty());
@@ -397,7 +398,7 @@ async fn storage_options(database: &mongodb::Database) -> [Option<Document>; 2] 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_database_compresses_records_and_posting_keys_and_an_earlier_one_stays_as_it_is() {
-    let pair = Pair::start("compressed").await;
+    let pair = InstancePair::start("compressed").await;
     let database = pair.client().await;
     let zstd = doc! { "wiredTiger": { "configString": "block_compressor=zstd" } };
     assert_eq!(storage_options(&database).await, [Some(zstd.clone()), Some(zstd.clone())]);
@@ -418,9 +419,9 @@ async fn a_new_database_compresses_records_and_posting_keys_and_an_earlier_one_s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_without_one_order_of_commits_is_migrated() {
     const MICROS: i64 = 1_790_000_000_000_000;
-    let pair = Pair::start("carried").await;
+    let pair = InstancePair::start("carried").await;
     let [desk, _] = pair.desks("carried").await;
-    let without = Desk::new(&desk.store, "without").await;
+    let without = TestCollection::new(&desk.store, "without").await;
     for number in 0..20_u64 {
         desk.put(&near(format!("r{number}"), spread(number))).await;
     }
@@ -455,18 +456,18 @@ async fn a_database_without_one_order_of_commits_is_migrated() {
     assert!(!client.list_collection_names().await.expect("names").contains(&"latches".to_owned()));
     collections.update_one(doc! { "_id": "carried" }, doc! { "$set": { "others": [] } }).await.expect("an update");
     // A new registration is later than all old records, and finds them.
-    let desk = Desk::existing(&store, "carried");
-    let Registered::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
+    let desk = TestCollection::existing(&store, "carried");
+    let RegisterOutcome::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
     assert_eq!(record.verdict.duplicate_of.as_ref().map(|id| id.as_str()), Some("r7"));
     assert!(record.seq > Seq(last as u64) && desk.all().await.len() == 21);
-    let without = Desk::existing(&store, without.name.as_str());
-    assert!(matches!(without.put(&near("first", 1)).await, Registered::Created(record) if record.seq == Seq(1)));
+    let without = TestCollection::existing(&store, without.name.as_str());
+    assert!(matches!(without.put(&near("first", 1)).await, RegisterOutcome::Created(record) if record.seq == Seq(1)));
     pair.end().await;
 }
 
 #[tokio::test]
 async fn a_standalone_server_is_refused_with_the_remedy() {
-    let server = crate::mongod::Standalone::start().await;
+    let server = crate::mongod::StandaloneMongod::start().await;
     let error =
         MongoStore::connect(&server.uri(), "doppel", crate::mongod::options()).await.err().expect("no transactions");
     assert!(error.to_string().contains("--replSet"), "{error}");
@@ -474,7 +475,7 @@ async fn a_standalone_server_is_refused_with_the_remedy() {
 
 #[tokio::test]
 async fn a_database_name_that_differs_from_another_only_by_letter_case_is_refused() {
-    let pair = Pair::start("letter_case").await;
+    let pair = InstancePair::start("letter_case").await;
     let upper = pair.database.to_uppercase();
     let connected = MongoStore::connect(pair.server.uri(), &upper, crate::mongod::options()).await;
     let error = connected.err().expect("the server takes no second one");
@@ -541,10 +542,10 @@ fn in_shared_bucket(number: u64) -> u64 {
     0x00AA_0000_0000_0000 | (spread(1000 + number) & 0x0000_FFFF_FFFF_FFFF)
 }
 
-async fn put_frequencies(desk: &Desk, version: u32, byte: u8) -> bool {
+async fn put_frequencies(desk: &TestCollection, version: u32, byte: u8) -> bool {
     desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
 }
 
-async fn read_frequencies(desk: &Desk, version: u32) -> Option<Vec<u8>> {
+async fn read_frequencies(desk: &TestCollection, version: u32) -> Option<Vec<u8>> {
     desk.store.frequencies(&desk.name, version).await.expect("a read")
 }

@@ -2,36 +2,41 @@
 
 use std::sync::Arc;
 
-use crate::pair::{Pair, near, patient_put, spread};
+use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::conformance::{Desk, Sample, SampleJudge};
+use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, Seq, Store, StoreError, Until};
+use doppel_store::{
+    CandidateJudge, CandidateRecord, GenerationId, LookupEnd, RegisterOutcome, Registration, RegistrationMode, Seq,
+    Store, StoreError,
+};
 use doppel_store_mongodb::{MongoStore, Options};
 
 /// True if a registration has the expected outcome.
-type ExpectedOutcome = fn(&Registered) -> bool;
+type ExpectedOutcome = fn(&RegisterOutcome) -> bool;
 
 /// Returns a mixture of new records, unchanged records, other texts under existing ids, and duplicates that are to be skipped.
-fn mixed(number: u64) -> (Sample, Mode, ExpectedOutcome) {
+fn mixed(number: u64) -> (SampleRecord, RegistrationMode, ExpectedOutcome) {
     let known = format!("known{number}");
     match number % 10 {
-        0 => (near(known, spread(number)), Mode::Put, |it| matches!(it, Registered::Unchanged(_))),
-        1 => (near(known, spread(5_000 + number)), Mode::Put, |it| matches!(it, Registered::Replaced(_))),
-        2 => (near(format!("copy{number}"), spread(number)), Mode::SkipDuplicate, |it| {
-            matches!(it, Registered::Skipped(_))
+        0 => (near(known, spread(number)), RegistrationMode::Put, |it| matches!(it, RegisterOutcome::Unchanged(_))),
+        1 => (near(known, spread(5_000 + number)), RegistrationMode::Put, |it| {
+            matches!(it, RegisterOutcome::Replaced(_))
         }),
-        _ => {
-            (near(format!("new{number}"), spread(1_000 + number)), Mode::Put, |it| matches!(it, Registered::Created(_)))
-        }
+        2 => (near(format!("copy{number}"), spread(number)), RegistrationMode::SkipDuplicate, |it| {
+            matches!(it, RegisterOutcome::Skipped(_))
+        }),
+        _ => (near(format!("new{number}"), spread(1_000 + number)), RegistrationMode::Put, |it| {
+            matches!(it, RegisterOutcome::Created(_))
+        }),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn registrations_that_share_a_transaction_have_the_outcomes_of_separate_registrations() {
     const PUTS: u64 = 300;
-    let pair = Pair::start("together").await;
+    let pair = InstancePair::start("together").await;
     let [desk, _] = pair.desks("together").await;
     for number in (0..PUTS).filter(|number| number % 10 < 3) {
         desk.put(&near(format!("known{number}"), spread(number))).await;
@@ -56,8 +61,8 @@ async fn registrations_that_share_a_transaction_have_the_outcomes_of_separate_re
 /// A judge that panics for the record `r13`.
 struct PanickingJudge(RecordId);
 
-impl Judge for PanickingJudge {
-    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for PanickingJudge {
+    fn judge(&self, _candidate: &CandidateRecord<'_>) -> Option<Match> {
         None
     }
 
@@ -76,19 +81,19 @@ impl Judge for PanickingJudge {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_registration_that_panics_does_not_fail_others() {
-    let pair = Pair::start("unlucky").await;
+    let pair = InstancePair::start("unlucky").await;
     let [desk, _] = pair.desks("unlucky").await;
     let puts = (0..40_u64).map(|number| {
         let sample = near(format!("r{number}"), spread(number));
         let store = pair.stores[0].clone();
-        let registration = desk.registration(&sample, Mode::Put);
+        let registration = desk.registration(&sample, RegistrationMode::Put);
         let judge = Arc::new(PanickingJudge(registration.id.clone()));
         tokio::spawn(async move { (number, store.register(registration, judge).await) })
     });
     for put in puts.collect::<Vec<_>>() {
         let (number, outcome) = put.await.expect("no put panics");
         match outcome {
-            Ok(Registered::Created(_)) => assert_ne!(number, 13),
+            Ok(RegisterOutcome::Created(_)) => assert_ne!(number, 13),
             Err(StoreError::Internal(_)) => assert_eq!(number, 13),
             other => panic!("r{number}: {other:?}"),
         }
@@ -99,7 +104,7 @@ async fn a_registration_that_panics_does_not_fail_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_id_that_both_instances_register_at_once_is_stored_once() {
-    let pair = Pair::start("same_ids").await;
+    let pair = InstancePair::start("same_ids").await;
     let desks = pair.desks("same_ids").await;
     let puts = (0..400_u64).map(|number| {
         let desk = desks[number as usize % 2].clone();
@@ -109,8 +114,8 @@ async fn an_id_that_both_instances_register_at_once_is_stored_once() {
     let mut created = vec![0; 200];
     for put in puts.collect::<Vec<_>>() {
         match put.await.expect("no put panics") {
-            (number, Registered::Created(_)) => created[number as usize] += 1,
-            (_, Registered::Unchanged(_)) => {}
+            (number, RegisterOutcome::Created(_)) => created[number as usize] += 1,
+            (_, RegisterOutcome::Unchanged(_)) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -122,7 +127,7 @@ async fn an_id_that_both_instances_register_at_once_is_stored_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn records_that_share_a_transaction_are_added_to_every_generation() {
-    let pair = Pair::start("together_beside").await;
+    let pair = InstancePair::start("together_beside").await;
     let [desk, _] = pair.desks("together_beside").await;
     desk.put(&near("first", spread(9_999))).await;
     let begun = desk.begin("other").await;
@@ -131,7 +136,7 @@ async fn records_that_share_a_transaction_are_added_to_every_generation() {
         tokio::spawn(async move { desk.put_in_all(&near(format!("r{number}"), spread(number))).await })
     });
     for put in puts.collect::<Vec<_>>() {
-        assert!(matches!(put.await.expect("no put panics"), Registered::Created(_)));
+        assert!(matches!(put.await.expect("no put panics"), RegisterOutcome::Created(_)));
     }
     desk.file_rest(&begun).await;
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("other").await);
@@ -142,7 +147,7 @@ async fn records_that_share_a_transaction_are_added_to_every_generation() {
 async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_reads() {
     // Records of a group match each other, so that they are registered one after the other.
     const GROUPS: u64 = 20;
-    let pair = Pair::start("few").await;
+    let pair = InstancePair::start("few").await;
     let apart = Options { joins: false, ..crate::mongod::options() };
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for options in [crate::mongod::options(), apart] {
@@ -152,20 +157,20 @@ async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_r
     // The number of records with any of the keys: exactly as many as are read at once, one more, and many more.
     for records in [256, 512, 513, 700] {
         let name = format!("few{records}");
-        let desk = Desk::new(&stores[0], &name).await;
+        let desk = TestCollection::new(&stores[0], &name).await;
         let puts = (0..records).map(|number: u64| {
             let desk = desk.clone();
             let keys = [1_000 + number % GROUPS, 2_000 + number % GROUPS, 50_000 + number];
-            tokio::spawn(async move { patient_put(&desk, &Sample::with_keys(format!("r{number}"), keys)).await })
+            tokio::spawn(async move { patient_put(&desk, &SampleRecord::with_keys(format!("r{number}"), keys)).await })
         });
         for put in puts.collect::<Vec<_>>() {
             put.await.expect("no put panics");
         }
         let asked: Vec<u64> = (0..GROUPS).flat_map(|group| [1_000 + group, 2_000 + group]).collect();
-        let asked = Sample::with_keys("asked", asked);
+        let asked = SampleRecord::with_keys("asked", asked);
         let mut answers = Vec::new();
         for store in &stores {
-            let found = Desk::existing(store, &name).find_all(&asked, None, Until::Exhausted).await;
+            let found = TestCollection::existing(store, &name).find_all(&asked, None, LookupEnd::Exhausted).await;
             let ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
             answers.push((ids, found.truncated));
         }
@@ -178,7 +183,7 @@ async fn posting_lists_are_complete_up_to_their_limit_with_joined_and_separate_r
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_follower_of_two_instances_by_seq_misses_no_record() {
     const EACH: u64 = 300;
-    let pair = Pair::start("followed").await;
+    let pair = InstancePair::start("followed").await;
     let desks = pair.desks("followed").await;
     let writers = desks.iter().cloned().zip(["a", "b"]).flat_map(|(desk, name)| {
         (0..4).map(move |writer| {
@@ -215,8 +220,8 @@ async fn a_follower_of_two_instances_by_seq_misses_no_record() {
 /// A judge that reports its call and waits before it answers, so that other changes gather meanwhile.
 struct WaitingJudge(parking_lot::Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>);
 
-impl Judge for WaitingJudge {
-    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for WaitingJudge {
+    fn judge(&self, _candidate: &CandidateRecord<'_>) -> Option<Match> {
         None
     }
 
@@ -240,7 +245,7 @@ impl Judge for WaitingJudge {
 #[derive(Clone, Debug)]
 enum ChangeStep {
     /// Registers a record. The ids are those of records that a decision confirmed.
-    Put(Sample, Mode, Vec<String>),
+    Put(SampleRecord, RegistrationMode, Vec<String>),
     Remove(String),
 }
 
@@ -261,11 +266,11 @@ impl StepOutcome {
     }
 }
 
-fn put(sample: Sample) -> ChangeStep {
-    ChangeStep::Put(sample, Mode::Put, Vec::new())
+fn put(sample: SampleRecord) -> ChangeStep {
+    ChangeStep::Put(sample, RegistrationMode::Put, Vec::new())
 }
 
-async fn make(desk: &Desk, step: ChangeStep) -> StepOutcome {
+async fn make(desk: &TestCollection, step: ChangeStep) -> StepOutcome {
     let (sample, mode, confirmed) = match step {
         ChangeStep::Put(sample, mode, confirmed) => (sample, mode, confirmed),
         ChangeStep::Remove(id) => {
@@ -275,19 +280,19 @@ async fn make(desk: &Desk, step: ChangeStep) -> StepOutcome {
     };
     let confirmed: Vec<&str> = confirmed.iter().map(String::as_str).collect();
     match desk.try_put_confirmed(&sample, mode, &confirmed).await.expect("a registration") {
-        Registered::Created(record) => StepOutcome::of("created", record.verdict),
-        Registered::Replaced(record) => StepOutcome::of("replaced", record.verdict),
-        Registered::Updated(_) => StepOutcome { done: "updated", ..StepOutcome::default() },
-        Registered::Unchanged(_) => StepOutcome { done: "unchanged", ..StepOutcome::default() },
-        Registered::Skipped(verdict) => StepOutcome::of("skipped", verdict),
+        RegisterOutcome::Created(record) => StepOutcome::of("created", record.verdict),
+        RegisterOutcome::Replaced(record) => StepOutcome::of("replaced", record.verdict),
+        RegisterOutcome::Updated(_) => StepOutcome { done: "updated", ..StepOutcome::default() },
+        RegisterOutcome::Unchanged(_) => StepOutcome { done: "unchanged", ..StepOutcome::default() },
+        RegisterOutcome::Skipped(verdict) => StepOutcome::of("skipped", verdict),
     }
 }
 
 /// Sends changes in this order, all while another change is being committed.
-async fn behind_each_other(desk: &Desk, store: &MongoStore, steps: Vec<ChangeStep>) -> Vec<StepOutcome> {
+async fn behind_each_other(desk: &TestCollection, store: &MongoStore, steps: Vec<ChangeStep>) -> Vec<StepOutcome> {
     let ((asked, is_asked), (go, may_go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let plug = Arc::new(WaitingJudge(parking_lot::Mutex::new(Some((asked, may_go)))));
-    let first = desk.registration(&Sample::with_keys("plug", [5_555, 6_666]), Mode::Put);
+    let first = desk.registration(&SampleRecord::with_keys("plug", [5_555, 6_666]), RegistrationMode::Put);
     let own = store.clone();
     let judge = Arc::clone(&plug);
     let first = tokio::spawn(async move { own.register(first, judge).await.map(drop) });
@@ -316,7 +321,7 @@ fn some_steps(seed: u64, count: u64) -> Vec<ChangeStep> {
             return ChangeStep::Remove(own);
         }
         let matter = pick(chance, 16, 3);
-        let mut sample = Sample::with_keys(own, [1, 3, 5].map(|key| key + 10 * matter));
+        let mut sample = SampleRecord::with_keys(own, [1, 3, 5].map(|key| key + 10 * matter));
         sample.fingerprint = Some(0xABCD << (4 * matter) | 1 << pick(chance, 24, 2));
         sample.note = ["", "noted"][pick(chance, 28, 2) as usize].into();
         let mut confirmed = Vec::new();
@@ -324,7 +329,11 @@ fn some_steps(seed: u64, count: u64) -> Vec<ChangeStep> {
             confirmed = vec![format!("r{}", pick(chance, 36, 6)), format!("r{}", pick(chance, 40, 6))];
             confirmed.retain(|other| *other != sample.id);
         }
-        ChangeStep::Put(sample, if pick(chance, 44, 4) == 0 { Mode::SkipDuplicate } else { Mode::Put }, confirmed)
+        ChangeStep::Put(
+            sample,
+            if pick(chance, 44, 4) == 0 { RegistrationMode::SkipDuplicate } else { RegistrationMode::Put },
+            confirmed,
+        )
     });
     steps.collect()
 }
@@ -336,7 +345,7 @@ fn pick(chance: u64, shift: u32, end: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_that_share_transactions_have_the_outcomes_of_successive_changes() {
     const STEPS: u64 = 24;
-    let pair = Pair::start("one_by_one").await;
+    let pair = InstancePair::start("one_by_one").await;
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
     for seed in 1..=6 {
         let [together, _] = pair.desks(&format!("together{seed}")).await;
@@ -365,10 +374,13 @@ async fn changes_that_share_transactions_have_the_outcomes_of_successive_changes
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_of_one_record_share_a_transaction() {
-    let pair = Pair::start("same_id").await;
+    let pair = InstancePair::start("same_id").await;
     let [desk, _] = pair.desks("same_id").await;
-    let text = |matter: u64| Sample { fingerprint: Some(spread(matter)), ..Sample::with_keys("r", [matter, 7_777]) };
-    let neighbour = Sample::with_keys("neighbour", [20, 7_777]);
+    let text = |matter: u64| SampleRecord {
+        fingerprint: Some(spread(matter)),
+        ..SampleRecord::with_keys("r", [matter, 7_777])
+    };
+    let neighbour = SampleRecord::with_keys("neighbour", [20, 7_777]);
     let steps = vec![
         put(text(10)),
         put(text(20)),
@@ -389,10 +401,10 @@ async fn changes_of_one_record_share_a_transaction() {
     let alone: &[&str] = &[];
     assert_eq!(similar, [alone, alone, alone, &["r"], alone, alone, &["neighbour"]]);
     // The cached lists contain the last version of the record and no other.
-    let later = make(&desk, put(Sample::with_keys("later", [20, 7_777]))).await;
+    let later = make(&desk, put(SampleRecord::with_keys("later", [20, 7_777]))).await;
     let similar: Vec<&str> = later.similar.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(similar, ["neighbour", "r"]);
-    assert!(make(&desk, put(Sample::with_keys("last", [30, 7_777]))).await.similar.is_empty());
+    assert!(make(&desk, put(SampleRecord::with_keys("last", [30, 7_777]))).await.similar.is_empty());
     let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     pair.end().await;
@@ -400,16 +412,16 @@ async fn changes_of_one_record_share_a_transaction() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
-    let pair = Pair::start("behind").await;
+    let pair = InstancePair::start("behind").await;
     let [desk, _] = pair.desks("behind").await;
     desk.put(&list_member("old")).await;
     let steps = vec![
         put(list_member("a")),
         ChangeStep::Remove("old".into()),
         put(list_member("b")),
-        put(Sample::with_keys("a", [7, 9, 11])),
+        put(SampleRecord::with_keys("a", [7, 9, 11])),
         put(list_member("c")),
-        put(Sample::with_keys("d", [7, 9, 11])),
+        put(SampleRecord::with_keys("d", [7, 9, 11])),
     ];
     let before = pair.stores[0].attempts().0;
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
@@ -427,7 +439,7 @@ async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_record_removed_from_a_cut_list_is_replaced_by_the_next_one() {
     const FAMILY: u64 = 300;
-    let pair = Pair::start("cut_lists").await;
+    let pair = InstancePair::start("cut_lists").await;
     let [desk, _] = pair.desks("cut_lists").await;
     for number in 0..FAMILY {
         desk.put(&list_member(&format!("m{number}"))).await;
@@ -440,14 +452,14 @@ async fn a_record_removed_from_a_cut_list_is_replaced_by_the_next_one() {
     pair.end().await;
 }
 
-fn list_member(id: &str) -> Sample {
-    Sample::with_keys(id, [1, 3, 5])
+fn list_member(id: &str) -> SampleRecord {
+    SampleRecord::with_keys(id, [1, 3, 5])
 }
 /// A burst about one event: each of its records has more candidates than are judged, so that their order must be read first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_burst_of_one_family_reads_shared_candidates_once() {
     const FAMILY: u64 = 300;
-    let pair = Pair::start("burst").await;
+    let pair = InstancePair::start("burst").await;
     let [desk, _] = pair.desks("burst").await;
     for number in 0..FAMILY {
         desk.put(&near(format!("m{number}"), 0xABCD)).await;
@@ -473,7 +485,7 @@ async fn a_burst_of_one_family_reads_shared_candidates_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_single_registration_takes_seven_round_trips() {
     const MOST: u64 = 7;
-    let pair = Pair::start("alone").await;
+    let pair = InstancePair::start("alone").await;
     let [desk, _] = pair.desks("alone").await;
     desk.put(&near("first", 0xABCD)).await;
     let client = pair.client().await;
@@ -482,7 +494,7 @@ async fn a_single_registration_takes_seven_round_trips() {
         crate::set_profiling(&client, 2).await;
         let outcome = desk.put(&near(id, fingerprint)).await;
         crate::set_profiling(&client, 0).await;
-        assert!(matches!(outcome, Registered::Created(_)));
+        assert!(matches!(outcome, RegisterOutcome::Created(_)));
         // The profiler records each statement of an update and also the update itself; a commit is a command of another database.
         let collections = ["collections", "records", "signatures", "blocks", "changes", "decisions", "waiting"];
         let of = collections.map(|name| format!("{}.{name}", pair.database));
@@ -498,7 +510,7 @@ async fn a_single_registration_takes_seven_round_trips() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn empty_pages_are_deleted() {
-    let pair = Pair::start("empty").await;
+    let pair = InstancePair::start("empty").await;
     let [desk, _] = pair.desks("empty").await;
     let blocks = pair.client().await.collection::<mongodb::bson::Document>("blocks");
     for number in 0..200 {
@@ -522,7 +534,7 @@ fn in_shared_bucket(number: u64) -> u64 {
 }
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_decision_invalidates_only_registrations_of_its_records() {
-    let pair = Pair::start("decided").await;
+    let pair = InstancePair::start("decided").await;
     let [desk, other] = pair.desks("decided").await;
     for (at, id) in ["a", "b", "c"].into_iter().enumerate() {
         desk.put(&near(id, spread(at as u64))).await;
@@ -532,8 +544,12 @@ async fn a_decision_invalidates_only_registrations_of_its_records() {
         let sample = near(id, spread(matter));
         let confirmed = record_ids(confirmed);
         let refused = record_ids(refused);
-        let registration =
-            Registration { confirmed, refused, decisions_as_of: known, ..desk.registration(&sample, Mode::Put) };
+        let registration = Registration {
+            confirmed,
+            refused,
+            decisions_as_of: known,
+            ..desk.registration(&sample, RegistrationMode::Put)
+        };
         (registration, SampleJudge::of(&sample, false))
     };
     let rule = |judgement: Judgement| {
@@ -554,13 +570,13 @@ async fn a_decision_invalidates_only_registrations_of_its_records() {
         rule(judgement).await.expect("a decision");
         let (registration, judge) = put("a", matter, confirmed, refused);
         match desk.store.register(registration, judge).await {
-            Ok(Registered::Replaced(_)) => assert!(holds, "{judgement:?} {confirmed:?} {refused:?}"),
+            Ok(RegisterOutcome::Replaced(_)) => assert!(holds, "{judgement:?} {confirmed:?} {refused:?}"),
             Err(StoreError::StaleGeneration { .. }) => assert!(!holds, "{judgement:?} {confirmed:?} {refused:?}"),
             outcome => panic!("{outcome:?}"),
         }
         let (registration, judge) = put("c", 10 * matter, &[], &[]);
         let outcome = desk.store.register(registration, judge).await.expect("nobody decided about it");
-        assert!(matches!(outcome, Registered::Replaced(_)), "{outcome:?}");
+        assert!(matches!(outcome, RegisterOutcome::Replaced(_)), "{outcome:?}");
     }
     // A decision is deleted with one of its records.
     rule(Judgement::Same).await.expect("a decision");
@@ -579,18 +595,18 @@ fn record_ids(ids: &[&str]) -> Vec<RecordId> {
 async fn lists_that_were_read_ahead_are_used_and_contain_later_commits() {
     const BATCH: u64 = 64;
     const BEHIND: u64 = 40;
-    let pair = Pair::start("ahead").await;
+    let pair = InstancePair::start("ahead").await;
     let [desk, other] = pair.desks("ahead").await;
-    desk.put(&Sample::with_keys("old", keys_of(1_000))).await;
+    desk.put(&SampleRecord::with_keys("old", keys_of(1_000))).await;
     let client = pair.client().await;
     crate::set_profiling(&client, 2).await;
     // Every second change behind the batch is of a matter in the batch; the last change is of an old matter.
-    let before = (0..BATCH).map(|number| put(Sample::with_keys(format!("a{number}"), keys_of(number))));
+    let before = (0..BATCH).map(|number| put(SampleRecord::with_keys(format!("a{number}"), keys_of(number))));
     let behind = (0..BEHIND - 1).map(|number| {
         let matter = if number.is_multiple_of(2) { number } else { 500 + number };
-        put(Sample::with_keys(format!("b{number}"), keys_of(matter)))
+        put(SampleRecord::with_keys(format!("b{number}"), keys_of(matter)))
     });
-    let last = put(Sample::with_keys("last", keys_of(1_000)));
+    let last = put(SampleRecord::with_keys("last", keys_of(1_000)));
     let steps = before.chain(behind).chain([last]).collect::<Vec<_>>();
     let transactions = pair.stores[0].attempts().0;
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
@@ -615,10 +631,10 @@ async fn lists_that_were_read_ahead_are_used_and_contain_later_commits() {
     // The transaction of the full batch reads its lists; a task reads the lists of the changes behind it that the batch does not share.
     assert_eq!((in_transactions, outside), (finds_of(BATCH), finds_of(BEHIND / 2)));
     // It also sees a commit of the other instance.
-    other.put(&Sample::with_keys("elsewhere", keys_of(700))).await;
-    let outcome = desk.put(&Sample::with_keys("here", keys_of(700))).await;
+    other.put(&SampleRecord::with_keys("elsewhere", keys_of(700))).await;
+    let outcome = desk.put(&SampleRecord::with_keys("here", keys_of(700))).await;
     assert!(
-        matches!(outcome, Registered::Created(ref record) if record.verdict.duplicate_of.as_ref().is_some_and(|id| id.as_str() == "elsewhere"))
+        matches!(outcome, RegisterOutcome::Created(ref record) if record.verdict.duplicate_of.as_ref().is_some_and(|id| id.as_str() == "elsewhere"))
     );
     pair.end().await;
 }

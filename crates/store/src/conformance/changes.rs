@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::decisions::{pair, ruling};
-use super::{Desk, Sample, id};
+use super::{SampleRecord, TestCollection, id};
 use crate::changes::{Change, ChangeKind};
 use crate::decisions::{Decision, Judgement};
 use crate::{Seq, Store, StoreError};
@@ -31,7 +31,7 @@ fn line(change: &Change) -> String {
     }
 }
 
-impl Desk {
+impl TestCollection {
     /// Returns all changes after a number, read in small pages, and the number from which to continue.
     async fn changes(&self, mut after: Seq, limit: usize) -> (Vec<Change>, Seq) {
         let mut all: Vec<Change> = Vec::new();
@@ -54,18 +54,18 @@ impl Desk {
 
     /// Makes one change of each kind, and some changes without an effect.
     async fn history(&self) {
-        self.put(&Sample::with_keys("a", [1, 2, 3])).await;
-        self.put(&Sample::with_keys("b", [11, 12, 13])).await;
-        self.put(&Sample::with_keys("b", [11, 12, 13])).await;
-        self.put(&Sample::with_keys("c", [21, 22, 23])).await;
-        self.put(&Sample::with_keys("a", [1, 2, 3]).noted("by phone")).await;
-        self.put_unless_duplicate(&Sample::with_keys("d", [1, 2, 3])).await;
-        self.put(&Sample::with_keys("b", [31, 32, 33])).await;
+        self.put(&SampleRecord::with_keys("a", [1, 2, 3])).await;
+        self.put(&SampleRecord::with_keys("b", [11, 12, 13])).await;
+        self.put(&SampleRecord::with_keys("b", [11, 12, 13])).await;
+        self.put(&SampleRecord::with_keys("c", [21, 22, 23])).await;
+        self.put(&SampleRecord::with_keys("a", [1, 2, 3]).noted("by phone")).await;
+        self.put_unless_duplicate(&SampleRecord::with_keys("d", [1, 2, 3])).await;
+        self.put(&SampleRecord::with_keys("b", [31, 32, 33])).await;
         assert!(self.remove("c").await && !self.remove("c").await);
         self.decide("b", "a", Judgement::NotSame, "").await;
         let decision = Decision { pair: pair("a", "x"), rulings: vec![ruling(Judgement::Same, "")] };
         self.store.put_decision(&self.name, decision).await.expect("a decision");
-        self.put(&Sample::with_keys("c", [41, 42])).await;
+        self.put(&SampleRecord::with_keys("c", [41, 42])).await;
     }
 }
 
@@ -80,7 +80,7 @@ const HISTORY: [&str; 7] = [
 ];
 
 pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: SharedStore) {
-    let desk = Desk::new(&store, "changes_are_listed").await;
+    let desk = TestCollection::new(&store, "changes_are_listed").await;
     assert!(desk.lines(Seq(0), 10).await.is_empty());
     desk.history().await;
     for limit in [100, 7, 3, 2, 1] {
@@ -108,15 +108,15 @@ pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Sha
         let others = all.iter().filter(|change| !matches!(change.kind, ChangeKind::Created(_)));
         assert_eq!(logged, others.map(|change| change.number).collect::<Vec<_>>(), "{limit} at a time");
     }
-    desk.put(&Sample::with_keys("e", [51, 52])).await;
+    desk.put(&SampleRecord::with_keys("e", [51, 52])).await;
     assert_eq!(desk.lines(last, 100).await, ["e created"], "from there on only what came since");
 }
 
 pub(super) async fn changes_show_records_as_they_are_now(store: SharedStore) {
-    let desk = Desk::new(&store, "changes_show_records").await;
-    desk.put(&Sample::with_keys("a", [1, 2, 3])).await;
-    desk.put(&Sample::with_keys("b", [1, 2, 3])).await;
-    let noted = Sample::with_keys("a", [1, 2, 3]).noted("by phone");
+    let desk = TestCollection::new(&store, "changes_show_records").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2, 3])).await;
+    desk.put(&SampleRecord::with_keys("b", [1, 2, 3])).await;
+    let noted = SampleRecord::with_keys("a", [1, 2, 3]).noted("by phone");
     desk.put(&noted).await;
     let (changes, _) = desk.changes(Seq(0), 100).await;
     let [first, second, third] = &changes[..] else { panic!("three changes: {changes:?}") };
@@ -130,7 +130,7 @@ pub(super) async fn changes_show_records_as_they_are_now(store: SharedStore) {
 }
 
 pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(store: SharedStore) {
-    let desk = Desk::new(&store, "who_follows_the_changes").await;
+    let desk = TestCollection::new(&store, "who_follows_the_changes").await;
     desk.put_each(&["x"]).await;
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4u64)
@@ -144,9 +144,9 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
                         0 => drop(desk.remove(&name).await),
                         // Refused where another writer has removed the record.
                         1 => drop(desk.try_decide(&name, "x", ruling(Judgement::Same, ""), None).await),
-                        2 => drop(desk.put_unless_duplicate(&Sample::with_keys(name, [key, key + 1])).await),
-                        3 => drop(desk.put(&Sample::with_keys(name, [key, key + 1]).noted("again")).await),
-                        _ => drop(desk.put(&Sample::with_keys(name, [key, key + 1])).await),
+                        2 => drop(desk.put_unless_duplicate(&SampleRecord::with_keys(name, [key, key + 1])).await),
+                        3 => drop(desk.put(&SampleRecord::with_keys(name, [key, key + 1]).noted("again")).await),
+                        _ => drop(desk.put(&SampleRecord::with_keys(name, [key, key + 1])).await),
                     }
                 }
             })
@@ -192,8 +192,8 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
 }
 
 pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: SharedStore) {
-    let desk = Desk::new(&store, "a_wait_for_changes").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let desk = TestCollection::new(&store, "a_wait_for_changes").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     let name = &desk.name;
     tokio::time::timeout(SOON, store.changed(name, Seq(0))).await.expect("there is one").expect("no error");
     let mut last = desk.changes(Seq(0), 10).await.1;
@@ -204,8 +204,8 @@ pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: SharedStore
         let change = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             match step {
-                0 => drop(other.put(&Sample::with_keys("b", [11, 12])).await),
-                1 => drop(other.put(&Sample::with_keys("a", [1, 2]).noted("by phone")).await),
+                0 => drop(other.put(&SampleRecord::with_keys("b", [11, 12])).await),
+                1 => drop(other.put(&SampleRecord::with_keys("a", [1, 2]).noted("by phone")).await),
                 2 => drop(other.decide("a", "b", Judgement::Same, "").await),
                 _ => drop(other.remove("a").await),
             }
@@ -219,16 +219,16 @@ pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: SharedStore
 }
 
 pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(store: SharedStore) {
-    let desk = Desk::new(&store, "what_is_forgotten").await;
+    let desk = TestCollection::new(&store, "what_is_forgotten").await;
     store.forget_changes(&desk.name, 0).await.expect("nothing to forget");
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     store.forget_changes(&desk.name, 0).await.expect("nothing to forget");
     assert_eq!(desk.lines(Seq(0), 10).await, ["a created"], "a record is its own entry");
-    desk.put(&Sample::with_keys("b", [11, 12])).await;
+    desk.put(&SampleRecord::with_keys("b", [11, 12])).await;
     desk.remove("b").await;
     let removed = desk.changes(Seq(0), 10).await.1;
-    desk.put(&Sample::with_keys("c", [21, 22])).await;
-    desk.put(&Sample::with_keys("c", [31, 32])).await;
+    desk.put(&SampleRecord::with_keys("c", [21, 22])).await;
+    desk.put(&SampleRecord::with_keys("c", [31, 32])).await;
     let last = desk.changes(Seq(0), 10).await.1;
     store.forget_changes(&desk.name, 1_000).await.expect("all is kept");
     assert_eq!(desk.lines(Seq(0), 10).await, ["a created", "b removed", "c replaced"]);
@@ -246,7 +246,7 @@ pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(st
 }
 
 pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(store: SharedStore) {
-    let desk = Desk::new(&store, "a_collection_made_again_changes").await;
+    let desk = TestCollection::new(&store, "a_collection_made_again_changes").await;
     desk.history().await;
     desk.store.forget_changes(&desk.name, 1).await.expect("some are forgotten");
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
@@ -256,6 +256,6 @@ pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(sto
     assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
     store.create_collection(desk.spec("p1")).await.expect("the name is free");
     assert!(desk.lines(Seq(0), 10).await.is_empty());
-    desk.put(&Sample::with_keys("z", [1, 2])).await;
+    desk.put(&SampleRecord::with_keys("z", [1, 2])).await;
     assert_eq!(desk.lines(Seq(0), 10).await, ["z created"]);
 }

@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample};
-use crate::checkpoints::Checkpoint;
+use super::{SampleRecord, TestCollection};
+use crate::checkpoints::StoredCheckpoint;
 use crate::{Store, StoreError};
 
 type SharedStore = Arc<dyn Store>;
 
-fn saying(version: u64, text: &str) -> Checkpoint {
-    Checkpoint { version, value: serde_json::json!({"watermark": text, "id": u64::MAX}) }
+fn saying(version: u64, text: &str) -> StoredCheckpoint {
+    StoredCheckpoint { version, value: serde_json::json!({"watermark": text, "id": u64::MAX}) }
 }
 
-async fn put(desk: &Desk, name: &str, checkpoint: Checkpoint) -> bool {
+async fn put(desk: &TestCollection, name: &str, checkpoint: StoredCheckpoint) -> bool {
     desk.store.put_checkpoint(&desk.name, name, checkpoint).await.expect("an answer")
 }
 
-async fn get(desk: &Desk, name: &str) -> Option<Checkpoint> {
+async fn get(desk: &TestCollection, name: &str) -> Option<StoredCheckpoint> {
     desk.store.checkpoint(&desk.name, name).await.expect("an answer")
 }
 
 pub(super) async fn a_checkpoint_is_changed_by_who_names_its_version(store: SharedStore) {
-    let desk = Desk::new(&store, "checkpoints_one").await;
+    let desk = TestCollection::new(&store, "checkpoints_one").await;
     assert_eq!(get(&desk, "来信库").await, None);
     assert!(!put(&desk, "来信库", saying(1, "a")).await, "nothing is stored");
     assert!(put(&desk, "来信库", saying(0, "a")).await);
@@ -33,7 +33,7 @@ pub(super) async fn a_checkpoint_is_changed_by_who_names_its_version(store: Shar
 }
 
 pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: SharedStore) {
-    let desk = Desk::new(&store, "checkpoints_races").await;
+    let desk = TestCollection::new(&store, "checkpoints_races").await;
     for version in 0..5 {
         let callers = (0..8).map(|caller| {
             let store = Arc::clone(&store);
@@ -51,14 +51,14 @@ pub(super) async fn of_many_who_change_a_checkpoint_at_once_one_does(store: Shar
 }
 
 pub(super) async fn checkpoints_go_with_their_collection(store: SharedStore) {
-    let desk = Desk::new(&store, "checkpoints_gone").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let desk = TestCollection::new(&store, "checkpoints_gone").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     assert!(put(&desk, "it", saying(0, "a")).await);
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     let unknown = store.checkpoint(&desk.name, "it").await;
     assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
     let unknown = store.put_checkpoint(&desk.name, "it", saying(1, "b")).await;
     assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
-    let desk = Desk::new(&store, "checkpoints_gone").await;
+    let desk = TestCollection::new(&store, "checkpoints_gone").await;
     assert_eq!(get(&desk, "it").await, None);
 }

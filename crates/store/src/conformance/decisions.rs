@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample, id, stored};
-use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruled, Ruling, orphaned_decisions};
-use crate::{Mode, Registered, Result, Store, StoreError};
+use super::{SampleRecord, TestCollection, id, stored};
+use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruling, RulingOutcome, orphaned_decisions};
+use crate::{RegisterOutcome, RegistrationMode, Result, Store, StoreError};
 use doppel_core::verdict::VerdictKind;
 
 type SharedStore = Arc<dyn Store>;
@@ -23,20 +23,26 @@ pub(super) fn ruling(judgement: Judgement, note: &str) -> Ruling {
     }
 }
 
-impl Desk {
+impl TestCollection {
     pub(super) async fn decide(&self, a: &str, b: &str, judgement: Judgement, note: &str) -> Decision {
         let ruled = self.try_decide(a, b, ruling(judgement, note), None).await.expect("a decision");
         ruled.decision().expect("something is ruled")
     }
 
-    pub(super) async fn try_decide(&self, a: &str, b: &str, ruling: Ruling, seen: Option<usize>) -> Result<Ruled> {
+    pub(super) async fn try_decide(
+        &self,
+        a: &str,
+        b: &str,
+        ruling: Ruling,
+        seen: Option<usize>,
+    ) -> Result<RulingOutcome> {
         self.store.decide(&self.name, pair(a, b), ruling, seen).await
     }
 
     /// Registers records that match no other record.
     pub(super) async fn put_each(&self, ids: &[&str]) {
         for (at, text) in (0u64..).zip(ids) {
-            self.put(&Sample::with_keys(*text, [1_000_000 + at * 10, 1_000_001 + at * 10])).await;
+            self.put(&SampleRecord::with_keys(*text, [1_000_000 + at * 10, 1_000_001 + at * 10])).await;
         }
     }
 
@@ -65,7 +71,7 @@ impl Desk {
 }
 
 pub(super) async fn rulings_add_up_and_the_last_one_holds(store: SharedStore) {
-    let desk = Desk::new(&store, "rulings_add_up").await;
+    let desk = TestCollection::new(&store, "rulings_add_up").await;
     desk.put_each(&["a", "b", "c", "d"]).await;
     assert_eq!(desk.decision("a", "b").await, None);
     let first = desk.decide("b", "a", Judgement::Same, "alike").await;
@@ -83,7 +89,7 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: SharedStore) {
 }
 
 pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: SharedStore) {
-    let desk = Desk::new(&store, "decisions_are_listed").await;
+    let desk = TestCollection::new(&store, "decisions_are_listed").await;
     desk.put_each(&["a", "b", "m", "m a", "ma", "z", "编"]).await;
     // Some ids have the same beginning, and one is not ASCII. The order is that of the bytes.
     for (a, b) in [("m", "b"), ("m", "z"), ("a", "m"), ("m", "编"), ("ma", "z"), ("m a", "m"), ("a", "z")] {
@@ -93,12 +99,12 @@ pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: SharedStor
     assert_eq!(desk.partners("m").await, ["a", "b", "m a", "z", "编"]);
     assert_eq!(desk.partners("z").await, ["a", "m", "ma"]);
     assert!(desk.partners("x").await.is_empty());
-    let other = Desk::new(&store, "decisions_are_listed_2").await;
+    let other = TestCollection::new(&store, "decisions_are_listed_2").await;
     assert!(other.decided().await.is_empty() && other.partners("m").await.is_empty());
 }
 
 pub(super) async fn a_pair_has_room_for_so_many_rulings(store: SharedStore) {
-    let desk = Desk::new(&store, "a_pair_has_room").await;
+    let desk = TestCollection::new(&store, "a_pair_has_room").await;
     desk.put_each(&["a", "b"]).await;
     let rulings = vec![ruling(Judgement::Same, "again"); MAX_RULINGS - 1];
     let decision = Decision { pair: pair("a", "b"), rulings };
@@ -110,7 +116,7 @@ pub(super) async fn a_pair_has_room_for_so_many_rulings(store: SharedStore) {
 }
 
 pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: SharedStore) {
-    let desk = Desk::new(&store, "a_whole_decision").await;
+    let desk = TestCollection::new(&store, "a_whole_decision").await;
     desk.put_each(&["a", "b"]).await;
     desk.decide("a", "b", Judgement::Same, "before").await;
     let moved = Decision { pair: pair("a", "b"), rulings: vec![ruling(Judgement::NotSame, "moved")] };
@@ -120,19 +126,19 @@ pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Sh
 }
 
 pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection(store: SharedStore) {
-    let desk = Desk::new(&store, "decisions_outlive").await;
+    let desk = TestCollection::new(&store, "decisions_outlive").await;
     desk.put_each(&["a", "z"]).await;
-    desk.put(&Sample::with_keys("m", [1, 2])).await;
+    desk.put(&SampleRecord::with_keys("m", [1, 2])).await;
     for (a, b) in [("a", "m"), ("m", "z"), ("a", "z")] {
         desk.decide(a, b, Judgement::NotSame, "").await;
     }
-    assert!(matches!(desk.put(&Sample::with_keys("m", [3, 4])).await, Registered::Replaced(_)));
+    assert!(matches!(desk.put(&SampleRecord::with_keys("m", [3, 4])).await, RegisterOutcome::Replaced(_)));
     assert_eq!(desk.decided().await, ["a-m", "a-z", "m-z"], "they name ids, not contents");
     assert!(desk.remove("m").await);
     assert_eq!(desk.decided().await, ["a-z"]);
     assert_eq!(desk.decision("a", "m").await, None);
     assert!(desk.partners("m").await.is_empty() && desk.partners("a").await == ["z"]);
-    desk.put(&Sample::with_keys("m", [5, 6])).await;
+    desk.put(&SampleRecord::with_keys("m", [5, 6])).await;
     assert!(desk.partners("m").await.is_empty(), "another record under the id has nothing of before");
     desk.decide("a", "m", Judgement::Same, "anew").await;
     assert_eq!(desk.decision("a", "m").await.expect("it is there").rulings.len(), 1, "nothing of before is left");
@@ -142,7 +148,7 @@ pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_t
 }
 
 pub(super) async fn rulings_at_once_are_all_kept(store: SharedStore) {
-    let desk = Desk::new(&store, "rulings_at_once").await;
+    let desk = TestCollection::new(&store, "rulings_at_once").await;
     desk.put_each(&["a", "b"]).await;
     let callers = (0..12).map(|caller| {
         let desk = desk.clone();
@@ -161,7 +167,7 @@ pub(super) async fn rulings_at_once_are_all_kept(store: SharedStore) {
 }
 
 pub(super) async fn a_ruling_needs_both_records(store: SharedStore) {
-    let desk = Desk::new(&store, "a_ruling_needs_both").await;
+    let desk = TestCollection::new(&store, "a_ruling_needs_both").await;
     desk.put_each(&["a", "b"]).await;
     let same = ruling(Judgement::Same, "");
     let withdrawn = ruling(Judgement::Withdrawn, "");
@@ -171,30 +177,30 @@ pub(super) async fn a_ruling_needs_both_records(store: SharedStore) {
         assert_eq!(desk.decision(a, b).await, None);
     }
     let refused = desk.try_decide("a", "b", withdrawn.clone(), None).await.expect("a look");
-    assert_eq!(refused, Ruled::Refused(None), "nothing to withdraw");
+    assert_eq!(refused, RulingOutcome::Refused(None), "nothing to withdraw");
     desk.decide("a", "b", Judgement::Same, "").await;
     assert!(desk.remove("b").await);
     let refused = desk.try_decide("a", "b", withdrawn, None).await.expect("a look");
-    assert_eq!(refused, Ruled::Refused(None), "the decision went with the record");
+    assert_eq!(refused, RulingOutcome::Refused(None), "the decision went with the record");
     let last = store.last_change(&desk.name).await.expect("a number");
     assert!(matches!(desk.try_decide("a", "b", same, None).await, Err(StoreError::UnknownRecord(_))));
     assert_eq!(store.last_change(&desk.name).await.expect("a number"), last, "a refusal is no change");
 }
 
 pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: SharedStore) {
-    let desk = Desk::new(&store, "a_ruling_rests_on").await;
+    let desk = TestCollection::new(&store, "a_ruling_rests_on").await;
     desk.put_each(&["a", "b"]).await;
     let refused = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(1)).await;
-    assert!(matches!(refused, Ok(Ruled::Refused(None))));
+    assert!(matches!(refused, Ok(RulingOutcome::Refused(None))));
     let added = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await;
-    let Ok(Ruled::Added(first)) = added else { panic!("none was seen") };
+    let Ok(RulingOutcome::Added(first)) = added else { panic!("none was seen") };
     let refused = desk.try_decide("a", "b", ruling(Judgement::NotSame, "second"), Some(0)).await.expect("a look");
-    assert_eq!(refused, Ruled::Refused(Some(first.clone())));
+    assert_eq!(refused, RulingOutcome::Refused(Some(first.clone())));
     let repeated = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await.expect("a look");
-    assert_eq!(repeated, Ruled::Repeated(first.clone()), "the same caller, who got no answer");
+    assert_eq!(repeated, RulingOutcome::Repeated(first.clone()), "the same caller, who got no answer");
     assert_eq!(desk.decision("a", "b").await, Some(first));
     let added = desk.try_decide("a", "b", ruling(Judgement::Withdrawn, ""), Some(1)).await;
-    let Ok(Ruled::Added(second)) = added else { panic!("one was seen") };
+    let Ok(RulingOutcome::Added(second)) = added else { panic!("one was seen") };
     assert_eq!(second.rulings.len(), 2);
     let callers = (0..8).map(|caller| {
         let desk = desk.clone();
@@ -205,13 +211,13 @@ pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: SharedSt
     });
     let mut added = 0;
     for caller in callers.collect::<Vec<_>>() {
-        added += u32::from(matches!(caller.await.expect("no panic"), Ruled::Added(_)));
+        added += u32::from(matches!(caller.await.expect("no panic"), RulingOutcome::Added(_)));
     }
     assert_eq!((added, desk.decision("a", "b").await.expect("it is there").rulings.len()), (1, 3));
 }
 
 pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: SharedStore) {
-    let desk = Desk::new(&store, "decisions_that_name_no").await;
+    let desk = TestCollection::new(&store, "decisions_that_name_no").await;
     desk.put_each(&["a", "b"]).await;
     for (a, b) in [("a", "x"), ("0", "b"), ("x", "y"), ("a", "b")] {
         let left_over = Decision { pair: pair(a, b), rulings: vec![ruling(Judgement::Same, "left over")] };
@@ -232,13 +238,13 @@ pub(super) async fn decisions_that_name_no_record_are_found_and_dropped(store: S
 
 pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(store: SharedStore) {
     const ROUNDS: u64 = 60;
-    let desk = Desk::new(&store, "no_decision_outlives").await;
+    let desk = TestCollection::new(&store, "no_decision_outlives").await;
     desk.put_each(&["a"]).await;
     let mut before = 0;
     let mut after = 0;
     for round in 0..ROUNDS {
         let name = format!("b{round}");
-        desk.put(&Sample::with_keys(name.as_str(), [round * 10, round * 10 + 1])).await;
+        desk.put(&SampleRecord::with_keys(name.as_str(), [round * 10, round * 10 + 1])).await;
         // Half of the rounds rule again about a pair that has a ruling.
         if round % 2 == 1 {
             desk.decide("a", &name, Judgement::Same, "before").await;
@@ -257,8 +263,8 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
         }
         assert!(desk.remove(&name).await);
         match decision.await.expect("no panic") {
-            Ok(Ruled::Added(_)) => before += 1,
-            Ok(Ruled::Refused(None)) | Err(StoreError::UnknownRecord(_)) => after += 1,
+            Ok(RulingOutcome::Added(_)) => before += 1,
+            Ok(RulingOutcome::Refused(None)) | Err(StoreError::UnknownRecord(_)) => after += 1,
             other => panic!("round {round}: {other:?}"),
         }
         assert_eq!(desk.decision("a", &name).await, None, "round {round}");
@@ -267,7 +273,7 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
 }
 
 pub(super) async fn decisions_of_unknown_collections_are_refused(store: SharedStore) {
-    let name = Desk::existing(&store, "never-made").name;
+    let name = TestCollection::existing(&store, "never-made").name;
     let decide = store.decide(&name, pair("a", "b"), ruling(Judgement::Same, ""), None).await;
     assert!(matches!(decide, Err(StoreError::UnknownCollection(_))));
     assert!(matches!(store.decision(&name, &pair("a", "b")).await, Err(StoreError::UnknownCollection(_))));
@@ -280,48 +286,51 @@ pub(super) async fn decisions_of_unknown_collections_are_refused(store: SharedSt
 }
 
 pub(super) async fn a_confirmed_record_is_a_candidate_whatever_the_index_says(store: SharedStore) {
-    let desk = Desk::new(&store, "a_confirmed_record").await;
-    let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
-    desk.put(&Sample::with_keys("b", [3, 4])).await;
-    let sample = Sample::with_keys("c", [5, 6]);
+    let desk = TestCollection::new(&store, "a_confirmed_record").await;
+    let first = stored(desk.put(&SampleRecord::with_keys("a", [1, 2])).await);
+    desk.put(&SampleRecord::with_keys("b", [3, 4])).await;
+    let sample = SampleRecord::with_keys("c", [5, 6]);
     assert_eq!(desk.find_confirmed(&sample, &["a"]).await, [("a".to_owned(), vec!["decision".to_owned()])]);
-    let skipped = desk.try_put_confirmed(&sample, Mode::SkipDuplicate, &["a"]).await.expect("a registration");
-    let Registered::Skipped(verdict) = skipped else { panic!("it repeats a") };
+    let skipped =
+        desk.try_put_confirmed(&sample, RegistrationMode::SkipDuplicate, &["a"]).await.expect("a registration");
+    let RegisterOutcome::Skipped(verdict) = skipped else { panic!("it repeats a") };
     assert_eq!(verdict.duplicate_of, Some(id("a")));
-    let kept = stored(desk.try_put_confirmed(&sample, Mode::Put, &["b", "a"]).await.expect("a registration"));
+    let kept =
+        stored(desk.try_put_confirmed(&sample, RegistrationMode::Put, &["b", "a"]).await.expect("a registration"));
     assert_eq!((kept.verdict.kind, kept.verdict.similar.len()), (VerdictKind::NearDuplicate, 2));
     assert_eq!((kept.verdict.duplicate_of, kept.duplicate_of_seq), (Some(id("a")), Some(first.seq)));
 }
 
 pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: SharedStore) {
-    let desk = Desk::new(&store, "confirmed_records_not_there").await;
-    desk.put(&Sample::with_keys("gone", [1, 2])).await;
+    let desk = TestCollection::new(&store, "confirmed_records_not_there").await;
+    desk.put(&SampleRecord::with_keys("gone", [1, 2])).await;
     assert!(desk.remove("gone").await);
-    let sample = Sample::with_keys("a", [5, 6]);
+    let sample = SampleRecord::with_keys("a", [5, 6]);
     let confirmed = ["gone", "never", "a"];
     assert!(desk.find_confirmed(&sample, &confirmed).await.is_empty());
-    let first = desk.try_put_confirmed(&sample, Mode::Put, &confirmed).await.expect("a registration");
+    let first = desk.try_put_confirmed(&sample, RegistrationMode::Put, &confirmed).await.expect("a registration");
     assert_eq!(stored(first).verdict.kind, VerdictKind::Original);
     // The record is replaced. It does not match its earlier content.
-    let other = Sample::with_keys("a", [7, 8]);
-    let again = desk.try_put_confirmed(&other, Mode::Put, &confirmed).await.expect("a registration");
-    let Registered::Replaced(record) = again else { panic!("the text differs") };
+    let other = SampleRecord::with_keys("a", [7, 8]);
+    let again = desk.try_put_confirmed(&other, RegistrationMode::Put, &confirmed).await.expect("a registration");
+    let RegisterOutcome::Replaced(record) = again else { panic!("the text differs") };
     assert_eq!(record.verdict.kind, VerdictKind::Original);
 }
 
 pub(super) async fn a_confirmed_record_counts_once(store: SharedStore) {
-    let desk = Desk::new(&store, "a_confirmed_record_counts").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
-    let sample = Sample::with_keys("b", [1, 2, 3]);
+    let desk = TestCollection::new(&store, "a_confirmed_record_counts").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
+    let sample = SampleRecord::with_keys("b", [1, 2, 3]);
     let via = vec!["decision".to_owned(), "shingle".to_owned()];
     assert_eq!(desk.find_confirmed(&sample, &["a", "a"]).await, [("a".to_owned(), via.clone())]);
-    let kept = stored(desk.try_put_confirmed(&sample, Mode::Put, &["a", "a"]).await.expect("a registration"));
+    let kept =
+        stored(desk.try_put_confirmed(&sample, RegistrationMode::Put, &["a", "a"]).await.expect("a registration"));
     assert_eq!(kept.verdict.similar.iter().map(|found| found.via.clone()).collect::<Vec<_>>(), [via]);
 }
 
 pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: SharedStore) {
     const CALLERS: u64 = 6;
-    let desk = Desk::new(&store, "confirmed_pairs_at_once").await;
+    let desk = TestCollection::new(&store, "confirmed_pairs_at_once").await;
     for round in 0..8 {
         let names: Arc<Vec<String>> = Arc::new((0..CALLERS).map(|at| format!("r{round}-{at}")).collect());
         let callers = (0..CALLERS).map(|at| {
@@ -329,9 +338,11 @@ pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: SharedSto
             let names = Arc::clone(&names);
             tokio::spawn(async move {
                 let key = round * 1000 + at * 10;
-                let sample = Sample::with_keys(names[at as usize].clone(), [key, key + 1]);
+                let sample = SampleRecord::with_keys(names[at as usize].clone(), [key, key + 1]);
                 let confirmed: Vec<&str> = names.iter().map(String::as_str).collect();
-                stored(desk.try_put_confirmed(&sample, Mode::Put, &confirmed).await.expect("a registration"))
+                stored(
+                    desk.try_put_confirmed(&sample, RegistrationMode::Put, &confirmed).await.expect("a registration"),
+                )
             })
         });
         let mut kept = Vec::new();

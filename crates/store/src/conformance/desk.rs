@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::samples::{SIMHASH, Sample, SampleJudge, Signing};
-use crate::generations::{Filing, GenerationSpec, GenerationState};
+use super::samples::{SIMHASH, SampleJudge, SampleRecord, SampleSigning};
+use crate::generations::{FiledSignatures, GenerationSpec, GenerationState};
 use crate::{
-    CollectionSpec, CollectionState, Found, GenerationId, Mode, Query, Registered, Registration, Result, Seq,
-    SequencedNotifier, Store, StoreError, StoredRecord, Until,
+    CollectionSpec, CollectionState, GenerationId, LookupEnd, LookupQuery, LookupResult, RegisterOutcome, Registration,
+    RegistrationMode, Result, Seq, SequencedNotifier, Store, StoreError, StoredRecord,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::index::{Ball, Entry};
@@ -20,14 +20,14 @@ pub fn id(text: &str) -> RecordId {
 
 /// A collection of a store with helper methods.
 #[derive(Clone)]
-pub struct Desk {
+pub struct TestCollection {
     /// The store.
     pub store: Arc<dyn Store>,
     /// The collection.
     pub name: CollectionName,
 }
 
-impl Desk {
+impl TestCollection {
     /// Creates the collection `name`.
     pub async fn new(store: &Arc<dyn Store>, name: &str) -> Self {
         let desk = Self::existing(store, name);
@@ -56,7 +56,7 @@ impl Desk {
     }
 
     /// Makes the registration of `sample`.
-    pub fn registration(&self, sample: &Sample, mode: Mode) -> Registration {
+    pub fn registration(&self, sample: &SampleRecord, mode: RegistrationMode) -> Registration {
         Registration {
             collection: self.name.clone(),
             generation: GenerationId(1),
@@ -75,24 +75,24 @@ impl Desk {
     }
 
     /// Registers `sample` and returns the outcome.
-    pub async fn try_put(&self, sample: &Sample, mode: Mode) -> Result<Registered> {
+    pub async fn try_put(&self, sample: &SampleRecord, mode: RegistrationMode) -> Result<RegisterOutcome> {
         self.store.register(self.registration(sample, mode), SampleJudge::of(sample, false)).await
     }
 
-    /// Registers in mode [`Mode::Put`].
-    pub async fn put(&self, sample: &Sample) -> Registered {
-        self.try_put(sample, Mode::Put).await.expect("a registration")
+    /// Registers in mode [`RegistrationMode::Put`].
+    pub async fn put(&self, sample: &SampleRecord) -> RegisterOutcome {
+        self.try_put(sample, RegistrationMode::Put).await.expect("a registration")
     }
 
-    /// Registers in mode [`Mode::SkipDuplicate`].
-    pub async fn put_unless_duplicate(&self, sample: &Sample) -> Registered {
-        self.try_put(sample, Mode::SkipDuplicate).await.expect("a registration")
+    /// Registers in mode [`RegistrationMode::SkipDuplicate`].
+    pub async fn put_unless_duplicate(&self, sample: &SampleRecord) -> RegisterOutcome {
+        self.try_put(sample, RegistrationMode::SkipDuplicate).await.expect("a registration")
     }
 
     /// Makes the query that finds the matches of `sample`.
-    pub fn query(&self, sample: &Sample, except: Option<&str>) -> Query {
+    pub fn query(&self, sample: &SampleRecord, except: Option<&str>) -> LookupQuery {
         let signed = sample.signed();
-        Query {
+        LookupQuery {
             collection: self.name.clone(),
             generation: GenerationId(1),
             digest: Some(signed.digest),
@@ -104,14 +104,14 @@ impl Desk {
     }
 
     /// Looks up `sample` and returns the whole result.
-    pub async fn find_all(&self, sample: &Sample, except: Option<&str>, until: Until) -> Found {
+    pub async fn find_all(&self, sample: &SampleRecord, except: Option<&str>, until: LookupEnd) -> LookupResult {
         let judge = SampleJudge::of(sample, false);
         self.store.find(self.query(sample, except), judge, until).await.expect("a lookup")
     }
 
     /// Returns the ids of all matches of `sample`, sorted.
-    pub async fn find(&self, sample: &Sample) -> Vec<String> {
-        let found = self.find_all(sample, None, Until::Exhausted).await;
+    pub async fn find(&self, sample: &SampleRecord) -> Vec<String> {
+        let found = self.find_all(sample, None, LookupEnd::Exhausted).await;
         let mut ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
         ids.sort();
         ids
@@ -134,17 +134,22 @@ impl Desk {
 }
 
 /// The same operations for any generations of the collection.
-impl Desk {
+impl TestCollection {
     /// Returns the present state of the collection.
     pub async fn state(&self) -> Arc<CollectionState> {
         self.store.collection(&self.name).await.expect("a look at a collection").expect("the collection is there")
     }
 
     /// Makes the registration of `sample` for the generations in `state`.
-    pub fn registration_for(&self, state: &CollectionState, sample: &Sample, mode: Mode) -> Registration {
+    pub fn registration_for(
+        &self,
+        state: &CollectionState,
+        sample: &SampleRecord,
+        mode: RegistrationMode,
+    ) -> Registration {
         let standby = state.others.iter();
-        let others = standby.map(|other| (other.id, sample.signed_as(Signing::of(&other.profile)))).collect();
-        let signed = sample.signed_as(Signing::of(&state.profile));
+        let others = standby.map(|other| (other.id, sample.signed_as(SampleSigning::of(&other.profile)))).collect();
+        let signed = sample.signed_as(SampleSigning::of(&state.profile));
         Registration { generation: state.generation, signed, others, ..self.registration(sample, mode) }
     }
 
@@ -152,10 +157,15 @@ impl Desk {
     ///
     /// # Errors
     /// As [`Store::collection`] and [`Store::register`], except `StaleGeneration`.
-    pub async fn try_put_confirmed(&self, sample: &Sample, mode: Mode, confirmed: &[&str]) -> Result<Registered> {
+    pub async fn try_put_confirmed(
+        &self,
+        sample: &SampleRecord,
+        mode: RegistrationMode,
+        confirmed: &[&str],
+    ) -> Result<RegisterOutcome> {
         loop {
             let state = self.store.collection(&self.name).await?.expect("the collection is there");
-            let judge = SampleJudge::within(sample, state.generation, Signing::of(&state.profile));
+            let judge = SampleJudge::within(sample, state.generation, SampleSigning::of(&state.profile));
             let confirmed = confirmed.iter().map(|text| id(text)).collect();
             let registration = Registration { confirmed, ..self.registration_for(&state, sample, mode) };
             match self.store.register(registration, judge).await {
@@ -166,18 +176,18 @@ impl Desk {
     }
 
     /// Registers in all generations.
-    pub async fn put_in_all(&self, sample: &Sample) -> Registered {
-        self.try_put_confirmed(sample, Mode::Put, &[]).await.expect("a registration")
+    pub async fn put_in_all(&self, sample: &SampleRecord) -> RegisterOutcome {
+        self.try_put_confirmed(sample, RegistrationMode::Put, &[]).await.expect("a registration")
     }
 
     /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is not found. Returns all
     /// matches, sorted by id.
-    pub async fn find_within(&self, sample: &Sample, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
+    pub async fn find_within(&self, sample: &SampleRecord, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
         loop {
             let state = self.state().await;
-            let signing = Signing::of(&state.profile);
+            let signing = SampleSigning::of(&state.profile);
             let signed = sample.signed_as(signing);
-            let query = Query {
+            let query = LookupQuery {
                 generation: state.generation,
                 digest: Some(signed.digest),
                 ball: Ball::of(&signed, Some(SIMHASH)),
@@ -186,7 +196,7 @@ impl Desk {
                 ..self.query(sample, except)
             };
             let judge = SampleJudge::within(sample, state.generation, signing);
-            match self.store.find(query, judge, Until::Exhausted).await {
+            match self.store.find(query, judge, LookupEnd::Exhausted).await {
                 Err(StoreError::StaleGeneration { .. }) => {}
                 found => {
                     let mut found = found.expect("a lookup").matches;
@@ -198,13 +208,13 @@ impl Desk {
     }
 
     /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match by decision.
-    pub async fn find_confirmed(&self, sample: &Sample, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
+    pub async fn find_confirmed(&self, sample: &SampleRecord, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
         let found = self.find_within(sample, None, confirmed).await;
         found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()
     }
 
     /// Returns the ids of all matches of `sample` in the live generation, sorted.
-    pub async fn find_live(&self, sample: &Sample) -> Vec<String> {
+    pub async fn find_live(&self, sample: &SampleRecord) -> Vec<String> {
         self.find_confirmed(sample, &[]).await.into_iter().map(|(found, _)| found).collect()
     }
 
@@ -223,7 +233,7 @@ impl Desk {
 
     /// Files all records below the generation's [`GenerationState::scan_end`] in small batches, and returns how many were new.
     pub async fn file_rest(&self, generation: &GenerationState) -> u64 {
-        let signing = Signing::of(&generation.profile);
+        let signing = SampleSigning::of(&generation.profile);
         let mut after = Seq(0);
         let mut filed = 0;
         loop {
@@ -233,8 +243,8 @@ impl Desk {
             after = last.seq;
             let mut batch = Vec::with_capacity(records.len());
             for record in &records {
-                let signed = Sample::of_record(record).signed_as(signing);
-                batch.push(Filing { id: record.id.clone(), seq: record.seq, signed });
+                let signed = SampleRecord::of_record(record).signed_as(signing);
+                batch.push(FiledSignatures { id: record.id.clone(), seq: record.seq, signed });
             }
             filed += self.store.file(&self.name, generation.id, batch).await.expect("a filing");
         }
@@ -270,10 +280,10 @@ impl Desk {
 
     /// Returns the entries that a complete generation of this profile must have: one for every record.
     pub async fn should_be_filed(&self, profile: &str) -> Vec<Entry> {
-        let signing = Signing::of(profile);
+        let signing = SampleSigning::of(profile);
         let mut entries = Vec::new();
         for record in self.all().await {
-            let signed = Sample::of_record(&record).signed_as(signing);
+            let signed = SampleRecord::of_record(&record).signed_as(signing);
             let mut entry = Entry::of(record.seq, &signed);
             entry.keys.sort();
             entries.push(entry);
@@ -283,9 +293,9 @@ impl Desk {
 }
 
 /// Returns the record of an outcome that has stored one.
-pub fn stored(outcome: Registered) -> StoredRecord {
+pub fn stored(outcome: RegisterOutcome) -> StoredRecord {
     match outcome {
-        Registered::Created(record) | Registered::Replaced(record) => record,
+        RegisterOutcome::Created(record) | RegisterOutcome::Replaced(record) => record,
         other => panic!("nothing was stored: {other:?}"),
     }
 }

@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample, id};
+use super::{SampleRecord, TestCollection, id};
 use crate::frequencies::MAX_FREQUENCIES_BYTES;
 use crate::generations::GenerationSpec;
-use crate::{CollectionSpec, GenerationId, Mode, Registered, Result, Seq, Store, StoreError};
+use crate::{CollectionSpec, GenerationId, RegisterOutcome, RegistrationMode, Result, Seq, Store, StoreError};
 
 type SharedStore = Arc<dyn Store>;
 
-async fn put(desk: &Desk, version: u32, bytes: &[u8]) -> bool {
+async fn put(desk: &TestCollection, version: u32, bytes: &[u8]) -> bool {
     desk.store.put_frequencies(&desk.name, version, bytes.to_vec()).await.expect("a put")
 }
 
-async fn look(desk: &Desk, version: u32) -> Option<Vec<u8>> {
+async fn look(desk: &TestCollection, version: u32) -> Option<Vec<u8>> {
     desk.store.frequencies(&desk.name, version).await.expect("a look")
 }
 
-async fn sample_of(desk: &Desk, limit: usize) -> Vec<Seq> {
+async fn sample_of(desk: &TestCollection, limit: usize) -> Vec<Seq> {
     desk.store.sample(&desk.name, limit).await.expect("a sample")
 }
 
-async fn live_seqs(desk: &Desk) -> Vec<Seq> {
+async fn live_seqs(desk: &TestCollection) -> Vec<Seq> {
     desk.all().await.iter().map(|record| record.seq).collect()
 }
 
@@ -30,12 +30,12 @@ fn is_unknown<T>(outcome: &Result<T>) -> bool {
 }
 
 /// Samples that have nothing in common.
-fn sample(number: u64) -> Sample {
-    Sample::with_keys(format!("r{number:03}"), [number * 10, number * 10 + 1])
+fn sample(number: u64) -> SampleRecord {
+    SampleRecord::with_keys(format!("r{number:03}"), [number * 10, number * 10 + 1])
 }
 
 pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable(store: SharedStore) {
-    let desk = Desk::new(&store, "versions_follow_each_other").await;
+    let desk = TestCollection::new(&store, "versions_follow_each_other").await;
     assert_eq!((desk.state().await.frequencies, look(&desk, 0).await, look(&desk, 1).await), (0, None, None));
     assert!(!put(&desk, 0, b"zero").await && !put(&desk, 2, b"two").await, "1 is the next");
     assert_eq!((desk.state().await.frequencies, look(&desk, 2).await), (0, None));
@@ -56,7 +56,7 @@ pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable
 }
 
 pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: SharedStore) {
-    let desk = Desk::new(&store, "of_puts_at_once").await;
+    let desk = TestCollection::new(&store, "of_puts_at_once").await;
     for version in 1..=3_u32 {
         let puts = (0..6_u8).map(|caller| {
             let desk = desk.clone();
@@ -74,13 +74,13 @@ pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: SharedStore) 
 }
 
 /// Checks that the versions 1 and 2 are stored and version 2 is the current one.
-async fn check_both_versions(desk: &Desk, change: &str) {
+async fn check_both_versions(desk: &TestCollection, change: &str) {
     let seen = (desk.state().await.frequencies, look(desk, 1).await, look(desk, 2).await);
     assert_eq!(seen, (2, Some(b"one".to_vec()), Some(b"two".to_vec())), "after {change}");
 }
 
 pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: SharedStore) {
-    let desk = Desk::new(&store, "they_outlast_all_other_changes").await;
+    let desk = TestCollection::new(&store, "they_outlast_all_other_changes").await;
     desk.put(&sample(1)).await;
     assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
     desk.put(&sample(2)).await;
@@ -110,7 +110,7 @@ pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shar
 }
 
 pub(super) async fn a_collection_made_again_has_none(store: SharedStore) {
-    let desk = Desk::new(&store, "made_again_has_no_frequencies").await;
+    let desk = TestCollection::new(&store, "made_again_has_no_frequencies").await;
     assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     assert!(is_unknown(&store.put_frequencies(&desk.name, 3, b"three".to_vec()).await));
@@ -123,7 +123,7 @@ pub(super) async fn a_collection_made_again_has_none(store: SharedStore) {
 }
 
 pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: SharedStore) {
-    let desk = Desk::new(&store, "what_is_too_large").await;
+    let desk = TestCollection::new(&store, "what_is_too_large").await;
     let refused = store.put_frequencies(&desk.name, 1, vec![1; MAX_FREQUENCIES_BYTES + 1]).await;
     let Err(StoreError::FrequenciesTooLarge { given, most }) = refused else { panic!("{refused:?}") };
     assert_eq!((given, most), (MAX_FREQUENCIES_BYTES + 1, MAX_FREQUENCIES_BYTES));
@@ -132,16 +132,16 @@ pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: SharedSto
 }
 
 pub(super) async fn of_few_records_all_are_sampled(store: SharedStore) {
-    let desk = Desk::new(&store, "of_few_records").await;
+    let desk = TestCollection::new(&store, "of_few_records").await;
     assert!(sample_of(&desk, 9).await.is_empty());
     for number in 0..20 {
         desk.put(&sample(number)).await;
     }
     assert!(desk.remove("r003").await && desk.remove("r019").await);
-    let replaced = desk.put(&Sample { keys: vec![5000, 5001], ..sample(7) }).await;
-    assert!(matches!(replaced, Registered::Replaced(_)));
-    let skipped = desk.try_put(&Sample { id: "twin".into(), ..sample(8) }, Mode::SkipDuplicate).await;
-    assert!(matches!(skipped, Ok(Registered::Skipped(_))));
+    let replaced = desk.put(&SampleRecord { keys: vec![5000, 5001], ..sample(7) }).await;
+    assert!(matches!(replaced, RegisterOutcome::Replaced(_)));
+    let skipped = desk.try_put(&SampleRecord { id: "twin".into(), ..sample(8) }, RegistrationMode::SkipDuplicate).await;
+    assert!(matches!(skipped, Ok(RegisterOutcome::Skipped(_))));
     let live = live_seqs(&desk).await;
     assert_eq!(live.len(), 18);
     for limit in [18, 19, 1000, usize::MAX] {
@@ -151,7 +151,7 @@ pub(super) async fn of_few_records_all_are_sampled(store: SharedStore) {
 }
 
 pub(super) async fn of_many_records_some_are_sampled_from_everywhere(store: SharedStore) {
-    let desk = Desk::new(&store, "of_many_records").await;
+    let desk = TestCollection::new(&store, "of_many_records").await;
     for number in 0..240 {
         desk.put(&sample(number)).await;
     }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample, SampleJudge, id, stored};
-use crate::generations::{Filing, GenerationSpec, MAX_GENERATIONS, Pairs, Phase};
-use crate::{CollectionSpec, GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError};
+use super::{SampleJudge, SampleRecord, TestCollection, id, stored};
+use crate::generations::{FiledSignatures, GenerationPhase, GenerationSpec, MAX_GENERATIONS, RecordMatches};
+use crate::{
+    CollectionSpec, GenerationId, RegisterOutcome, Registration, RegistrationMode, Result, Seq, Store, StoreError,
+};
 use doppel_core::collection::{CollectionName, Retention};
 use doppel_core::verdict::VERDICT_SIMILAR;
 
 type SharedStore = Arc<dyn Store>;
 
 /// True if the outcome is the error that the collection has no such standby generation.
-fn is_missing<T>(outcome: &Result<T>, desk: &Desk, wanted: GenerationId) -> bool {
+fn is_missing<T>(outcome: &Result<T>, desk: &TestCollection, wanted: GenerationId) -> bool {
     matches!(outcome, Err(StoreError::UnknownGeneration { collection, generation })
         if *collection == desk.name && *generation == wanted)
 }
@@ -21,13 +23,16 @@ fn is_unknown<T>(outcome: &Result<T>) -> bool {
 }
 
 /// Makes samples that share no keys.
-fn sample(number: u64) -> Sample {
+fn sample(number: u64) -> SampleRecord {
     let fingerprint = number.is_multiple_of(3).then_some((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [number * 10, number * 10 + 1, number]) }
+    SampleRecord {
+        fingerprint,
+        ..SampleRecord::with_keys(format!("r{number:02}"), [number * 10, number * 10 + 1, number])
+    }
 }
 
-async fn filled(store: &SharedStore, name: &str, records: u64) -> Desk {
-    let desk = Desk::new(store, name).await;
+async fn filled(store: &SharedStore, name: &str, records: u64) -> TestCollection {
+    let desk = TestCollection::new(store, name).await;
     for number in 0..records {
         desk.put(&sample(number)).await;
     }
@@ -41,7 +46,7 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     assert!(begun.id > GenerationId(1) && begun.scan_end > last, "{begun:?}");
     assert_eq!(
         (begun.phase, begun.profile.as_str(), begun.settings.verify.is_none()),
-        (Phase::Building, "noted", true)
+        (GenerationPhase::Building, "noted", true)
     );
     let shown = desk.state().await;
     assert_eq!(
@@ -52,7 +57,7 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     assert!(matches!(refused, Err(StoreError::GenerationBuilding(id)) if id == begun.id), "one at a time");
     store.complete_generation(&desk.name, begun.id).await.expect("a completion");
     store.complete_generation(&desk.name, begun.id).await.expect("the same again");
-    assert_eq!(desk.state().await.others[0].phase, Phase::Ready);
+    assert_eq!(desk.state().await.others[0].phase, GenerationPhase::Ready);
     let mut newest = begun.id;
     for _ in 2..MAX_GENERATIONS {
         let next = desk.build("p3").await;
@@ -75,15 +80,15 @@ fn never_made() -> CollectionName {
     CollectionName::new("never-made").expect("a name")
 }
 
-fn is_stale(outcome: &Result<Registered>) -> bool {
+fn is_stale(outcome: &Result<RegisterOutcome>) -> bool {
     matches!(outcome, Err(StoreError::StaleGeneration { .. }))
 }
 
 pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(store: SharedStore) {
     let desk = filled(&store, "registrations_name_every", 2).await;
     let begun = desk.begin("noted").await;
-    let fresh = Sample { fingerprint: Some(77), ..Sample::with_keys("new", [500, 501, 503]) };
-    assert!(is_stale(&desk.try_put(&fresh, Mode::Put).await), "it names too few");
+    let fresh = SampleRecord { fingerprint: Some(77), ..SampleRecord::with_keys("new", [500, 501, 503]) };
+    assert!(is_stale(&desk.try_put(&fresh, RegistrationMode::Put).await), "it names too few");
     assert!(desk.get("new").await.is_none());
     let record = stored(desk.put_in_all(&fresh).await);
     assert!(record.seq >= begun.scan_end, "what was not filed by its registration is below the end of the scan");
@@ -94,7 +99,7 @@ pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(st
     let state = desk.state().await;
     let many = Registration {
         others: vec![(begun.id, fresh.signed())],
-        ..desk.registration_for(&state, &sample(9), Mode::Put)
+        ..desk.registration_for(&state, &sample(9), RegistrationMode::Put)
     };
     let refused = store.register(many, SampleJudge::of(&sample(9), false)).await;
     assert!(is_stale(&refused), "it names too many");
@@ -106,15 +111,15 @@ pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Share
     let before = desk.all().await;
     let begun = desk.begin("noted").await;
     let filings = before.iter().map(|record| {
-        let signed = Sample::of_record(record).signed_as(super::Signing::of("noted"));
-        Filing { id: record.id.clone(), seq: record.seq, signed }
+        let signed = SampleRecord::of_record(record).signed_as(super::SampleSigning::of("noted"));
+        FiledSignatures { id: record.id.clone(), seq: record.seq, signed }
     });
-    let filings: Vec<Filing> = filings.collect();
+    let filings: Vec<FiledSignatures> = filings.collect();
     assert!(desk.remove("r00").await);
-    let replaced = Sample { keys: vec![900, 901], ..sample(1) };
-    assert!(matches!(desk.put_in_all(&replaced).await, Registered::Replaced(_)));
-    let other_seq = Filing { seq: before[3].seq.after(1_000_000), ..filings[3].clone() };
-    let other_id = Filing { id: id("r05"), ..filings[4].clone() };
+    let replaced = SampleRecord { keys: vec![900, 901], ..sample(1) };
+    assert!(matches!(desk.put_in_all(&replaced).await, RegisterOutcome::Replaced(_)));
+    let other_seq = FiledSignatures { seq: before[3].seq.after(1_000_000), ..filings[3].clone() };
+    let other_id = FiledSignatures { id: id("r05"), ..filings[4].clone() };
     let batch = vec![filings[0].clone(), filings[1].clone(), filings[2].clone(), other_seq, other_id];
     assert_eq!(store.file(&desk.name, begun.id, batch).await.expect("a filing"), 1);
     assert_eq!(store.file(&desk.name, begun.id, vec![filings[2].clone()]).await.expect("a filing"), 0, "filed already");
@@ -141,7 +146,10 @@ pub(super) async fn removals_and_replacements_reach_every_generation(store: Shar
     let second = desk.build("noted").await;
     let third = desk.begin("p3").await;
     assert!(desk.remove("r01").await);
-    assert!(matches!(desk.put_in_all(&Sample { keys: vec![7, 8, 9], ..sample(2) }).await, Registered::Replaced(_)));
+    assert!(matches!(
+        desk.put_in_all(&SampleRecord { keys: vec![7, 8, 9], ..sample(2) }).await,
+        RegisterOutcome::Replaced(_)
+    ));
     desk.put_in_all(&sample(11)).await;
     assert!(desk.remove("r11").await);
     desk.file_rest(&third).await;
@@ -156,21 +164,21 @@ pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(st
     let begun = desk.begin("noted").await;
     // The record is not filed yet in the second generation. The update files it, and filing the earlier content has no effect.
     let before = desk.get("r00").await.expect("it is there");
-    let Registered::Updated(updated) = desk.put_in_all(&sample(0).noted("late")).await else {
+    let RegisterOutcome::Updated(updated) = desk.put_in_all(&sample(0).noted("late")).await else {
         panic!("the note differs")
     };
     assert_eq!(updated.seq, before.seq);
-    let old = Sample::of_record(&before).signed_as(super::Signing::of("noted"));
-    let filing = Filing { id: id("r00"), seq: before.seq, signed: old };
+    let old = SampleRecord::of_record(&before).signed_as(super::SampleSigning::of("noted"));
+    let filing = FiledSignatures { id: id("r00"), seq: before.seq, signed: old };
     assert_eq!(store.file(&desk.name, begun.id, vec![filing]).await.expect("a filing"), 0);
     desk.file_rest(&begun).await;
     // The record is filed, and this generation reads the note as text.
     let before = desk.get("r01").await.expect("it is there");
-    let Registered::Replaced(replaced) = desk.put_in_all(&sample(1).noted("late")).await else {
+    let RegisterOutcome::Replaced(replaced) = desk.put_in_all(&sample(1).noted("late")).await else {
         panic!("one generation reads the note")
     };
     assert!(replaced.seq > before.seq);
-    assert!(matches!(desk.put_in_all(&sample(1).noted("late")).await, Registered::Unchanged(_)));
+    assert!(matches!(desk.put_in_all(&sample(1).noted("late")).await, RegisterOutcome::Unchanged(_)));
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
     assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
 }
@@ -183,7 +191,7 @@ pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_aga
     let spec = GenerationSpec { statistics: vec![1, 2], ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
     desk.file_rest(&second).await;
-    let pairs = vec![Pairs { seq: desk.all().await[3].seq, earlier: vec![desk.all().await[0].seq] }];
+    let pairs = vec![RecordMatches { seq: desk.all().await[3].seq, earlier: vec![desk.all().await[0].seq] }];
     store.put_pairs(&desk.name, second.id, pairs).await.expect("pairs");
     assert!(store.drop_generation(&desk.name, second.id).await.expect("a drop"), "even while it is built");
     assert!(!store.drop_generation(&desk.name, second.id).await.expect("a drop"), "it is gone already");
@@ -248,7 +256,7 @@ pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store:
 }
 
 /// Returns all matches of a generation, read in small pages.
-async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
+async fn all_pairs(desk: &TestCollection, generation: GenerationId) -> Vec<RecordMatches> {
     let mut after = Seq(0);
     let mut all = Vec::new();
     loop {
@@ -261,28 +269,28 @@ async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
 }
 
 pub(super) async fn registrations_record_all_their_matches_as_pairs(store: SharedStore) {
-    let desk = Desk::new(&store, "registrations_record_pairs").await;
+    let desk = TestCollection::new(&store, "registrations_record_pairs").await;
     let mut seqs = Vec::new();
     let many = VERDICT_SIMILAR as u64 + 5;
     for number in 0..many {
-        let record = stored(desk.put(&Sample::with_keys(format!("a{number}"), [1, 2, 10 + number])).await);
+        let record = stored(desk.put(&SampleRecord::with_keys(format!("a{number}"), [1, 2, 10 + number])).await);
         assert_eq!(record.verdict.similar.len(), (number as usize).min(VERDICT_SIMILAR));
         seqs.push(record.seq);
     }
-    stored(desk.put(&Sample::with_keys("alone", [7, 8])).await);
-    let expected = (1..seqs.len()).map(|at| Pairs { seq: seqs[at], earlier: seqs[..at].to_vec() });
+    stored(desk.put(&SampleRecord::with_keys("alone", [7, 8])).await);
+    let expected = (1..seqs.len()).map(|at| RecordMatches { seq: seqs[at], earlier: seqs[..at].to_vec() });
     assert_eq!(
         all_pairs(&desk, GenerationId(1)).await,
         expected.collect::<Vec<_>>(),
         "all of them, not only those listed"
     );
-    let skipped = desk.put_unless_duplicate(&Sample::with_keys("skipped", [1, 2])).await;
-    assert!(matches!(skipped, Registered::Skipped(_)));
+    let skipped = desk.put_unless_duplicate(&SampleRecord::with_keys("skipped", [1, 2])).await;
+    assert!(matches!(skipped, RegisterOutcome::Skipped(_)));
     assert_eq!(all_pairs(&desk, GenerationId(1)).await.len() as u64, many - 1, "what is not stored has no pairs");
     // While a generation is being built, the matches in the live generation are stored.
     let second = desk.begin("noted").await;
-    let record = stored(desk.put_in_all(&Sample::with_keys("late", [1, 2])).await);
-    assert_eq!(all_pairs(&desk, GenerationId(1)).await.last(), Some(&Pairs { seq: record.seq, earlier: seqs }));
+    let record = stored(desk.put_in_all(&SampleRecord::with_keys("late", [1, 2])).await);
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await.last(), Some(&RecordMatches { seq: record.seq, earlier: seqs }));
     assert!(all_pairs(&desk, second.id).await.is_empty());
 }
 
@@ -291,40 +299,65 @@ pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Sha
     assert!(all_pairs(&desk, GenerationId(1)).await.is_empty());
     store.put_pairs(&desk.name, GenerationId(1), Vec::new()).await.expect("no pairs");
     let seqs: Vec<_> = desk.all().await.iter().map(|record| record.seq).collect();
-    let pairs =
-        |at: usize, earlier: &[usize]| Pairs { seq: seqs[at], earlier: earlier.iter().map(|at| seqs[*at]).collect() };
-    let first = vec![pairs(2, &[0, 1]), pairs(5, &[0, 2, 4]), pairs(4, &[3]), pairs(1, &[0])];
+    let first = vec![
+        record_matches(2, &[0, 1], &seqs),
+        record_matches(5, &[0, 2, 4], &seqs),
+        record_matches(4, &[3], &seqs),
+        record_matches(1, &[0], &seqs),
+    ];
     store.put_pairs(&desk.name, GenerationId(1), first).await.expect("pairs");
-    let kept = [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(4, &[3]), pairs(5, &[0, 2, 4])];
+    let kept = [
+        record_matches(1, &[0], &seqs),
+        record_matches(2, &[0, 1], &seqs),
+        record_matches(4, &[3], &seqs),
+        record_matches(5, &[0, 2, 4], &seqs),
+    ];
     assert_eq!(all_pairs(&desk, GenerationId(1)).await, kept);
-    store.put_pairs(&desk.name, GenerationId(1), vec![pairs(5, &[1]), pairs(4, &[])]).await.expect("pairs");
-    assert_eq!(all_pairs(&desk, GenerationId(1)).await, [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(5, &[1])]);
+    store
+        .put_pairs(&desk.name, GenerationId(1), vec![record_matches(5, &[1], &seqs), record_matches(4, &[], &seqs)])
+        .await
+        .expect("pairs");
+    assert_eq!(
+        all_pairs(&desk, GenerationId(1)).await,
+        [record_matches(1, &[0], &seqs), record_matches(2, &[0, 1], &seqs), record_matches(5, &[1], &seqs)]
+    );
     assert!(desk.remove("r02").await && desk.remove("r00").await);
     assert_eq!(
         all_pairs(&desk, GenerationId(1)).await,
-        [pairs(1, &[0]), pairs(5, &[1])],
+        [record_matches(1, &[0], &seqs), record_matches(5, &[1], &seqs)],
         "the others may still name what is gone"
     );
-    store.put_pairs(&desk.name, GenerationId(1), vec![pairs(2, &[1])]).await.expect("pairs");
-    assert_eq!(all_pairs(&desk, GenerationId(1)).await, [pairs(1, &[0]), pairs(5, &[1])], "what is gone has none");
+    store.put_pairs(&desk.name, GenerationId(1), vec![record_matches(2, &[1], &seqs)]).await.expect("pairs");
+    assert_eq!(
+        all_pairs(&desk, GenerationId(1)).await,
+        [record_matches(1, &[0], &seqs), record_matches(5, &[1], &seqs)],
+        "what is gone has none"
+    );
     let second = desk.build("noted").await;
-    store.put_pairs(&desk.name, second, vec![pairs(5, &[3])]).await.expect("pairs");
-    assert_eq!(all_pairs(&desk, second).await, [pairs(5, &[3])], "each generation has its own");
-    assert!(matches!(desk.put_in_all(&Sample { keys: vec![3], ..sample(5) }).await, Registered::Replaced(_)));
+    store.put_pairs(&desk.name, second, vec![record_matches(5, &[3], &seqs)]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, second).await, [record_matches(5, &[3], &seqs)], "each generation has its own");
+    assert!(matches!(
+        desk.put_in_all(&SampleRecord { keys: vec![3], ..sample(5) }).await,
+        RegisterOutcome::Replaced(_)
+    ));
     assert!(all_pairs(&desk, second).await.is_empty());
-    let refused = store.put_pairs(&desk.name, second.next(), vec![pairs(1, &[])]).await;
+    let refused = store.put_pairs(&desk.name, second.next(), vec![record_matches(1, &[], &seqs)]).await;
     assert!(is_missing(&refused, &desk, second.next()));
 }
 
-fn spec_with_zone(desk: &Desk, zone: &str) -> CollectionSpec {
+fn record_matches(at: usize, earlier: &[usize], seqs: &[Seq]) -> RecordMatches {
+    RecordMatches { seq: seqs[at], earlier: earlier.iter().map(|at| seqs[*at]).collect() }
+}
+
+fn spec_with_zone(desk: &TestCollection, zone: &str) -> CollectionSpec {
     let mut spec = desk.spec("p1");
     spec.settings.time_zone = zone.into();
     spec
 }
 
 pub(super) async fn settings_are_not_lost_to_a_generation_that_is_begun_meanwhile(store: SharedStore) {
-    let desk = Desk::new(&store, "settings_are_not_lost").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let desk = TestCollection::new(&store, "settings_are_not_lost").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     for round in 0..30_u32 {
         let before = desk.state().await.settings.clone();
         let given = spec_with_zone(&desk, if round % 2 == 0 { "Asia/Urumqi" } else { "Asia/Shanghai" });

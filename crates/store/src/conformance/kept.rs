@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample, id, stored};
+use super::{SampleRecord, TestCollection, id, stored};
 use crate::changes::ChangeKind;
-use crate::content::{Content, ContentHashes, HashKey};
+use crate::content::{ContentHashes, HashKey, RecordContent};
 use crate::generations::GenerationSpec;
 use crate::{
-    Candidate, CollectionSpec, GenerationId, Judge, Mode, Registered, Registration, Seq, Store, StoreError,
-    StoredRecord, Until,
+    CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, LookupEnd, RegisterOutcome, Registration,
+    RegistrationMode, Seq, Store, StoreError, StoredRecord,
 };
 use doppel_core::collection::{Preset, Retention, Settings};
 use doppel_core::index::Via;
@@ -21,10 +21,10 @@ type SharedStore = Arc<dyn Store>;
 const KEY: [u8; 32] = [9; 32];
 
 /// Judges by the digest and by the signatures of the second channel, without text.
-struct KeptJudge(Sample);
+struct KeptJudge(SampleRecord);
 
-impl Judge for KeptJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for KeptJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         assert!(candidate.record.content.row().is_none(), "no text is kept");
         let ours = self.0.signed();
         let mut via = Vec::new();
@@ -60,28 +60,28 @@ impl Judge for KeptJudge {
     }
 }
 
-fn hashes(sample: &Sample) -> ContentHashes {
+fn hashes(sample: &SampleRecord) -> ContentHashes {
     let document = Document { identity: Some(sample.id.clone()), ..Document::default() };
     ContentHashes { time: Some("2026-01-01T00:00:00Z".into()), ..HashKey::new(KEY).hashes(&sample.row(), &document) }
 }
 
-fn spec(desk: &Desk) -> CollectionSpec {
+fn spec(desk: &TestCollection) -> CollectionSpec {
     let settings = Settings::preset(Preset::Signatures);
     CollectionSpec { settings, hash_key: Some(HashKey::new(KEY)), ..desk.spec("p1") }
 }
 
-async fn made(store: &SharedStore, name: &str) -> Desk {
-    let desk = Desk::existing(store, name);
+async fn made(store: &SharedStore, name: &str) -> TestCollection {
+    let desk = TestCollection::existing(store, name);
     store.create_collection(spec(&desk)).await.expect("a new collection");
     desk
 }
 
-fn registration(desk: &Desk, sample: &Sample) -> Registration {
-    let content = Content::Hashes(Box::new(hashes(sample)));
-    Registration { content, ..desk.registration(sample, Mode::Put) }
+fn registration(desk: &TestCollection, sample: &SampleRecord) -> Registration {
+    let content = RecordContent::Hashes(Box::new(hashes(sample)));
+    Registration { content, ..desk.registration(sample, RegistrationMode::Put) }
 }
 
-async fn put(desk: &Desk, sample: &Sample) -> Registered {
+async fn put(desk: &TestCollection, sample: &SampleRecord) -> RegisterOutcome {
     let judge = Arc::new(KeptJudge(sample.clone()));
     desk.store.register(registration(desk, sample), judge).await.expect("a registration")
 }
@@ -92,11 +92,11 @@ fn shown(record: &StoredRecord) -> (Seq, Option<ContentHashes>, String) {
 
 pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in(store: SharedStore) {
     let desk = made(&store, "what_stays_comes_back").await;
-    let bare = ContentHashes { identity: Vec::new(), time: None, ..hashes(&Sample::with_keys("b", [7])) };
-    let a = Sample::with_keys("a", [1, 2, 3]);
-    let b = Sample::with_keys("b", [7]);
+    let bare = ContentHashes { identity: Vec::new(), time: None, ..hashes(&SampleRecord::with_keys("b", [7])) };
+    let a = SampleRecord::with_keys("a", [1, 2, 3]);
+    let b = SampleRecord::with_keys("b", [7]);
     let first = stored(put(&desk, &a).await);
-    let content = Content::Hashes(Box::new(bare.clone()));
+    let content = RecordContent::Hashes(Box::new(bare.clone()));
     let second = Registration { content, ..registration(&desk, &b) };
     let second = stored(store.register(second, Arc::new(KeptJudge(b))).await.expect("a registration"));
     assert_eq!((first.content.hashes(), second.content.hashes()), (Some(&hashes(&a)), Some(&bare)));
@@ -123,23 +123,23 @@ pub(super) async fn what_stays_of_a_record_without_text_comes_back_as_it_went_in
 
 pub(super) async fn records_without_text_are_told_apart_by_their_hashes(store: SharedStore) {
     let desk = made(&store, "told_apart_by_hashes").await;
-    let sample = Sample::with_keys("a", [1, 2, 3]);
+    let sample = SampleRecord::with_keys("a", [1, 2, 3]);
     let first = stored(put(&desk, &sample).await);
-    assert!(matches!(put(&desk, &sample).await, Registered::Unchanged(record) if record.seq == first.seq));
+    assert!(matches!(put(&desk, &sample).await, RegisterOutcome::Unchanged(record) if record.seq == first.seq));
     let noted = sample.clone().noted("another column");
-    let Registered::Updated(updated) = put(&desk, &noted).await else { panic!("the text is the same") };
+    let RegisterOutcome::Updated(updated) = put(&desk, &noted).await else { panic!("the text is the same") };
     assert_eq!((updated.seq, updated.content.hashes()), (first.seq, Some(&hashes(&noted))));
     assert_eq!(shown(&desk.get("a").await.expect("it is there")), shown(&updated));
-    let near = Sample::with_keys("b", [2, 3, 4]);
-    let Registered::Created(near) = put(&desk, &near).await else { panic!("a new record") };
+    let near = SampleRecord::with_keys("b", [2, 3, 4]);
+    let RegisterOutcome::Created(near) = put(&desk, &near).await else { panic!("a new record") };
     assert_eq!(near.verdict.duplicate_of, Some(id("a")), "found by signatures");
-    let same = stored(put(&desk, &Sample::with_keys("c", [1, 2, 3])).await);
+    let same = stored(put(&desk, &SampleRecord::with_keys("c", [1, 2, 3])).await);
     assert!(same.verdict.kind == VerdictKind::ExactDuplicate, "found by its digest");
-    let other = Sample::with_keys("a", [8, 9]);
-    let Registered::Replaced(replaced) = put(&desk, &other).await else { panic!("another text") };
+    let other = SampleRecord::with_keys("a", [8, 9]);
+    let RegisterOutcome::Replaced(replaced) = put(&desk, &other).await else { panic!("another text") };
     assert_eq!(replaced.content.hashes(), Some(&hashes(&other)));
     let judge = Arc::new(KeptJudge(sample.clone()));
-    let found = store.find(desk.query(&sample, None), judge, Until::Exhausted).await.expect("a lookup").matches;
+    let found = store.find(desk.query(&sample, None), judge, LookupEnd::Exhausted).await.expect("a lookup").matches;
     let mut found: Vec<_> = found.iter().map(|found| found.id.as_str()).collect();
     found.sort_unstable();
     assert_eq!(found, ["b", "c"]);
@@ -149,9 +149,9 @@ pub(super) async fn records_without_text_are_told_apart_by_their_hashes(store: S
 
 pub(super) async fn what_a_collection_keeps_is_decided_when_it_is_made(store: SharedStore) {
     let bare = made(&store, "keeps_no_text").await;
-    let whole = Desk::new(&store, "keeps_text").await;
-    let sample = Sample::with_keys("a", [1, 2, 3]);
-    for given in [bare.registration(&sample, Mode::Put), registration(&whole, &sample)] {
+    let whole = TestCollection::new(&store, "keeps_text").await;
+    let sample = SampleRecord::with_keys("a", [1, 2, 3]);
+    for given in [bare.registration(&sample, RegistrationMode::Put), registration(&whole, &sample)] {
         let refused = store.register(given, Arc::new(KeptJudge(sample.clone()))).await;
         assert!(matches!(refused, Err(StoreError::StaleGeneration { .. })), "{refused:?}");
     }

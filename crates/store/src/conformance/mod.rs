@@ -2,7 +2,7 @@
 //!
 //! A check is an async function with an open store. [`ALL`] lists the checks of records, [`SCHEMES`] the checks of channels,
 //! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`CHECKPOINTS`] and [`KEYS`] the others. A check panics if the
-//! store violates the contract. The checks use invented signatures ([`Sample`]), so that a failure is a fault of the store. Their
+//! store violates the contract. The checks use invented signatures ([`SampleRecord`]), so that a failure is a fault of the store. Their
 //! collections have the names of the checks, so that several checks may share one store; the checks of [`TASKS`] need a store without
 //! other tasks.
 
@@ -27,17 +27,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use self::desk::{Desk, id, stored};
-pub use self::samples::{RADIUS, SHARED_KEYS, SIMHASH, Sample, SampleJudge, Signing};
+pub use self::desk::{TestCollection, id, stored};
+pub use self::samples::{RADIUS, SHARED_KEYS, SIMHASH, SampleJudge, SampleRecord, SampleSigning};
 use super::Store;
 
 /// A check.
-pub type Check = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type ConformanceCheck = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 macro_rules! checks {
     ($(#[$doc:meta])* $list:ident: $($module:ident::$name:ident),* $(,)?) => {
         $(#[$doc])*
-        pub const $list: &[(&str, Check)] = &[$((stringify!($name), |store| Box::pin($module::$name(store)))),*];
+        pub const $list: &[(&str, ConformanceCheck)] = &[$((stringify!($name), |store| Box::pin($module::$name(store)))),*];
     };
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Desk, Sample, id, stored};
-use crate::{Registered, Seq, Store};
+use super::{SampleRecord, TestCollection, id, stored};
+use crate::{RegisterOutcome, Seq, Store};
 use doppel_core::verdict::VerdictKind;
 
 type SharedStore = Arc<dyn Store>;
@@ -14,7 +14,7 @@ type SharedStore = Arc<dyn Store>;
 const CALLERS: usize = 16;
 
 /// Registers all samples from [`CALLERS`] callers, which take them in turn, and returns the outcomes by id.
-async fn put_all(desk: &Desk, samples: Vec<Sample>, skip: bool) -> HashMap<String, Registered> {
+async fn put_all(desk: &TestCollection, samples: Vec<SampleRecord>, skip: bool) -> HashMap<String, RegisterOutcome> {
     let samples = Arc::new(samples);
     let callers = (0..CALLERS).map(|caller| {
         let desk = desk.clone();
@@ -36,14 +36,14 @@ async fn put_all(desk: &Desk, samples: Vec<Sample>, skip: bool) -> HashMap<Strin
 }
 
 /// Makes families of samples. Only members of the same family match. They follow each other, so that they arrive at the same time.
-fn families(count: u64, members: u64) -> Vec<Sample> {
+fn families(count: u64, members: u64) -> Vec<SampleRecord> {
     let mut samples = Vec::new();
     for family in 0..count {
         for member in 0..members {
             let keys = [family * 100, family * 100 + 1, family * 100 + 10 + member];
             // The fingerprints of different families are far apart: every family has its own bits in three of four blocks.
             let fingerprint = Some(family.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (1 << member.min(2)));
-            samples.push(Sample { fingerprint, ..Sample::with_keys(format!("f{family}-{member}"), keys) });
+            samples.push(SampleRecord { fingerprint, ..SampleRecord::with_keys(format!("f{family}-{member}"), keys) });
         }
     }
     samples
@@ -54,7 +54,7 @@ fn family(text: &str) -> &str {
 }
 
 pub(super) async fn of_a_family_exactly_one_is_original(store: SharedStore) {
-    let desk = Desk::new(&store, "of_a_family_exactly_one").await;
+    let desk = TestCollection::new(&store, "of_a_family_exactly_one").await;
     put_all(&desk, families(50, 8), false).await;
     let mut originals = HashMap::new();
     let all = desk.all().await;
@@ -74,13 +74,13 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: SharedStore) {
 }
 
 pub(super) async fn cyclic_triples_name_only_earlier_records(store: SharedStore) {
-    let desk = Desk::new(&store, "cyclic_triples").await;
+    let desk = TestCollection::new(&store, "cyclic_triples").await;
     // a and b share the keys 1 and 2, b and c 3 and 4, c and a 5 and 6, so that each pair matches by other keys.
     let keys = [[1, 2, 5, 6], [1, 2, 3, 4], [3, 4, 5, 6]];
     let mut samples = Vec::new();
     for round in 0..60_u64 {
         for (at, keys) in keys.iter().enumerate() {
-            samples.push(Sample::with_keys(format!("t{round}-{at}"), keys.map(|key| key + round * 10)));
+            samples.push(SampleRecord::with_keys(format!("t{round}-{at}"), keys.map(|key| key + round * 10)));
         }
     }
     put_all(&desk, samples, false).await;
@@ -99,18 +99,18 @@ pub(super) async fn cyclic_triples_name_only_earlier_records(store: SharedStore)
 }
 
 pub(super) async fn skippers_of_a_family_leave_exactly_one(store: SharedStore) {
-    let desk = Desk::new(&store, "skippers_of_a_family").await;
+    let desk = TestCollection::new(&store, "skippers_of_a_family").await;
     let outcomes = put_all(&desk, families(50, 8), true).await;
     let kept: HashMap<String, String> =
         desk.all().await.iter().map(|r| (family(r.id.as_str()).to_owned(), r.id.to_string())).collect();
     assert_eq!((kept.len(), desk.store.count(&desk.name).await.expect("a count")), (50, 50));
     for (name, outcome) in outcomes {
         match outcome {
-            Registered::Created(record) => {
+            RegisterOutcome::Created(record) => {
                 assert_eq!(record.verdict.kind, VerdictKind::Original, "no one is named that was not kept");
                 assert_eq!(kept[family(&name)], name);
             }
-            Registered::Skipped(verdict) => {
+            RegisterOutcome::Skipped(verdict) => {
                 let named = verdict.duplicate_of.expect("a skipped record repeats one").to_string();
                 assert_eq!(named, kept[family(&name)], "it names the one that is kept");
                 assert_eq!(verdict.similar.len(), 1);
@@ -121,9 +121,9 @@ pub(super) async fn skippers_of_a_family_leave_exactly_one(store: SharedStore) {
 }
 
 pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: SharedStore) {
-    let desk = Desk::new(&store, "the_same_id_from_many").await;
+    let desk = TestCollection::new(&store, "the_same_id_from_many").await;
     for round in 0..10 {
-        let sample = Sample::with_keys(format!("same{round}"), [round, round + 1000]);
+        let sample = SampleRecord::with_keys(format!("same{round}"), [round, round + 1000]);
         let outcomes = (0..CALLERS).map(|_| {
             let desk = desk.clone();
             let sample = sample.clone();
@@ -133,11 +133,11 @@ pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: SharedSt
         let mut unchanged = 0;
         for outcome in outcomes.collect::<Vec<_>>() {
             match outcome.await.expect("no caller panics") {
-                Registered::Created(record) => {
+                RegisterOutcome::Created(record) => {
                     created += 1;
                     assert_eq!(record.verdict.kind, VerdictKind::Original);
                 }
-                Registered::Unchanged(_) => unchanged += 1,
+                RegisterOutcome::Unchanged(_) => unchanged += 1,
                 other => panic!("unexpected outcome {other:?}"),
             }
         }
@@ -147,16 +147,16 @@ pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: SharedSt
 }
 
 pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store: SharedStore) {
-    let desk = Desk::new(&store, "removal_and_registration").await;
+    let desk = TestCollection::new(&store, "removal_and_registration").await;
     for round in 0..40u64 {
         let keys = [round * 10, round * 10 + 1];
-        let first = stored(desk.put(&Sample::with_keys(format!("old{round}"), keys)).await);
+        let first = stored(desk.put(&SampleRecord::with_keys(format!("old{round}"), keys)).await);
         let removal = tokio::spawn({
             let desk = desk.clone();
             let name = format!("old{round}");
             async move { desk.remove(&name).await }
         });
-        let second = stored(desk.put(&Sample::with_keys(format!("new{round}"), keys)).await);
+        let second = stored(desk.put(&SampleRecord::with_keys(format!("new{round}"), keys)).await);
         assert!(removal.await.expect("no caller panics"));
         // Both orders are correct. No other outcome is.
         match second.verdict.duplicate_of {
@@ -165,27 +165,27 @@ pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store
             }
             None => assert_eq!(second.verdict.kind, VerdictKind::Original),
         }
-        assert_eq!(desk.find(&Sample::with_keys("x", keys)).await, [format!("new{round}")]);
+        assert_eq!(desk.find(&SampleRecord::with_keys("x", keys)).await, [format!("new{round}")]);
     }
 }
 
 pub(super) async fn replacements_beside_lookups_are_always_found(store: SharedStore) {
-    let desk = Desk::new(&store, "replacements_beside_lookups").await;
-    desk.put(&Sample::with_keys("a", [1, 2, 100])).await;
+    let desk = TestCollection::new(&store, "replacements_beside_lookups").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2, 100])).await;
     let stop = Arc::new(AtomicBool::new(false));
     let looking = tokio::spawn({
         let desk = desk.clone();
         let stop = Arc::clone(&stop);
         async move {
             while !stop.load(Ordering::Relaxed) {
-                assert_eq!(desk.find(&Sample::with_keys("x", [1, 2])).await, ["a"], "once, and always");
+                assert_eq!(desk.find(&SampleRecord::with_keys("x", [1, 2])).await, ["a"], "once, and always");
                 assert!(desk.get("a").await.is_some());
                 tokio::task::yield_now().await;
             }
         }
     });
     for turn in 1..60 {
-        let sample = Sample::with_keys("a", [1, 2, 100 + turn]);
+        let sample = SampleRecord::with_keys("a", [1, 2, 100 + turn]);
         assert_eq!(stored(desk.put(&sample).await).verdict.kind, VerdictKind::Original);
     }
     stop.store(true, Ordering::Relaxed);
@@ -194,9 +194,9 @@ pub(super) async fn replacements_beside_lookups_are_always_found(store: SharedSt
 }
 
 pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: SharedStore) {
-    let desk = Desk::new(&store, "a_caller_that_gives_up").await;
+    let desk = TestCollection::new(&store, "a_caller_that_gives_up").await;
     for round in 0..40u64 {
-        let sample = Sample::with_keys(format!("r{round}"), [round * 10, round * 10 + 1]);
+        let sample = SampleRecord::with_keys(format!("r{round}"), [round * 10, round * 10 + 1]);
         let caller = tokio::spawn({
             let desk = desk.clone();
             let sample = sample.clone();
@@ -209,7 +209,7 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
         let _ = caller.await;
         // The second registration waits for the first one and then shows whether it stored the record.
         let again = desk.put(&sample).await;
-        assert!(matches!(again, Registered::Created(_) | Registered::Unchanged(_)));
+        assert!(matches!(again, RegisterOutcome::Created(_) | RegisterOutcome::Unchanged(_)));
         assert_eq!(desk.find(&sample).await.concat(), sample.id, "found once");
     }
     assert_eq!(desk.all().await.len(), 40);
@@ -217,7 +217,7 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
 
 pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: SharedStore) {
     const RECORDS: u64 = 400;
-    let desk = Desk::new(&store, "who_goes_on").await;
+    let desk = TestCollection::new(&store, "who_goes_on").await;
     let written = Arc::new(AtomicBool::new(false));
     let reader = tokio::spawn({
         let desk = desk.clone();
@@ -237,7 +237,8 @@ pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: Shared
             }
         }
     });
-    put_all(&desk, (0..RECORDS).map(|number| Sample::with_keys(format!("r{number}"), [number])).collect(), false).await;
+    put_all(&desk, (0..RECORDS).map(|number| SampleRecord::with_keys(format!("r{number}"), [number])).collect(), false)
+        .await;
     written.store(true, Ordering::Release);
     let seen = reader.await.expect("no panic");
     let all: Vec<_> = desk.all().await.into_iter().map(|record| record.id).collect();

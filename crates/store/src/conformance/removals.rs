@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::decisions::ruling;
-use super::{Desk, Sample, id};
+use super::{SampleRecord, TestCollection, id};
 use crate::changes::LoggedKind;
-use crate::decisions::{Judgement, Ruled};
-use crate::{KeptDuplicate, Registered, RemovalCondition, Seq, Store, StoreError, StoredRecord};
+use crate::decisions::{Judgement, RulingOutcome};
+use crate::{KeptDuplicate, RegisterOutcome, RemovalCondition, Seq, Store, StoreError, StoredRecord};
 use doppel_core::collection::{Retention, Settings};
 
 type SharedStore = Arc<dyn Store>;
@@ -14,7 +14,7 @@ type SharedStore = Arc<dyn Store>;
 /// Number of rounds with two simultaneous callers.
 const ROUNDS: u64 = 60;
 
-impl Desk {
+impl TestCollection {
     async fn record(&self, text: &str) -> StoredRecord {
         self.get(text).await.expect("the record is there")
     }
@@ -45,38 +45,38 @@ async fn stagger(round: u64) {
 }
 
 pub(super) async fn a_record_is_removed_only_in_the_version_that_was_seen(store: SharedStore) {
-    let desk = Desk::new(&store, "a_record_is_removed_only").await;
-    let first = Sample::with_keys("a", [1, 2]);
+    let desk = TestCollection::new(&store, "a_record_is_removed_only").await;
+    let first = SampleRecord::with_keys("a", [1, 2]);
     desk.put(&first).await;
     let seen = desk.unchanged("a").await;
-    assert!(matches!(desk.put(&first.clone().noted("by phone")).await, Registered::Updated(_)));
+    assert!(matches!(desk.put(&first.clone().noted("by phone")).await, RegisterOutcome::Updated(_)));
     assert!(!desk.remove_if("a", &seen).await, "an update keeps the seq, and is another version");
-    assert!(matches!(desk.put(&Sample::with_keys("a", [3, 4])).await, Registered::Replaced(_)));
+    assert!(matches!(desk.put(&SampleRecord::with_keys("a", [3, 4])).await, RegisterOutcome::Replaced(_)));
     assert!(!desk.remove_if("a", &seen).await, "a replacement is another version");
     let now = desk.unchanged("a").await;
-    assert!(matches!(desk.put(&Sample::with_keys("a", [3, 4])).await, Registered::Unchanged(_)));
+    assert!(matches!(desk.put(&SampleRecord::with_keys("a", [3, 4])).await, RegisterOutcome::Unchanged(_)));
     let elsewhere = RemovalCondition { collection: now.collection.next(), ..now.clone() };
     assert!(!desk.remove_if("a", &elsewhere).await, "another collection");
     assert!(!desk.remove_if("b", &now).await, "no record has the id");
     assert_eq!(desk.store.count(&desk.name).await.expect("a count"), 1);
     assert!(desk.remove_if("a", &now).await && desk.get("a").await.is_none());
-    assert!(desk.find(&Sample::with_keys("x", [3, 4])).await.is_empty());
+    assert!(desk.find(&SampleRecord::with_keys("x", [3, 4])).await.is_empty());
     assert!(!desk.remove_if("a", &now).await, "it is gone already");
-    let refused = store.remove_if(&Desk::existing(&store, "never-made").name, &id("a"), now).await;
+    let refused = store.remove_if(&TestCollection::existing(&store, "never-made").name, &id("a"), now).await;
     assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
 }
 
 /// Sets the retention of the collection in days.
-async fn keep_for(desk: &Desk, days: Option<u32>) {
+async fn keep_for(desk: &TestCollection, days: Option<u32>) {
     let mut spec = desk.spec("p1");
     spec.settings = Settings { retention: days.map(|days| Retention { days }), ..spec.settings };
     desk.store.update_collection(spec).await.expect("other settings");
 }
 
 pub(super) async fn a_record_is_removed_only_under_the_retention_that_asks_for_it(store: SharedStore) {
-    let desk = Desk::new(&store, "removed_under_the_retention").await;
+    let desk = TestCollection::new(&store, "removed_under_the_retention").await;
     keep_for(&desk, Some(30)).await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     let condition = RemovalCondition { retention: Some(Retention { days: 30 }), ..desk.unchanged("a").await };
     for days in [Some(365), None] {
         keep_for(&desk, days).await;
@@ -87,12 +87,12 @@ pub(super) async fn a_record_is_removed_only_under_the_retention_that_asks_for_i
 }
 
 pub(super) async fn a_duplicate_is_removed_only_beside_the_record_that_stays(store: SharedStore) {
-    let desk = Desk::new(&store, "a_duplicate_is_removed").await;
+    let desk = TestCollection::new(&store, "a_duplicate_is_removed").await;
     for name in ["a", "b", "c", "elsewhere"] {
-        desk.put(&Sample::with_keys(name, [1, 2])).await;
+        desk.put(&SampleRecord::with_keys(name, [1, 2])).await;
     }
     let superfluous = desk.superfluous("b", "a", &["a", "b", "c"]).await;
-    desk.put(&Sample::with_keys("a", [1, 2]).noted("by phone")).await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2]).noted("by phone")).await;
     assert!(!desk.remove_if("b", &superfluous).await, "the record that stays is another version");
     let superfluous = desk.superfluous("b", "a", &["a", "b", "c"]).await;
     desk.decide("b", "c", Judgement::NotSame, "").await;
@@ -107,11 +107,11 @@ pub(super) async fn a_duplicate_is_removed_only_beside_the_record_that_stays(sto
 }
 
 pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_condition(store: SharedStore) {
-    let desk = Desk::new(&store, "an_acknowledged_update").await;
+    let desk = TestCollection::new(&store, "an_acknowledged_update").await;
     let mut removed = 0;
     for round in 0..ROUNDS {
         let name = format!("r{round}");
-        let sample = Sample::with_keys(name.as_str(), [round * 10, round * 10 + 1]);
+        let sample = SampleRecord::with_keys(name.as_str(), [round * 10, round * 10 + 1]);
         desk.put(&sample).await;
         let seen = desk.unchanged(&name).await;
         let removal = tokio::spawn({
@@ -125,8 +125,8 @@ pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_co
         let was_removed = removal.await.expect("no panic");
         removed += u32::from(was_removed);
         match outcome {
-            Registered::Updated(_) => assert!(!was_removed, "round {round}: the update was acknowledged"),
-            Registered::Created(_) => assert!(was_removed, "round {round}"),
+            RegisterOutcome::Updated(_) => assert!(!was_removed, "round {round}: the update was acknowledged"),
+            RegisterOutcome::Created(_) => assert!(was_removed, "round {round}"),
             other => panic!("round {round}: {other:?}"),
         }
         assert_eq!(desk.record(&name).await.content, updated.content(), "round {round}");
@@ -137,11 +137,11 @@ pub(super) async fn an_acknowledged_update_is_never_lost_to_a_removal_under_a_co
 pub(super) async fn a_duplicate_about_which_somebody_decides_meanwhile_stays_or_takes_the_decision_along(
     store: SharedStore,
 ) {
-    let desk = Desk::new(&store, "somebody_decides_meanwhile").await;
-    desk.put(&Sample::with_keys("kept", [1, 2])).await;
+    let desk = TestCollection::new(&store, "somebody_decides_meanwhile").await;
+    desk.put(&SampleRecord::with_keys("kept", [1, 2])).await;
     for round in 0..ROUNDS {
         let name = format!("r{round}");
-        desk.put(&Sample::with_keys(name.as_str(), [1, 2, 100 + round])).await;
+        desk.put(&SampleRecord::with_keys(name.as_str(), [1, 2, 100 + round])).await;
         let superfluous = desk.superfluous(&name, "kept", &["kept", &name]).await;
         let removal = tokio::spawn({
             let desk = desk.clone();
@@ -152,20 +152,20 @@ pub(super) async fn a_duplicate_about_which_somebody_decides_meanwhile_stays_or_
         let decided = desk.try_decide("kept", &name, ruling(Judgement::NotSame, "a note"), None).await;
         match (removal.await.expect("no panic"), decided) {
             (true, Err(StoreError::UnknownRecord(_))) => assert!(desk.get(&name).await.is_none()),
-            (false, Ok(Ruled::Added(_))) => assert!(desk.get(&name).await.is_some(), "round {round}"),
+            (false, Ok(RulingOutcome::Added(_))) => assert!(desk.get(&name).await.is_some(), "round {round}"),
             other => panic!("round {round}: {other:?}"),
         }
     }
 }
 
 pub(super) async fn a_duplicate_is_never_removed_after_the_record_that_stays(store: SharedStore) {
-    let desk = Desk::new(&store, "never_removed_after").await;
+    let desk = TestCollection::new(&store, "never_removed_after").await;
     for round in 0..ROUNDS {
         let kept = format!("k{round}");
         let other = format!("o{round}");
         let keys = [round * 10, round * 10 + 1];
-        desk.put(&Sample::with_keys(kept.as_str(), keys)).await;
-        desk.put(&Sample::with_keys(other.as_str(), keys)).await;
+        desk.put(&SampleRecord::with_keys(kept.as_str(), keys)).await;
+        desk.put(&SampleRecord::with_keys(other.as_str(), keys)).await;
         let superfluous = desk.superfluous(&other, &kept, &[&kept, &other]).await;
         let before = store.last_change(&desk.name).await.expect("a number");
         let removal = tokio::spawn({

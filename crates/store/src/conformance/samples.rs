@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::id;
-use crate::content::Content;
-use crate::{Candidate, GenerationId, Judge, StoredRecord};
+use crate::content::RecordContent;
+use crate::{CandidateJudge, CandidateRecord, GenerationId, StoredRecord};
 use doppel_core::collection::{ChannelPosition, SimhashChannel};
 use doppel_core::index::Via;
 use doppel_core::record::{RecordId, Row};
@@ -23,12 +23,12 @@ pub const RADIUS: u8 = 3;
 pub const SIMHASH: SimhashChannel = SimhashChannel::first(RADIUS);
 /// [`Match::via`] of a candidate that a decision proposed.
 const VIA_DECISION: &str = "decision";
-/// Mixed into keys and fingerprints of [`Signing::Noted`], so that they differ from those of [`Signing::Plain`].
+/// Mixed into keys and fingerprints of [`SampleSigning::Noted`], so that they differ from those of [`SampleSigning::Plain`].
 const APART: u64 = 0x5a5a_0000_0000_0000;
 
 /// An invented record. Its "text" consists of a few keys and a fingerprint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct SampleRecord {
     /// Its id.
     pub id: String,
     /// Its posting keys.
@@ -41,15 +41,15 @@ pub struct Sample {
 
 /// The way in which samples are signed. There are two ways, so that generations differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signing {
+pub enum SampleSigning {
     /// All keys are used, and the digest does not contain the note.
     Plain,
     /// Only odd keys are used, and the digest contains the note. No key and no digest equals one of the other way.
     Noted,
 }
 
-impl Signing {
-    /// Returns the way of signing of a profile: `noted` means [`Signing::Noted`], any other name means [`Signing::Plain`].
+impl SampleSigning {
+    /// Returns the way of signing of a profile: `noted` means [`SampleSigning::Noted`], any other name means [`SampleSigning::Plain`].
     pub fn of(profile: &str) -> Self {
         if profile == "noted" { Self::Noted } else { Self::Plain }
     }
@@ -59,7 +59,7 @@ impl Signing {
     }
 }
 
-impl Sample {
+impl SampleRecord {
     /// A sample with posting keys only.
     pub fn with_keys(id: impl Into<String>, keys: impl Into<Vec<u64>>) -> Self {
         Self { id: id.into(), keys: keys.into(), fingerprint: None, note: String::new() }
@@ -98,20 +98,20 @@ impl Sample {
     }
 
     /// Its content as it is kept.
-    pub fn content(&self) -> Content {
-        Content::from(&self.row())
+    pub fn content(&self) -> RecordContent {
+        RecordContent::from(&self.row())
     }
 
     /// Its signatures.
     pub fn signed(&self) -> Arc<Signed> {
-        self.signed_as(Signing::Plain)
+        self.signed_as(SampleSigning::Plain)
     }
 
     /// Its signatures, made one way or the other.
-    pub fn signed_as(&self, signing: Signing) -> Arc<Signed> {
+    pub fn signed_as(&self, signing: SampleSigning) -> Arc<Signed> {
         let (apart, note) = match signing {
-            Signing::Plain => (0, String::new()),
-            Signing::Noted => (APART, format!(" noted {}", self.note)),
+            SampleSigning::Plain => (0, String::new()),
+            SampleSigning::Noted => (APART, format!(" noted {}", self.note)),
         };
         let text = format!("{:?} {:?}{note}", self.keys, self.fingerprint);
         let keys: Vec<u64> = self.keys.iter().filter(|key| signing.takes(**key)).map(|key| key ^ apart).collect();
@@ -130,11 +130,11 @@ impl Sample {
 
     /// True if the two samples match by their contents.
     pub fn matches(&self, other: &Self) -> bool {
-        self.matches_as(other, Signing::Plain)
+        self.matches_as(other, SampleSigning::Plain)
     }
 
     /// True if the two samples match in a generation that is signed in this way.
-    pub fn matches_as(&self, other: &Self, signing: Signing) -> bool {
+    pub fn matches_as(&self, other: &Self, signing: SampleSigning) -> bool {
         let near = self.fingerprint.zip(other.fingerprint).is_some_and(|(a, b)| (a ^ b).count_ones() <= RADIUS.into());
         let shared = || self.keys.iter().filter(|key| other.keys.contains(key));
         let proposed = shared().any(|key| signing.takes(*key));
@@ -146,8 +146,8 @@ impl Sample {
 /// Judges samples by their rows.
 #[derive(Debug)]
 pub struct SampleJudge {
-    sample: Sample,
-    signing: Signing,
+    sample: SampleRecord,
+    signing: SampleSigning,
     generation: GenerationId,
     signed: Arc<Signed>,
     /// True to judge keys by signatures instead of rows.
@@ -156,19 +156,19 @@ pub struct SampleJudge {
 
 impl SampleJudge {
     /// The judge of `sample` in a first generation.
-    pub fn of(sample: &Sample, by_signature: bool) -> Arc<dyn Judge> {
-        let signing = Signing::Plain;
+    pub fn of(sample: &SampleRecord, by_signature: bool) -> Arc<dyn CandidateJudge> {
+        let signing = SampleSigning::Plain;
         let signed = sample.signed();
         Arc::new(Self { sample: sample.clone(), signing, generation: GenerationId(1), signed, by_signature })
     }
 
     /// The judge of `sample` in a generation.
-    pub fn within(sample: &Sample, generation: GenerationId, signing: Signing) -> Arc<dyn Judge> {
+    pub fn within(sample: &SampleRecord, generation: GenerationId, signing: SampleSigning) -> Arc<dyn CandidateJudge> {
         let signed = sample.signed_as(signing);
         Arc::new(Self { sample: sample.clone(), signing, generation, signed, by_signature: false })
     }
 
-    fn shares(&self, candidate: &Candidate<'_>, other: &Sample) -> usize {
+    fn shares(&self, candidate: &CandidateRecord<'_>, other: &SampleRecord) -> usize {
         if !self.by_signature {
             return self.sample.keys.iter().filter(|key| other.keys.contains(key)).count();
         }
@@ -181,9 +181,9 @@ impl SampleJudge {
     }
 }
 
-impl Judge for SampleJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
-        let other = Sample::of_record(candidate.record);
+impl CandidateJudge for SampleJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
+        let other = SampleRecord::of_record(candidate.record);
         // Every record that this program stores names the generation of its digest.
         assert_ne!(candidate.record.digest_generation.0, 0, "the generation of the digest is unknown");
         if candidate.record.digest_generation == self.generation {
@@ -192,8 +192,7 @@ impl Judge for SampleJudge {
         let ours = self.signed.fingerprint();
         let distance = ours.zip(candidate.fingerprint).map(|(mine, theirs)| mine.distance(theirs));
         let mut via = Vec::new();
-        let same = || other.signed_as(self.signing).digest == self.signed.digest;
-        if candidate.via.contains(Via::EXACT) && same() {
+        if candidate.via.contains(Via::EXACT) && is_same_text(&other, self.signing, &self.signed) {
             via.push(VIA_EXACT.to_owned());
         }
         if candidate.via.contains(Via::DECISION) {
@@ -218,4 +217,8 @@ impl Judge for SampleJudge {
         let generation = self.generation;
         Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, statistics: 0, truncated })
     }
+}
+
+fn is_same_text(other: &SampleRecord, signing: SampleSigning, signed: &Signed) -> bool {
+    other.signed_as(signing).digest == signed.digest
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::desk::{Desk, id};
-use crate::content::Content;
+use super::desk::{TestCollection, id};
+use crate::content::RecordContent;
 use crate::{
-    Candidate, CollectionSpec, Found, GenerationId, Judge, Mode, Query, Registered, Registration, SequencedNotifier,
-    Store, Until,
+    CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, LookupEnd, LookupQuery, LookupResult,
+    RegisterOutcome, Registration, RegistrationMode, SequencedNotifier, Store,
 };
 use doppel_core::collection::{Channel, ChannelPosition, Field, Preset, Role, Settings};
 use doppel_core::index::{Ball, POSTINGS_PER_KEY, Via};
@@ -35,8 +35,8 @@ struct SchemeJudge {
     signed: Arc<Signed>,
 }
 
-impl Judge for SchemeJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for SchemeJudge {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let theirs = match (&self.signed.signatures[0], candidate.fingerprint) {
             (Some(Signature::Fingerprint(_)), fingerprint) => fingerprint.map(Signature::Fingerprint),
             _ => candidate.signatures.first().cloned().flatten(),
@@ -58,14 +58,14 @@ impl Judge for SchemeJudge {
     }
 }
 
-async fn create(store: &SharedStore, name: &str, channel: Channel) -> (Desk, Settings) {
+async fn create(store: &SharedStore, name: &str, channel: Channel) -> (TestCollection, Settings) {
     let settings = Settings {
         fields: vec![Field::new("content", Role::Text)],
         channels: vec![channel],
         verify: None,
         ..Settings::preset(Preset::Default)
     };
-    let desk = Desk::existing(store, name);
+    let desk = TestCollection::existing(store, name);
     let now = "2026-01-01T00:00:00Z".into();
     let spec = CollectionSpec {
         name: desk.name.clone(),
@@ -78,34 +78,44 @@ async fn create(store: &SharedStore, name: &str, channel: Channel) -> (Desk, Set
     (desk, settings)
 }
 
-async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc<dyn Judge>) {
+async fn put(desk: &TestCollection, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc<dyn CandidateJudge>) {
     let registration = Registration {
         collection: desk.name.clone(),
         generation: GenerationId(1),
         id: id(name),
-        content: Content::from(&row),
+        content: RecordContent::from(&row),
         signed: signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),
         refused: Vec::new(),
         decisions_as_of: None,
-        mode: Mode::Put,
+        mode: RegistrationMode::Put,
         write_once: false,
         now: "2026-01-02T00:00:00Z".into(),
         sequenced: SequencedNotifier::default(),
     };
     let outcome = desk.store.register(registration, judge).await.expect("a registration");
-    assert!(matches!(outcome, Registered::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, RegisterOutcome::Created(_)), "{outcome:?}");
 }
 
-async fn found(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> BTreeSet<String> {
+async fn found(
+    desk: &TestCollection,
+    settings: &Settings,
+    signed: &Arc<Signed>,
+    judge: Arc<dyn CandidateJudge>,
+) -> BTreeSet<String> {
     let found = looked_up(desk, settings, signed, judge).await;
     assert!(!found.truncated);
     found.matches.into_iter().map(|found| found.id.to_string()).collect()
 }
 
-async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> Found {
-    let query = Query {
+async fn looked_up(
+    desk: &TestCollection,
+    settings: &Settings,
+    signed: &Arc<Signed>,
+    judge: Arc<dyn CandidateJudge>,
+) -> LookupResult {
+    let query = LookupQuery {
         collection: desk.name.clone(),
         generation: GenerationId(1),
         digest: None,
@@ -114,7 +124,7 @@ async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge
         except: None,
         confirmed: Vec::new(),
     };
-    desk.store.find(query, judge, Until::Exhausted).await.expect("a lookup")
+    desk.store.find(query, judge, LookupEnd::Exhausted).await.expect("a lookup")
 }
 
 pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: SharedStore) {
@@ -127,18 +137,9 @@ pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: S
             if plain.inactive().is_empty() { plain } else { Profile::compile(&settings, Some(statistics(&plain))) };
         let profile = Arc::new(profile);
         assert_eq!(profile.inactive(), [], "{name}");
-        let sign = |text: &str| {
-            let json = serde_json::json!({ "content": text }).to_string();
-            let row = Row::parse(json.as_bytes()).expect("a row");
-            let document = profile.read(&row).expect("a document");
-            (row, Arc::new(profile.sign(&document)))
-        };
-        let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
-            Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
-        };
-        let signed: Vec<_> = TEXTS.iter().map(|text| sign(text)).collect();
+        let signed: Vec<_> = TEXTS.iter().map(|text| sign_text(text, &profile)).collect();
         for (number, (row, signed)) in signed.iter().enumerate() {
-            put(&desk, &number.to_string(), row.clone(), signed, judge(signed)).await;
+            put(&desk, &number.to_string(), row.clone(), signed, scheme_judge(signed, &profile)).await;
         }
         let scheme = &profile.schemes()[0];
         for (_, asked) in &signed {
@@ -150,11 +151,22 @@ pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: S
             let numbered = signed.iter().enumerate();
             let expected =
                 numbered.filter(|(_, (_, other))| matches(other)).map(|(number, _)| number.to_string()).collect();
-            assert_eq!(found(&desk, &settings, asked, judge(asked)).await, expected, "{name}");
+            assert_eq!(found(&desk, &settings, asked, scheme_judge(asked, &profile)).await, expected, "{name}");
         }
-        let copies = found(&desk, &settings, &signed[0].1, judge(&signed[0].1)).await;
+        let copies = found(&desk, &settings, &signed[0].1, scheme_judge(&signed[0].1, &profile)).await;
         assert!(copies.contains("0") && copies.contains("2") && !copies.contains("5"), "{name}: {copies:?}");
     }
+}
+
+fn scheme_judge(signed: &Arc<Signed>, profile: &Arc<Profile>) -> Arc<dyn CandidateJudge + 'static> {
+    Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
+}
+
+fn sign_text(text: &str, profile: &Arc<Profile>) -> (Row, Arc<Signed>) {
+    let json = serde_json::json!({ "content": text }).to_string();
+    let row = Row::parse(json.as_bytes()).expect("a row");
+    let document = profile.read(&row).expect("a document");
+    (row, Arc::new(profile.sign(&document)))
 }
 
 /// As if a tenth of a hundred records held each word: rare and common enough for every scheme.
@@ -174,25 +186,16 @@ pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: SharedSt
             Channel::all_defaults().into_iter().find(|channel| channel.scheme() == name).expect("it is there");
         let (desk, settings) = create(&store, &format!("hot_issue_{name}"), channel).await;
         let profile = Arc::new(Profile::compile(&settings, None));
-        let signed = |number: usize| {
-            let row = Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes())
-                .expect("a row");
-            let document = profile.read(&row).expect("a document");
-            // Three pieces that all texts have, and one that differs.
-            let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
-            let keys = profile.keys(&signatures);
-            (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))
-        };
-        let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
+        let judge = |signed: &Arc<Signed>| -> Arc<dyn CandidateJudge> {
             Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
         };
         let all = POSTINGS_PER_KEY + 2;
         for number in 0..all {
-            let (row, signed) = signed(number);
+            let (row, signed) = sign_numbered(number, &profile);
             put(&desk, &number.to_string(), row, &signed, judge(&signed)).await;
         }
         for asked in [0, 200, all + 1] {
-            let (_, asked) = signed(asked);
+            let (_, asked) = sign_numbered(asked, &profile);
             let found = looked_up(&desk, &settings, &asked, judge(&asked)).await;
             let ids: BTreeSet<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
             let earliest = (0..POSTINGS_PER_KEY).filter(|number| !ids.contains(&number.to_string())).count();
@@ -200,4 +203,14 @@ pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: SharedSt
             assert!(found.truncated || ids.len() == all, "{name}: {} of {all}, and nothing said", ids.len());
         }
     }
+}
+
+fn sign_numbered(number: usize, profile: &Arc<Profile>) -> (Row, Arc<Signed>) {
+    let row =
+        Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes()).expect("a row");
+    let document = profile.read(&row).expect("a document");
+    // Three pieces that all texts have, and one that differs.
+    let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
+    let keys = profile.keys(&signatures);
+    (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))
 }

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::desk::Desk;
-use super::samples::{Sample, SampleJudge};
-use crate::stages::{Span, Stage};
-use crate::{Candidate, Judge, Mode, Registered, Seq, Store, Until};
+use super::desk::TestCollection;
+use super::samples::{SampleJudge, SampleRecord};
+use crate::stages::{RegistrationStage, StageSpan};
+use crate::{CandidateJudge, CandidateRecord, LookupEnd, RegisterOutcome, RegistrationMode, Seq, Store};
 use doppel_core::index::Via;
 use doppel_core::verdict::{Match, Verdict};
 
 /// A judge that records the reported stages.
 struct StageListener {
-    judge: Arc<dyn Judge>,
-    told: Mutex<Vec<(Stage, Span)>>,
+    judge: Arc<dyn CandidateJudge>,
+    told: Mutex<Vec<(RegistrationStage, StageSpan)>>,
 }
 
 impl StageListener {
-    fn of(sample: &Sample) -> Arc<Self> {
+    fn of(sample: &SampleRecord) -> Arc<Self> {
         Arc::new(Self { judge: SampleJudge::of(sample, false), told: Mutex::default() })
     }
 
     /// Returns the reported stages in their order. Fails if a stage began before another had ended.
-    fn stages(&self) -> Vec<Stage> {
+    fn stages(&self) -> Vec<RegistrationStage> {
         let mut told = self.told.lock().clone();
         told.sort_by_key(|(_, span)| (span.began, span.ended));
         assert!(told.is_sorted_by(|(_, before), (_, after)| before.ended <= after.began), "{told:?}");
@@ -31,8 +31,8 @@ impl StageListener {
     }
 }
 
-impl Judge for StageListener {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for StageListener {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         self.judge.judge(candidate)
     }
 
@@ -44,7 +44,7 @@ impl Judge for StageListener {
         self.judge.expects(seqs);
     }
 
-    fn took(&self, stage: Stage, span: Span) {
+    fn took(&self, stage: RegistrationStage, span: StageSpan) {
         self.told.lock().push((stage, span));
     }
 
@@ -58,24 +58,27 @@ impl Judge for StageListener {
 }
 
 pub(super) async fn the_stages_of_a_registration_and_of_a_lookup_are_told_one_after_the_other(store: Arc<dyn Store>) {
-    let desk = Desk::new(&store, "stages").await;
-    let sample = Sample::with_keys("a", [1, 2, 3, 4]);
+    let desk = TestCollection::new(&store, "stages").await;
+    let sample = SampleRecord::with_keys("a", [1, 2, 3, 4]);
     let put = async |listener: Arc<StageListener>| {
-        desk.store.register(desk.registration(&sample, Mode::Put), listener).await.expect("a registration")
+        desk.store.register(desk.registration(&sample, RegistrationMode::Put), listener).await.expect("a registration")
     };
     let listener = StageListener::of(&sample);
-    assert!(matches!(put(Arc::clone(&listener)).await, Registered::Created(_)));
-    assert_eq!(listener.stages(), [Stage::Wait, Stage::Propose, Stage::Verify, Stage::Commit]);
+    assert!(matches!(put(Arc::clone(&listener)).await, RegisterOutcome::Created(_)));
+    assert_eq!(
+        listener.stages(),
+        [RegistrationStage::Wait, RegistrationStage::Propose, RegistrationStage::Verify, RegistrationStage::Commit]
+    );
 
     let listener = StageListener::of(&sample);
-    assert!(matches!(put(Arc::clone(&listener)).await, Registered::Unchanged(_)));
+    assert!(matches!(put(Arc::clone(&listener)).await, RegisterOutcome::Unchanged(_)));
     assert!(listener.stages().is_empty(), "nothing was done");
 
     let listener = StageListener::of(&sample);
-    let judge: Arc<dyn Judge> = Arc::<StageListener>::clone(&listener);
+    let judge: Arc<dyn CandidateJudge> = Arc::<StageListener>::clone(&listener);
     assert_eq!(
-        desk.store.find(desk.query(&sample, None), judge, Until::Exhausted).await.expect("a lookup").matches.len(),
+        desk.store.find(desk.query(&sample, None), judge, LookupEnd::Exhausted).await.expect("a lookup").matches.len(),
         1
     );
-    assert_eq!(listener.stages(), [Stage::Propose, Stage::Verify]);
+    assert_eq!(listener.stages(), [RegistrationStage::Propose, RegistrationStage::Verify]);
 }

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Desk, Sample, SampleJudge, Signing, stored};
-use crate::content::Content;
-use crate::generations::{PairSource, Phase};
-use crate::{GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError, Until};
+use super::{SampleJudge, SampleRecord, SampleSigning, TestCollection, stored};
+use crate::content::RecordContent;
+use crate::generations::{GenerationPhase, PairSource};
+use crate::{GenerationId, LookupEnd, RegisterOutcome, Registration, RegistrationMode, Result, Seq, Store, StoreError};
 use doppel_core::record::Row;
 use doppel_core::verdict::VerdictKind;
 
 type SharedStore = Arc<dyn Store>;
 
 /// Makes two families for which generations differ: the members of the first share odd keys, those of the second share even keys.
-async fn families(store: &SharedStore, name: &str) -> (Desk, Sample, Sample) {
-    let desk = Desk::new(store, name).await;
+async fn families(store: &SharedStore, name: &str) -> (TestCollection, SampleRecord, SampleRecord) {
+    let desk = TestCollection::new(store, name).await;
     for number in 0..3u64 {
-        desk.put(&Sample::with_keys(format!("odd{number}"), [1, 3, 100 + number * 2])).await;
-        desk.put(&Sample::with_keys(format!("even{number}"), [2, 4, 200 + number * 2])).await;
+        desk.put(&SampleRecord::with_keys(format!("odd{number}"), [1, 3, 100 + number * 2])).await;
+        desk.put(&SampleRecord::with_keys(format!("even{number}"), [2, 4, 200 + number * 2])).await;
     }
-    (desk, Sample::with_keys("x", [1, 3]), Sample::with_keys("y", [2, 4]))
+    (desk, SampleRecord::with_keys("x", [1, 3]), SampleRecord::with_keys("y", [2, 4]))
 }
 
 pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(store: SharedStore) {
@@ -42,18 +42,18 @@ pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(sto
     let [other] = &live.others[..] else { panic!("one waits") };
     assert_eq!(
         (other.id, other.phase, other.profile.as_str(), &other.settings),
-        (GenerationId(1), Phase::Ready, "p1", &first.settings)
+        (GenerationId(1), GenerationPhase::Ready, "p1", &first.settings)
     );
     assert_eq!(*desk.state().await, *live);
     assert_eq!(desk.find_live(&odd).await, all_odd);
     assert!(desk.find_live(&even).await.is_empty(), "even keys are not filed in it");
     let query = desk.query(&odd, None);
-    let old = store.find(query, SampleJudge::of(&odd, false), Until::Exhausted).await;
+    let old = store.find(query, SampleJudge::of(&odd, false), LookupEnd::Exhausted).await;
     assert!(matches!(old, Err(StoreError::StaleGeneration { given: GenerationId(1), .. })));
     assert_eq!(*desk.activate(second).await, *live, "the same again changes nothing");
-    let late = stored(desk.put_in_all(&Sample::with_keys("late", [2, 4, 6])).await);
+    let late = stored(desk.put_in_all(&SampleRecord::with_keys("late", [2, 4, 6])).await);
     assert_eq!((late.verdict.kind, late.verdict.generation), (VerdictKind::Original, second));
-    let late = stored(desk.put_in_all(&Sample::with_keys("later", [1, 3, 6])).await);
+    let late = stored(desk.put_in_all(&SampleRecord::with_keys("later", [1, 3, 6])).await);
     assert_eq!((late.verdict.kind, late.verdict.similar.len()), (VerdictKind::NearDuplicate, 3));
 }
 
@@ -62,9 +62,9 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
     let second = desk.build("noted").await;
     desk.activate(second).await;
     assert!(desk.remove("even1").await && desk.remove("odd1").await);
-    desk.put_in_all(&Sample::with_keys("even2", [50, 51])).await;
-    desk.put_in_all(&Sample::with_keys("even9", [2, 4])).await;
-    desk.put_in_all(&Sample::with_keys("odd9", [1, 3])).await;
+    desk.put_in_all(&SampleRecord::with_keys("even2", [50, 51])).await;
+    desk.put_in_all(&SampleRecord::with_keys("even9", [2, 4])).await;
+    desk.put_in_all(&SampleRecord::with_keys("odd9", [1, 3])).await;
     let back = desk.activate(GenerationId(1)).await;
     assert_eq!((back.generation, back.profile.as_str(), back.others[0].id), (GenerationId(1), "p1", second));
     assert_eq!(
@@ -76,11 +76,11 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
     }
     assert!(store.drop_generation(&desk.name, second).await.expect("a drop"));
     assert_eq!(desk.find_live(&even).await, ["even0", "even9"]);
-    stored(desk.put_in_all(&Sample::with_keys("even8", [2, 4])).await);
+    stored(desk.put_in_all(&SampleRecord::with_keys("even8", [2, 4])).await);
     assert_eq!(desk.find_live(&even).await, ["even0", "even8", "even9"]);
 }
 
-async fn drop_all(desk: &Desk, generations: Vec<GenerationId>) {
+async fn drop_all(desk: &TestCollection, generations: Vec<GenerationId>) {
     for generation in generations {
         let dropped = desk.store.drop_generation(&desk.name, generation).await;
         assert!(dropped.expect("a drop"), "generation {generation}");
@@ -129,43 +129,45 @@ pub(super) async fn only_complete_generations_of_the_collection_go_live(store: S
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("a drop"));
     let refused = store.activate_generation(&desk.name, begun.id).await;
     assert!(is_missing(&refused, begun.id), "it is gone");
-    let nowhere = Desk::existing(&store, "never-made");
+    let nowhere = TestCollection::existing(&store, "never-made");
     let outcome = store.activate_generation(&nowhere.name, GenerationId(1)).await;
     assert!(matches!(outcome, Err(StoreError::UnknownCollection(_))));
 }
 
 pub(super) async fn the_digest_is_that_of_the_live_generation(store: SharedStore) {
-    let desk = Desk::new(&store, "the_digest_is_that").await;
-    let sample = Sample::with_keys("a", [2, 4]).noted("one");
+    let desk = TestCollection::new(&store, "the_digest_is_that").await;
+    let sample = SampleRecord::with_keys("a", [2, 4]).noted("one");
     let first = stored(desk.put(&sample).await);
     let second = desk.build("noted").await;
     desk.activate(second).await;
     assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
-    let Registered::Unchanged(again) = desk.put_in_all(&sample).await else { panic!("the content is the same") };
+    let RegisterOutcome::Unchanged(again) = desk.put_in_all(&sample).await else { panic!("the content is the same") };
     assert_eq!(again.seq, first.seq);
-    let copy = stored(desk.put_in_all(&Sample { id: "b".into(), ..sample.clone() }).await);
+    let copy = stored(desk.put_in_all(&SampleRecord { id: "b".into(), ..sample.clone() }).await);
     assert_eq!(copy.verdict.kind, VerdictKind::ExactDuplicate, "the digest is read as the live generation reads");
-    let other = stored(desk.put_in_all(&Sample { id: "c".into(), ..sample.clone() }.noted("two")).await);
+    let other = stored(desk.put_in_all(&SampleRecord { id: "c".into(), ..sample.clone() }.noted("two")).await);
     assert_eq!(other.verdict.kind, VerdictKind::Original, "where the note counts, it is another text");
-    assert!(matches!(desk.put_in_all(&sample.noted("two")).await, Registered::Replaced(_)));
+    assert!(matches!(desk.put_in_all(&sample.noted("two")).await, RegisterOutcome::Replaced(_)));
 }
 
 pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: SharedStore) {
-    let desk = Desk::new(&store, "an_update_is_known").await;
-    let sample = Sample::with_keys("a", [1, 2, 3]);
+    let desk = TestCollection::new(&store, "an_update_is_known").await;
+    let sample = SampleRecord::with_keys("a", [1, 2, 3]);
     // A field that no generation reads.
     let put = async |more: &str| {
         let state = desk.state().await;
         let json = sample.row().json().replacen('{', &format!("{{\"more\":\"{more}\","), 1);
         let row = Row::parse(json.as_bytes()).expect("a valid row");
-        let registration =
-            Registration { content: Content::from(&row), ..desk.registration_for(&state, &sample, Mode::Put) };
-        let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
+        let registration = Registration {
+            content: RecordContent::from(&row),
+            ..desk.registration_for(&state, &sample, RegistrationMode::Put)
+        };
+        let judge = SampleJudge::within(&sample, state.generation, SampleSigning::of(&state.profile));
         store.register(registration, judge).await.expect("a registration")
     };
     let updated = async |more: &str, generation, profile: &str| {
-        let Registered::Updated(record) = put(more).await else { panic!("the text is the same") };
-        let digest = sample.signed_as(Signing::of(profile)).digest;
+        let RegisterOutcome::Updated(record) = put(more).await else { panic!("the text is the same") };
+        let digest = sample.signed_as(SampleSigning::of(profile)).digest;
         assert_eq!((record.digest, record.digest_generation), (digest, generation));
         let stored = desk.get("a").await.expect("it is there");
         assert_eq!((stored.digest, stored.digest_generation, stored.seq), (digest, generation, record.seq));
@@ -177,22 +179,26 @@ pub(super) async fn an_update_under_another_generation_is_known_after_going_back
     desk.activate(second).await;
     assert_eq!(updated("two", second, "noted").await, first.seq);
     desk.activate(GenerationId(1)).await;
-    assert!(matches!(put("two").await, Registered::Unchanged(_)), "the same again, under the generation of before");
+    assert!(
+        matches!(put("two").await, RegisterOutcome::Unchanged(_)),
+        "the same again, under the generation of before"
+    );
     assert_eq!(updated("three", GenerationId(1), "p1").await, first.seq);
     desk.activate(second).await;
-    assert!(matches!(put("three").await, Registered::Unchanged(_)));
+    assert!(matches!(put("three").await, RegisterOutcome::Unchanged(_)));
     assert_eq!(updated("four", second, "noted").await, first.seq);
     assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
     assert_eq!(updated("five", second, "noted").await, first.seq);
 }
 
 /// Registers, replaces and removes records until `stop` is set. All records of a family match each other.
-async fn churn(desk: Desk, caller: u64, stop: Arc<AtomicBool>) {
+async fn churn(desk: TestCollection, caller: u64, stop: Arc<AtomicBool>) {
     let mut turn = 0u64;
     while !stop.load(Ordering::Relaxed) {
         let own = turn % 5;
         let keys = [1000 + own * 2 + 1, 2000 + own * 2 + 1, 3000 + turn];
-        let sample = Sample { fingerprint: Some(turn << 40), ..Sample::with_keys(format!("c{caller}-{own}"), keys) };
+        let sample =
+            SampleRecord { fingerprint: Some(turn << 40), ..SampleRecord::with_keys(format!("c{caller}-{own}"), keys) };
         stored(desk.put_in_all(&sample).await);
         assert!(desk.find_live(&sample).await.contains(&sample.id), "what was put is found");
         if turn.is_multiple_of(3) {
@@ -228,7 +234,7 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
         for (generation, profile) in [(second, "noted"), (GenerationId(1), "p1")] {
             assert_eq!(desk.activate(generation).await.profile, profile);
             let mixed = desk.state().await;
-            assert_eq!(Signing::of(&mixed.profile), Signing::of(profile));
+            assert_eq!(SampleSigning::of(&mixed.profile), SampleSigning::of(profile));
             tokio::time::sleep(std::time::Duration::from_millis(3)).await;
         }
     }
@@ -244,7 +250,8 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
 pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: SharedStore) {
     let (desk, odd, _) = families(&store, "registrations_beside_a_reindex").await;
     for number in 0..40u64 {
-        desk.put(&Sample::with_keys(format!("old{number}"), [4000 + number * 2 + 1, 5000 + number * 2 + 1])).await;
+        desk.put(&SampleRecord::with_keys(format!("old{number}"), [4000 + number * 2 + 1, 5000 + number * 2 + 1]))
+            .await;
     }
     let stop = Arc::new(AtomicBool::new(false));
     let changing: Vec<_> = (0..4).map(|caller| tokio::spawn(churn(desk.clone(), caller, Arc::clone(&stop)))).collect();
@@ -265,22 +272,22 @@ pub(super) async fn registrations_beside_a_whole_reindex_are_all_filed(store: Sh
     assert_eq!((state.profile.as_str(), &state.others), ("noted", &Vec::new()));
     assert_eq!(desk.filed(state.generation).await, desk.should_be_filed("noted").await);
     for record in desk.all().await {
-        let found = desk.find_live(&Sample::of_record(&record)).await;
+        let found = desk.find_live(&SampleRecord::of_record(&record)).await;
         assert!(found.contains(&record.id.to_string()), "{} does not find itself", record.id);
     }
 }
 
-async fn pair_sources(desk: &Desk) -> Vec<PairSource> {
+async fn pair_sources(desk: &TestCollection) -> Vec<PairSource> {
     desk.state().await.pair_sources.clone()
 }
 
 pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_are_found(store: SharedStore) {
     let (desk, ..) = families(&store, "the_pairs_of_the_generation").await;
     let second = desk.build("noted").await;
-    let during = stored(desk.put_in_all(&Sample::with_keys("during", [1, 3, 5])).await);
+    let during = stored(desk.put_in_all(&SampleRecord::with_keys("during", [1, 3, 5])).await);
     assert!(pair_sources(&desk).await.is_empty(), "the live generation has all pairs");
     desk.activate(second).await;
-    let after = stored(desk.put_in_all(&Sample::with_keys("after", [1, 3, 7])).await);
+    let after = stored(desk.put_in_all(&SampleRecord::with_keys("after", [1, 3, 7])).await);
     let found = pair_sources(&desk).await;
     let [first, live] = found[..] else { panic!("two generations: {found:?}") };
     assert_eq!((first.generation, first.from, live.generation), (GenerationId(1), Seq(0), second));
@@ -297,7 +304,7 @@ pub(super) async fn the_pairs_of_the_generation_before_stay_in_force_until_all_a
         store.complete_pairs(&desk.name, second).await.expect("a completion");
         assert!(pair_sources(&desk).await.is_empty());
     }
-    let nowhere = Desk::existing(&store, "never-made");
+    let nowhere = TestCollection::existing(&store, "never-made");
     let refused = store.complete_pairs(&nowhere.name, GenerationId(1)).await;
     assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
 }

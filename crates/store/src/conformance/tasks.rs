@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Sample};
+use super::{SampleRecord, TestCollection};
 use crate::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStatus};
 use crate::{CollectionNumber, Store};
 
 type SharedStore = Arc<dyn Store>;
 
-fn task(desk: &Desk, id: &str) -> TaskState {
+fn task(desk: &TestCollection, id: &str) -> TaskState {
     let request = serde_json::json!({"settings": {"radius": 3}});
     let asked = TaskState::asked_for(id.into(), desk.name.clone(), "reindex", request, "2026-01-01T00:00:00Z".into());
     TaskState { total: 10, ..asked }
@@ -30,7 +30,7 @@ async fn get(store: &SharedStore, id: &str) -> Option<TaskState> {
 }
 
 pub(super) async fn a_task_comes_back_as_it_went_in(store: SharedStore) {
-    let desk = Desk::existing(&store, "tasks_one");
+    let desk = TestCollection::existing(&store, "tasks_one");
     assert_eq!(get(&store, "a1").await, None);
     let first = put(&store, task(&desk, "a1")).await;
     assert_eq!(first, TaskState { version: 1, ..task(&desk, "a1") });
@@ -56,7 +56,7 @@ pub(super) async fn a_task_comes_back_as_it_went_in(store: SharedStore) {
 }
 
 pub(super) async fn who_names_another_version_changes_nothing(store: SharedStore) {
-    let desk = Desk::existing(&store, "tasks_versions");
+    let desk = TestCollection::existing(&store, "tasks_versions");
     assert!(is_refused(&store, TaskState { version: 1, ..task(&desk, "b1") }).await, "nothing is stored");
     let first = put(&store, task(&desk, "b1")).await;
     assert!(is_refused(&store, task(&desk, "b1")).await, "it is there already");
@@ -72,8 +72,8 @@ async fn is_refused(store: &SharedStore, task: TaskState) -> bool {
 }
 
 pub(super) async fn a_collection_has_one_unfinished_task(store: SharedStore) {
-    let desk = Desk::existing(&store, "tasks_busy");
-    let other = Desk::existing(&store, "tasks_busy_2");
+    let desk = TestCollection::existing(&store, "tasks_busy");
+    let other = TestCollection::existing(&store, "tasks_busy_2");
     let first = put(&store, task(&desk, "c2")).await;
     let busy = store.put_task(task(&desk, "c3")).await.expect("an answer");
     assert_eq!((busy, get(&store, "c3").await), (TaskPut::Busy("c2".into()), None));
@@ -92,7 +92,7 @@ pub(super) async fn a_collection_has_one_unfinished_task(store: SharedStore) {
 }
 
 pub(super) async fn of_many_holders_one_wins_and_of_many_tasks_one_begins(store: SharedStore) {
-    let desk = Desk::existing(&store, "tasks_races");
+    let desk = TestCollection::existing(&store, "tasks_races");
     for round in 0..5 {
         let tasks = (0..8).map(|caller| task(&desk, &format!("d{round}-{caller}")));
         let begun = puts(&store, tasks.collect()).await;
@@ -136,16 +136,16 @@ fn only_stored(outcomes: &[TaskPut]) -> TaskState {
 }
 
 pub(super) async fn tasks_outlive_their_collection(store: SharedStore) {
-    let desk = Desk::new(&store, "tasks_outlive").await;
-    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let desk = TestCollection::new(&store, "tasks_outlive").await;
+    desk.put(&SampleRecord::with_keys("a", [1, 2])).await;
     let kept = put(&store, finished(task(&desk, "e1"))).await;
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     assert_eq!(get(&store, "e1").await, Some(kept));
 }
 
 pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: SharedStore) {
-    let desk = Desk::existing(&store, "tasks_many");
-    let open = Desk::existing(&store, "tasks_many_2");
+    let desk = TestCollection::existing(&store, "tasks_many");
+    let open = TestCollection::existing(&store, "tasks_many_2");
     let waiting = put(&store, task(&open, "f0")).await;
     assert_eq!(unfinished(&store).await, std::slice::from_ref(&waiting));
     let before = store.tasks().await.expect("a list").iter().filter(|task| task.status.is_finished()).count();

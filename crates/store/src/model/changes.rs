@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{ModelCollection, ModelStore};
-use crate::changes::{ChangePage, Changes, LoggedChange, LoggedKind};
+use crate::changes::{ChangeFeed, ChangePage, LoggedChange, LoggedKind};
 use crate::decisions::{Judgement, RecordPair};
 use crate::rules::feed;
 use crate::{Result, Seq};
@@ -23,7 +23,7 @@ impl ModelCollection {
 }
 
 #[async_trait]
-impl Changes for ModelStore {
+impl ChangeFeed for ModelStore {
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage> {
         self.with(name, |collection| {
             let last = collection.last_change();

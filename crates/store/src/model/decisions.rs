@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{ModelCollection, ModelStore};
 use crate::Result;
-use crate::decisions::{Decision, Decisions, Judgement, RecordPair, Ruled, Ruling};
-use crate::rules::ruling::{Plan, plan};
+use crate::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
+use crate::rules::ruling::{RulingPlan, plan};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
@@ -19,19 +19,19 @@ impl ModelCollection {
 }
 
 #[async_trait]
-impl Decisions for ModelStore {
+impl DecisionStore for ModelStore {
     async fn decide(
         &self,
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
         seen: Option<usize>,
-    ) -> Result<Ruled> {
+    ) -> Result<RulingOutcome> {
         self.with(name, |collection| {
             let mut rulings = collection.decisions.get(&pair).cloned().unwrap_or_default();
             let planned = plan(&rulings, collection.missing_of(&pair), &ruling, seen)?;
             let judgement = ruling.judgement;
-            if planned == Plan::Add {
+            if planned == RulingPlan::Add {
                 rulings.push(ruling);
                 collection.decisions.insert(pair.clone(), rulings.clone());
                 collection.log_decision(&pair, judgement);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::ModelStore;
-use crate::frequencies::{Frequencies, Steps, check_size};
+use crate::frequencies::{EqualSteps, FrequencyStore, check_size};
 use crate::{CollectionState, Result, Seq};
 use doppel_core::collection::CollectionName;
 
 #[async_trait]
-impl Frequencies for ModelStore {
+impl FrequencyStore for ModelStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
         self.with(name, |collection| {
@@ -31,7 +31,7 @@ impl Frequencies for ModelStore {
     async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
         self.with(name, |collection| {
             let records = &collection.records;
-            let steps = Steps::new(records.len() as u64, limit, collection.state.frequencies);
+            let steps = EqualSteps::new(records.len() as u64, limit, collection.state.frequencies);
             let chosen = (0..).zip(records).filter(|(index, _)| steps.take(*index));
             Ok(chosen.map(|(_, record)| record.seq).collect())
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{ModelCollection, ModelGeneration, ModelStore};
-use crate::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
+use crate::generations::{FiledSignatures, GenerationSpec, GenerationState, GenerationStore, RecordMatches};
 use crate::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
@@ -31,7 +31,7 @@ impl ModelCollection {
 }
 
 #[async_trait]
-impl Generations for ModelStore {
+impl GenerationStore for ModelStore {
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
         self.with(name, |_| Ok(()))
     }
@@ -46,11 +46,11 @@ impl Generations for ModelStore {
         })
     }
 
-    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<FiledSignatures>) -> Result<u64> {
         self.with(name, |collection| {
             collection.standby(generation)?;
             let mut filed = 0;
-            for Filing { id, seq, signed } in batch {
+            for FiledSignatures { id, seq, signed } in batch {
                 let there = collection.records.iter().any(|record| record.id == id && record.seq == seq);
                 let generation = collection.standby(generation)?;
                 if there && !generation.signed.contains_key(&seq) {
@@ -118,13 +118,18 @@ impl Generations for ModelStore {
         })
     }
 
-    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
+    async fn put_pairs(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        pairs: Vec<RecordMatches>,
+    ) -> Result<()> {
         self.with(name, |collection| {
             if generation != collection.state.generation {
                 collection.standby(generation)?;
             }
             let generation = collection.generations.entry(generation).or_default();
-            for Pairs { seq, earlier } in pairs {
+            for RecordMatches { seq, earlier } in pairs {
                 if earlier.is_empty() {
                     generation.pairs.remove(&seq);
                 } else if generation.signed.contains_key(&seq) {
@@ -141,11 +146,11 @@ impl Generations for ModelStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Pairs>> {
+    ) -> Result<Vec<RecordMatches>> {
         self.with(name, |collection| {
             let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
             let later = generation.pairs.range(after.next()..).take(limit);
-            Ok(later.map(|(seq, earlier)| Pairs { seq: *seq, earlier: earlier.clone() }).collect())
+            Ok(later.map(|(seq, earlier)| RecordMatches { seq: *seq, earlier: earlier.clone() }).collect())
         })
     }
 }

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 
 use super::ModelStore;
 use crate::Result;
-use crate::keys::{KeyRing, Keys};
+use crate::keys::{KeyRing, KeyStore};
 
 #[async_trait]
-impl Keys for ModelStore {
+impl KeyStore for ModelStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         Ok(self.keys.lock().clone())
     }

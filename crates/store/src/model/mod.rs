@@ -22,16 +22,17 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use crate::changes::{LoggedChange, LoggedKind};
-use crate::checkpoints::Checkpoint;
+use crate::checkpoints::StoredCheckpoint;
 use crate::decisions::{Decision, RecordPair, Ruling};
 use crate::keys::KeyRing;
-use crate::rules::conclude::{Conclusion, conclude};
-use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
-use crate::stages::{Span, Stage};
+use crate::rules::conclude::{RegistrationConclusion, conclude};
+use crate::rules::plan::{self, CollectionMoment, FiledDigest, FiledText, RegistrationPlan, check_live, plan};
+use crate::stages::{RegistrationStage, StageSpan};
 use crate::tasks::TaskState;
 use crate::{
-    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
-    Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
+    CandidateJudge, CandidateRecord, CollectionNumber, CollectionSpec, CollectionState, GenerationId, LookupEnd,
+    LookupQuery, LookupResult, RegisterOutcome, Registration, RemovalCondition, Result, Seq, SnapshotReader, Store,
+    StoreError, StoreUsage, StoredRecord,
 };
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Ball, Via};
@@ -63,7 +64,7 @@ struct ModelCollection {
     forgotten: Seq,
     /// The document frequencies by version: the present version and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
-    checkpoints: BTreeMap<String, Checkpoint>,
+    checkpoints: BTreeMap<String, StoredCheckpoint>,
 }
 
 /// A generation, with the signed data of each record.
@@ -75,14 +76,14 @@ struct ModelGeneration {
 }
 
 /// The record that exists under an id.
-struct Standing {
+struct ModelEntry {
     /// The position of the record in the list.
     at: usize,
     record: StoredRecord,
     filed: BTreeMap<GenerationId, Digest>,
 }
 
-impl plan::Standing for Standing {
+impl plan::StandingRecord for ModelEntry {
     fn record(&self) -> &StoredRecord {
         &self.record
     }
@@ -163,17 +164,17 @@ impl ModelCollection {
     }
 
     /// Returns the record `id` with its data in all generations.
-    fn standing(&self, id: &RecordId) -> Option<Standing> {
+    fn standing(&self, id: &RecordId) -> Option<ModelEntry> {
         let at = self.position(id)?;
         let record = self.records[at].clone();
         let filed = self
             .generations
             .iter()
             .filter_map(|(id, generation)| Some((*id, generation.signed.get(&record.seq)?.digest)));
-        Some(Standing { at, filed: filed.collect(), record })
+        Some(ModelEntry { at, filed: filed.collect(), record })
     }
 
-    fn matches(&self, wanted: &LookupData<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
+    fn matches(&self, wanted: &LookupData<'_>, except: Option<&RecordId>, judge: &dyn CandidateJudge) -> Vec<Match> {
         let Some(live) = self.generations.get(&self.state.generation) else { return Vec::new() };
         let others = self.records.iter().filter(|record| Some(&record.id) != except);
         let filed = others.filter_map(|record| Some((record, live.signed.get(&record.seq)?)));
@@ -181,7 +182,7 @@ impl ModelCollection {
             filed.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(&record.id, signed)?)));
         let judged = proposed.filter_map(|(record, signed, via)| {
             let signatures = if judge.needs_signatures() { &signed.signatures[..] } else { &[] };
-            judge.judge(&Candidate {
+            judge.judge(&CandidateRecord {
                 record,
                 via,
                 fingerprint: signed.fingerprint(),
@@ -192,19 +193,21 @@ impl ModelCollection {
         judged.collect()
     }
 
-    fn register(&mut self, registration: &Registration, judge: &dyn Judge) -> Result<Registered> {
+    fn register(&mut self, registration: &Registration, judge: &dyn CandidateJudge) -> Result<RegisterOutcome> {
         let standby = self.state.standby_ids();
         let keep = self.state.settings.keep;
-        let now = Moment { live: self.state.generation, standby: &standby, keep, decided: Seq(0) };
+        let now = CollectionMoment { live: self.state.generation, standby: &standby, keep, decided: Seq(0) };
         match plan(registration, now, self.standing(&registration.id))? {
-            Plan::Unchanged(standing) => Ok(Registered::Unchanged(standing.record)),
-            Plan::Update(standing, missing) => Ok(Registered::Updated(self.update(registration, standing, &missing))),
-            Plan::Create => Ok(self.store(registration, None, judge)),
-            Plan::Replace(standing) => Ok(self.store(registration, Some(standing.at), judge)),
+            RegistrationPlan::Unchanged(standing) => Ok(RegisterOutcome::Unchanged(standing.record)),
+            RegistrationPlan::Update(standing, missing) => {
+                Ok(RegisterOutcome::Updated(self.update(registration, standing, &missing)))
+            }
+            RegistrationPlan::Create => Ok(self.store(registration, None, judge)),
+            RegistrationPlan::Replace(standing) => Ok(self.store(registration, Some(standing.at), judge)),
         }
     }
 
-    fn update(&mut self, registration: &Registration, standing: Standing, missing: &[GenerationId]) -> StoredRecord {
+    fn update(&mut self, registration: &Registration, standing: ModelEntry, missing: &[GenerationId]) -> StoredRecord {
         let record = registration.updated(standing.record);
         for (generation, signed) in registration.others.iter().filter(|(id, _)| missing.contains(id)) {
             self.file(*generation, record.seq, signed);
@@ -214,7 +217,12 @@ impl ModelCollection {
         record
     }
 
-    fn store(&mut self, registration: &Registration, old: Option<usize>, judge: &dyn Judge) -> Registered {
+    fn store(
+        &mut self,
+        registration: &Registration,
+        old: Option<usize>,
+        judge: &dyn CandidateJudge,
+    ) -> RegisterOutcome {
         let Registration { id, signed, others, confirmed, mode, .. } = registration;
         let wanted = LookupData {
             digest: Some(signed.digest),
@@ -224,8 +232,10 @@ impl ModelCollection {
         };
         let matches = self.matches(&wanted, Some(id), judge);
         let (verdict, duplicate_of_seq, earlier) = match conclude(judge, *mode, matches, false) {
-            Conclusion::Skip(verdict) => return Registered::Skipped(verdict),
-            Conclusion::Store { verdict, duplicate_of_seq, earlier } => (verdict, duplicate_of_seq, earlier),
+            RegistrationConclusion::Skip(verdict) => return RegisterOutcome::Skipped(verdict),
+            RegistrationConclusion::Store { verdict, duplicate_of_seq, earlier } => {
+                (verdict, duplicate_of_seq, earlier)
+            }
         };
         if let Some(at) = old {
             self.take_out(at);
@@ -241,10 +251,10 @@ impl ModelCollection {
             self.file(*generation, record.seq, signed);
         }
         if old.is_none() {
-            return Registered::Created(record);
+            return RegisterOutcome::Created(record);
         }
         self.logged.push(LoggedChange { number: record.seq, id: record.id.clone(), kind: LoggedKind::Replaced });
-        Registered::Replaced(record)
+        RegisterOutcome::Replaced(record)
     }
 
     /// Logs a change under the next number.
@@ -321,17 +331,22 @@ impl Store for ModelStore {
         Ok(self.collections.lock().remove(name).is_some())
     }
 
-    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+    async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome> {
         let name = registration.collection.clone();
         let began = Instant::now();
         let registered = self.with(&name, |collection| collection.register(&registration, judge.as_ref()))?;
-        let verified = Span::since(began);
-        let begins = Span { began: verified.began, ended: verified.began };
-        let ends = Span { began: verified.ended, ended: verified.ended };
+        let verified = StageSpan::since(began);
+        let begins = StageSpan { began: verified.began, ended: verified.began };
+        let ends = StageSpan { began: verified.ended, ended: verified.ended };
         let stages: &[_] = match registered {
-            Registered::Unchanged(_) => &[],
-            Registered::Updated(_) => &[(Stage::Wait, begins), (Stage::Commit, ends)],
-            _ => &[(Stage::Wait, begins), (Stage::Propose, begins), (Stage::Verify, verified), (Stage::Commit, ends)],
+            RegisterOutcome::Unchanged(_) => &[],
+            RegisterOutcome::Updated(_) => &[(RegistrationStage::Wait, begins), (RegistrationStage::Commit, ends)],
+            _ => &[
+                (RegistrationStage::Wait, begins),
+                (RegistrationStage::Propose, begins),
+                (RegistrationStage::Verify, verified),
+                (RegistrationStage::Commit, ends),
+            ],
         };
         stages.iter().for_each(|(stage, span)| judge.took(*stage, *span));
         Ok(registered)
@@ -345,7 +360,7 @@ impl Store for ModelStore {
         self.with(name, |collection| Ok(collection.allows(id, &condition) && collection.remove(id)))
     }
 
-    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+    async fn find(&self, query: LookupQuery, judge: Arc<dyn CandidateJudge>, until: LookupEnd) -> Result<LookupResult> {
         self.with(&query.collection, |collection| {
             check_live(query.generation, collection.state.generation)?;
             let digest = query.digest;
@@ -353,13 +368,13 @@ impl Store for ModelStore {
             let signed = query.signed.as_deref();
             let wanted = LookupData { digest, ball, signed, confirmed: &query.confirmed };
             let began = Instant::now();
-            judge.took(Stage::Propose, Span { began, ended: began });
+            judge.took(RegistrationStage::Propose, StageSpan { began, ended: began });
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
-            judge.took(Stage::Verify, Span::since(began));
-            if until == Until::FirstMatch {
+            judge.took(RegistrationStage::Verify, StageSpan::since(began));
+            if until == LookupEnd::FirstMatch {
                 matches.truncate(1);
             }
-            Ok(Found { matches, truncated: false })
+            Ok(LookupResult { matches, truncated: false })
         })
     }
 
@@ -385,9 +400,9 @@ impl Store for ModelStore {
         Ok(())
     }
 
-    async fn usage(&self) -> Result<Usage> {
+    async fn usage(&self) -> Result<StoreUsage> {
         let records = self.collections.lock().values().map(|collection| collection.records.len() as u64).sum();
-        Ok(Usage { records, ..Usage::default() })
+        Ok(StoreUsage { records, ..StoreUsage::default() })
     }
 
     async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 
 use super::ModelStore;
 use crate::Result;
-use crate::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
+use crate::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStore};
 
 #[async_trait]
-impl Tasks for ModelStore {
+impl TaskStore for ModelStore {
     async fn tasks(&self) -> Result<Vec<TaskState>> {
         Ok(self.tasks.lock().values().rev().cloned().collect())
     }

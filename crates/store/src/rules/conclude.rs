@@ -2,11 +2,11 @@
 
 use doppel_core::verdict::{Match, Verdict};
 
-use crate::{Judge, Mode, Seq};
+use crate::{CandidateJudge, RegistrationMode, Seq};
 
 /// The decision about a registration.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Conclusion {
+pub enum RegistrationConclusion {
     /// The record is stored.
     Store {
         /// The verdict.
@@ -16,35 +16,40 @@ pub enum Conclusion {
         /// The seqs of all records that it matches, ascending, each once.
         earlier: Vec<Seq>,
     },
-    /// Nothing is stored, because the mode is [`Mode::SkipDuplicate`] and the record is a duplicate.
+    /// Nothing is stored, because the mode is [`RegistrationMode::SkipDuplicate`] and the record is a duplicate.
     Skip(Verdict),
 }
 
 /// Decides about a registration with these `matches`. `truncated` is true if a limit ended the search early.
-pub fn conclude(judge: &dyn Judge, mode: Mode, matches: Vec<Match>, truncated: bool) -> Conclusion {
+pub fn conclude(
+    judge: &dyn CandidateJudge,
+    mode: RegistrationMode,
+    matches: Vec<Match>,
+    truncated: bool,
+) -> RegistrationConclusion {
     let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
     earlier.sort_unstable();
     earlier.dedup();
     let verdict = judge.conclude(matches, truncated);
-    if mode == Mode::SkipDuplicate && verdict.kind.is_duplicate() {
-        return Conclusion::Skip(verdict);
+    if mode == RegistrationMode::SkipDuplicate && verdict.kind.is_duplicate() {
+        return RegistrationConclusion::Skip(verdict);
     }
     let duplicate_of_seq = verdict.duplicate_of.as_ref().and(earlier.first().copied());
-    Conclusion::Store { verdict, duplicate_of_seq, earlier }
+    RegistrationConclusion::Store { verdict, duplicate_of_seq, earlier }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Candidate;
+    use crate::CandidateRecord;
     use crate::GenerationId;
     use doppel_core::record::RecordId;
     use doppel_core::verdict::{Facts, VIA_EXACT, VerdictKind};
 
     struct TestJudge;
 
-    impl Judge for TestJudge {
-        fn judge(&self, _: &Candidate<'_>) -> Option<Match> {
+    impl CandidateJudge for TestJudge {
+        fn judge(&self, _: &CandidateRecord<'_>) -> Option<Match> {
             None
         }
 
@@ -82,10 +87,14 @@ mod tests {
             let id = original.map(|seq| format!("r{seq}"));
             assert_eq!(verdict.duplicate_of.as_ref().map(|id| id.as_str().to_owned()), id);
             let earlier = earlier.iter().copied().map(Seq).collect();
-            let stored = Conclusion::Store { verdict: verdict.clone(), duplicate_of_seq: original.map(Seq), earlier };
-            assert_eq!(conclude(&TestJudge, Mode::Put, matches.clone(), true), stored);
-            let skipped = if kind == Original { stored } else { Conclusion::Skip(verdict) };
-            assert_eq!(conclude(&TestJudge, Mode::SkipDuplicate, matches, true), skipped);
+            let stored = RegistrationConclusion::Store {
+                verdict: verdict.clone(),
+                duplicate_of_seq: original.map(Seq),
+                earlier,
+            };
+            assert_eq!(conclude(&TestJudge, RegistrationMode::Put, matches.clone(), true), stored);
+            let skipped = if kind == Original { stored } else { RegistrationConclusion::Skip(verdict) };
+            assert_eq!(conclude(&TestJudge, RegistrationMode::SkipDuplicate, matches, true), skipped);
         }
     }
 }

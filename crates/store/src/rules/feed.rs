@@ -88,7 +88,7 @@ pub fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Content;
+    use crate::content::RecordContent;
     use crate::{GenerationId, decisions::Judgement};
     use doppel_core::record::RecordId;
     use doppel_core::schemes::profile::Digest;
@@ -102,7 +102,7 @@ mod tests {
         StoredRecord {
             id: id(name),
             seq: Seq(seq),
-            content: Content::Row("{}".into()),
+            content: RecordContent::Row("{}".into()),
             digest: Digest([0; 32]),
             digest_generation: GenerationId(1),
             verdict: Verdict::blank(),

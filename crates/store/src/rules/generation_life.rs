@@ -3,7 +3,7 @@
 //! Each transition takes the state of a collection and returns the new state, or an error if the transition is not allowed. It returns `None` if
 //! nothing changes.
 
-use crate::generations::{GenerationSpec, GenerationState, PairSource, Phase};
+use crate::generations::{GenerationPhase, GenerationSpec, GenerationState, PairSource};
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 use doppel_core::collection::Settings;
 
@@ -31,7 +31,7 @@ impl CollectionState {
         if spec.based_on.as_ref().is_some_and(|settings| *settings != self.settings) {
             return Err(StoreError::StaleGeneration { given: self.generation, live: self.generation });
         }
-        if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
+        if let Some(building) = self.others.iter().find(|other| other.phase == GenerationPhase::Building) {
             return Err(StoreError::GenerationBuilding(building.id));
         }
         check_number(self.others.len() + 1)?;
@@ -39,7 +39,7 @@ impl CollectionState {
             id,
             settings: spec.settings.clone(),
             profile: spec.profile.clone(),
-            phase: Phase::Building,
+            phase: GenerationPhase::Building,
             created_at: spec.now.clone(),
             scan_end,
         };
@@ -51,7 +51,7 @@ impl CollectionState {
     /// [`MAX_GENERATIONS`] requires.
     pub fn dropped_for_room(&self) -> Vec<GenerationId> {
         let most_others = MAX_GENERATIONS.saturating_sub(2);
-        let complete = self.others.iter().filter(|other| other.phase == Phase::Ready).map(|other| other.id);
+        let complete = self.others.iter().filter(|other| other.phase == GenerationPhase::Ready).map(|other| other.id);
         let surplus = complete.clone().count().saturating_sub(most_others);
         complete.take(surplus).collect()
     }
@@ -59,7 +59,7 @@ impl CollectionState {
     /// The complete standby generations that are older than `previous`, oldest first. A reindex drops these when the new generation
     /// is live, so that only the generation before it is kept.
     pub fn older_than(&self, previous: GenerationId) -> Vec<GenerationId> {
-        let older = self.others.iter().filter(|other| other.phase == Phase::Ready && other.id < previous);
+        let older = self.others.iter().filter(|other| other.phase == GenerationPhase::Ready && other.id < previous);
         older.map(|other| other.id).collect()
     }
 
@@ -68,11 +68,15 @@ impl CollectionState {
     /// # Errors
     /// `UnknownGeneration`, also for the live generation.
     pub fn complete(&self, id: GenerationId) -> Result<Option<Self>> {
-        if self.standby(id)?.phase == Phase::Ready {
+        if self.standby(id)?.phase == GenerationPhase::Ready {
             return Ok(None);
         }
         let mut completed = self.clone();
-        completed.others.iter_mut().filter(|other| other.id == id).for_each(|other| other.phase = Phase::Ready);
+        completed
+            .others
+            .iter_mut()
+            .filter(|other| other.id == id)
+            .for_each(|other| other.phase = GenerationPhase::Ready);
         Ok(Some(completed))
     }
 
@@ -150,7 +154,7 @@ impl CollectionState {
         let kept = Self { settings, profile, ..self.clone() };
         if kept.profile == self.profile {
             let is_same = Settings { retention: self.settings.retention, ..kept.settings.clone() } == self.settings;
-            return match self.others.iter().find(|other| other.phase == Phase::Building) {
+            return match self.others.iter().find(|other| other.phase == GenerationPhase::Building) {
                 Some(building) if !is_same => Err(StoreError::GenerationBuilding(building.id)),
                 _ => Ok((kept, Vec::new())),
             };
@@ -196,7 +200,7 @@ impl CollectionState {
     /// `UnknownGeneration`, also for the live generation; `GenerationBuilding` while it is being built.
     pub fn ready(&self, id: GenerationId) -> Result<&GenerationState> {
         match self.standby(id)? {
-            building if building.phase == Phase::Building => Err(StoreError::GenerationBuilding(id)),
+            building if building.phase == GenerationPhase::Building => Err(StoreError::GenerationBuilding(id)),
             ready => Ok(ready),
         }
     }
@@ -226,7 +230,7 @@ impl CollectionState {
             id: self.generation,
             settings: self.settings.clone(),
             profile: self.profile.clone(),
-            phase: Phase::Ready,
+            phase: GenerationPhase::Ready,
             created_at: self.generation_created_at().to_owned(),
             scan_end: self.scan_end,
         };
@@ -255,7 +259,7 @@ impl CollectionState {
 mod tests {
     use super::*;
     use crate::CollectionNumber;
-    use Phase::{Building, Ready};
+    use GenerationPhase::{Building, Ready};
     use doppel_core::collection::CollectionName;
 
     fn spec(profile: &str) -> CollectionSpec {
@@ -265,13 +269,16 @@ mod tests {
     }
 
     /// A collection with the live generation 2 and standby generations in these phases, with numbers from 3.
-    fn with(phases: &[Phase]) -> CollectionState {
-        let other = |(id, phase): (GenerationId, &Phase)| {
-            let settings = Settings::default();
-            let created_at = "2026-01-02".to_owned();
-            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: Seq(9) }
-        };
-        let others = (3..).map(GenerationId).zip(phases).map(other).collect();
+    fn with(phases: &[GenerationPhase]) -> CollectionState {
+        let others = (3..)
+            .map(GenerationId)
+            .zip(phases)
+            .map(|(id, phase): (GenerationId, &GenerationPhase)| {
+                let settings = Settings::default();
+                let created_at = "2026-01-02".to_owned();
+                GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: Seq(9) }
+            })
+            .collect();
         CollectionState {
             generation: GenerationId(2),
             others,
@@ -293,54 +300,65 @@ mod tests {
 
     #[test]
     fn each_transition_returns_the_new_state_or_an_error() {
-        let begin = |phases: &[Phase]| {
-            let CollectionSpec { name: collection, settings, profile, now, .. } = spec("r");
-            let spec = GenerationSpec { collection, settings, based_on: None, profile, statistics: Vec::new(), now };
-            with(phases).begin(GenerationId(7), &spec, Seq(12)).map(|(begun, state)| {
-                assert_eq!(
-                    (begun.id, begun.phase, begun.scan_end, begun.profile.as_str()),
-                    (GenerationId(7), Building, Seq(12), "r")
-                );
-                Some(state)
-            })
-        };
-        let both = || with(&[Ready, Building]);
         let table = [
-            (begin(&[]), "2 live 7 Building"),
-            (begin(&[Ready]), "2 live 3 Ready 7 Building"),
-            (begin(&[Building]), "GenerationBuilding(3)"),
+            (begin_with(&[]), "2 live 7 Building"),
+            (begin_with(&[Ready]), "2 live 3 Ready 7 Building"),
+            (begin_with(&[Building]), "GenerationBuilding(3)"),
             // The error that the person can remove first comes first.
-            (begin(&[Ready, Building]), "GenerationBuilding(4)"),
-            (begin(&[Ready, Ready]), "TooManyGenerations"),
-            (both().complete(GenerationId(4)), "2 live 3 Ready 4 Ready"),
-            (both().complete(GenerationId(3)), "as it was"),
-            (both().complete(GenerationId(2)), "UnknownGeneration"),
-            (both().complete(GenerationId(7)), "UnknownGeneration"),
-            (both().activate(GenerationId(3), Seq(20)), "3 live 2 Ready 4 Building"),
-            (both().activate(GenerationId(2), Seq(20)), "as it was"),
-            (both().activate(GenerationId(4), Seq(20)), "GenerationBuilding(4)"),
-            (both().activate(GenerationId(1), Seq(20)), "UnknownGeneration"),
-            (both().without(GenerationId(3)), "2 live 4 Building"),
-            (both().without(GenerationId(4)), "2 live 3 Ready"),
-            (both().without(GenerationId(7)), "as it was"),
-            (both().without(GenerationId(2)), "GenerationLive(2)"),
+            (begin_with(&[Ready, Building]), "GenerationBuilding(4)"),
+            (begin_with(&[Ready, Ready]), "TooManyGenerations"),
+            (with_ready_and_building().complete(GenerationId(4)), "2 live 3 Ready 4 Ready"),
+            (with_ready_and_building().complete(GenerationId(3)), "as it was"),
+            (with_ready_and_building().complete(GenerationId(2)), "UnknownGeneration"),
+            (with_ready_and_building().complete(GenerationId(7)), "UnknownGeneration"),
+            (with_ready_and_building().activate(GenerationId(3), Seq(20)), "3 live 2 Ready 4 Building"),
+            (with_ready_and_building().activate(GenerationId(2), Seq(20)), "as it was"),
+            (with_ready_and_building().activate(GenerationId(4), Seq(20)), "GenerationBuilding(4)"),
+            (with_ready_and_building().activate(GenerationId(1), Seq(20)), "UnknownGeneration"),
+            (with_ready_and_building().without(GenerationId(3)), "2 live 4 Building"),
+            (with_ready_and_building().without(GenerationId(4)), "2 live 3 Ready"),
+            (with_ready_and_building().without(GenerationId(7)), "as it was"),
+            (with_ready_and_building().without(GenerationId(2)), "GenerationLive(2)"),
         ];
         for (at, (changed, expected)) in table.into_iter().enumerate() {
             assert_eq!(shown(changed), expected, "{at}");
         }
     }
 
+    fn with_ready_and_building() -> CollectionState {
+        with(&[Ready, Building])
+    }
+
+    fn begin_with(phases: &[GenerationPhase]) -> std::result::Result<Option<CollectionState>, StoreError> {
+        let CollectionSpec { name: collection, settings, profile, now, .. } = spec("r");
+        let spec = GenerationSpec { collection, settings, based_on: None, profile, statistics: Vec::new(), now };
+        with(phases).begin(GenerationId(7), &spec, Seq(12)).map(|(begun, state)| {
+            assert_eq!(
+                (begun.id, begun.phase, begun.scan_end, begun.profile.as_str()),
+                (GenerationId(7), Building, Seq(12), "r")
+            );
+            Some(state)
+        })
+    }
+
     #[test]
     fn a_reindex_drops_the_oldest_complete_generations_and_keeps_the_newest_previous_one() {
-        let ids = |ids: &[u32]| ids.iter().copied().map(GenerationId).collect::<Vec<_>>();
         for (phases, dropped) in
             [(&[][..], &[][..]), (&[Ready], &[]), (&[Ready, Ready], &[3]), (&[Ready, Building], &[])]
         {
-            assert_eq!(with(phases).dropped_for_room(), ids(dropped), "{phases:?}");
+            assert_eq!(with(phases).dropped_for_room(), generation_ids(dropped), "{phases:?}");
         }
         let many = with(&[Ready, Building, Ready]);
-        assert_eq!(many.older_than(GenerationId(5)), ids(&[3]), "a generation that is being built is not dropped");
-        assert_eq!(many.older_than(GenerationId(3)), ids(&[]));
+        assert_eq!(
+            many.older_than(GenerationId(5)),
+            generation_ids(&[3]),
+            "a generation that is being built is not dropped"
+        );
+        assert_eq!(many.older_than(GenerationId(3)), generation_ids(&[]));
+    }
+
+    fn generation_ids(ids: &[u32]) -> Vec<GenerationId> {
+        ids.iter().copied().map(GenerationId).collect::<Vec<_>>()
     }
 
     #[test]
@@ -358,23 +376,24 @@ mod tests {
 
     #[test]
     fn the_pairs_of_the_generations_before_stay_in_force_until_the_live_one_has_all() {
-        let sources = |state: &CollectionState| -> Vec<(u32, u64)> {
-            state.sources_of_pairs().iter().map(|source| (source.generation.0, source.from.0)).collect()
-        };
         let before = with(&[Ready, Ready]);
-        assert_eq!(sources(&before), [(2, 0)]);
+        assert_eq!(pair_sources(&before), [(2, 0)]);
         let next = before.activate(GenerationId(3), Seq(20)).unwrap().unwrap();
-        assert_eq!(sources(&next), [(2, 0), (3, 20)]);
+        assert_eq!(pair_sources(&next), [(2, 0), (3, 20)]);
         let back = next.activate(GenerationId(2), Seq(30)).unwrap().unwrap();
-        assert_eq!(sources(&back), [(2, 0), (3, 20)], "it lacks what came while 3 was live");
+        assert_eq!(pair_sources(&back), [(2, 0), (3, 20)], "it lacks what came while 3 was live");
         let third = next.activate(GenerationId(4), Seq(40)).unwrap().unwrap();
-        assert_eq!(sources(&third), [(2, 0), (3, 20), (4, 40)]);
-        assert_eq!(sources(&third.without(GenerationId(2)).unwrap().unwrap()), [(3, 20), (4, 40)]);
-        assert_eq!(sources(&next.without(GenerationId(2)).unwrap().unwrap()), [(3, 0)]);
+        assert_eq!(pair_sources(&third), [(2, 0), (3, 20), (4, 40)]);
+        assert_eq!(pair_sources(&third.without(GenerationId(2)).unwrap().unwrap()), [(3, 20), (4, 40)]);
+        assert_eq!(pair_sources(&next.without(GenerationId(2)).unwrap().unwrap()), [(3, 0)]);
         let complete = third.complete_pairs(GenerationId(4)).unwrap().unwrap();
-        assert_eq!(sources(&complete), [(4, 0)]);
+        assert_eq!(pair_sources(&complete), [(4, 0)]);
         assert_eq!(complete.complete_pairs(GenerationId(4)).unwrap(), None, "said twice");
         assert!(matches!(complete.complete_pairs(GenerationId(3)), Err(StoreError::UnknownGeneration { .. })));
+    }
+
+    fn pair_sources(state: &CollectionState) -> Vec<(u32, u64)> {
+        state.sources_of_pairs().iter().map(|source| (source.generation.0, source.from.0)).collect()
     }
 
     #[test]
@@ -382,12 +401,11 @@ mod tests {
         let settings = Settings::preset(doppel_core::collection::Preset::Signatures);
         for state in [with(&[]), CollectionState { settings: settings.clone(), ..with(&[]) }] {
             let other = if state.settings == settings { Settings::default() } else { settings.clone() };
-            let spec = |settings: &Settings| CollectionSpec { settings: settings.clone(), ..spec("p") };
             for has_records in [true, false] {
-                let changed = state.with_settings(spec(&other), GenerationId(5), has_records);
+                let changed = state.with_settings(spec_with(&other), GenerationId(5), has_records);
                 assert!(matches!(changed, Err(StoreError::KeepConflict { .. })));
             }
-            assert!(state.with_settings(spec(&state.settings), GenerationId(5), true).is_ok());
+            assert!(state.with_settings(spec_with(&state.settings), GenerationId(5), true).is_ok());
             let collection = state.name.clone();
             let now = String::new();
             let begun = GenerationSpec {
@@ -400,6 +418,10 @@ mod tests {
             };
             assert!(matches!(state.begin(GenerationId(7), &begun, Seq(1)), Err(StoreError::KeepConflict { .. })));
         }
+    }
+
+    fn spec_with(settings: &Settings) -> CollectionSpec {
+        CollectionSpec { settings: settings.clone(), ..spec("p") }
     }
 
     #[test]

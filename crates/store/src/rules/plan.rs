@@ -8,7 +8,7 @@ use crate::{GenerationId, Registration, Result, Seq, StoreError, StoredRecord};
 
 /// The present state of a collection, on which a registration must be based.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
+pub struct CollectionMoment<'a> {
     /// The live generation.
     pub live: GenerationId,
     /// The standby generations, ascending.
@@ -20,7 +20,7 @@ pub struct Moment<'a> {
     pub decided: Seq,
 }
 
-impl Moment<'_> {
+impl CollectionMoment<'_> {
     /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated decisions.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl FiledDigest {
 }
 
 /// The record that exists under an id.
-pub trait Standing {
+pub trait StandingRecord {
     /// The record.
     fn record(&self) -> &StoredRecord;
 
@@ -84,7 +84,7 @@ pub trait Standing {
 
 /// The work that a registration requires.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Plan<T> {
+pub enum RegistrationPlan<T> {
     /// There is no record under the id. Judge and store a new record.
     Create,
     /// A record with the same content exists. Do nothing.
@@ -100,24 +100,28 @@ pub enum Plan<T> {
 ///
 /// # Errors
 /// [`StoreError::StaleGeneration`], [`StoreError::IdTaken`].
-pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing: Option<T>) -> Result<Plan<T>> {
+pub fn plan<T: StandingRecord>(
+    registration: &Registration,
+    now: CollectionMoment<'_>,
+    standing: Option<T>,
+) -> Result<RegistrationPlan<T>> {
     now.check(registration)?;
-    let Some(standing) = standing else { return Ok(Plan::Create) };
+    let Some(standing) = standing else { return Ok(RegistrationPlan::Create) };
     // Computed only if necessary, because the comparison parses both rows.
     let is_same = || registration.content.is_same(&standing.record().content);
     if registration.write_once && !is_same() {
         return Err(StoreError::IdTaken(registration.id.clone()));
     }
     Ok(match missing(registration, &standing) {
-        None => Plan::Replace(standing),
-        Some(_) if is_same() => Plan::Unchanged(standing),
-        Some(missing) => Plan::Update(standing, missing),
+        None => RegistrationPlan::Replace(standing),
+        Some(_) if is_same() => RegistrationPlan::Unchanged(standing),
+        Some(missing) => RegistrationPlan::Update(standing, missing),
     })
 }
 
 /// Returns the standby generations that have not filed the record. Returns `None` if the live generation or another one that has filed the record reads another text
 /// in the new content.
-fn missing(registration: &Registration, standing: &impl Standing) -> Option<Vec<GenerationId>> {
+fn missing(registration: &Registration, standing: &impl StandingRecord) -> Option<Vec<GenerationId>> {
     let seq = standing.record().seq;
     let mut missing = Vec::new();
     for (generation, signed) in registration.generations() {
@@ -156,8 +160,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::content::{Content, HashKey};
-    use crate::{Mode, SequencedNotifier};
+    use crate::content::{HashKey, RecordContent};
+    use crate::{RegistrationMode, SequencedNotifier};
     use doppel_core::collection::CollectionName;
     use doppel_core::record::{RecordId, Row};
     use doppel_core::schemes::profile::Signed;
@@ -176,13 +180,13 @@ mod tests {
             collection: CollectionName::new("letters").unwrap(),
             generation: GenerationId(2),
             id: RecordId::new("a").unwrap(),
-            content: Content::from(&Row::parse(row.as_bytes()).unwrap()),
+            content: RecordContent::from(&Row::parse(row.as_bytes()).unwrap()),
             signed: signed(live),
             others: vec![(GenerationId(1), signed(first)), (GenerationId(3), signed(third))],
             confirmed: Vec::new(),
             refused: Vec::new(),
             decisions_as_of: Some(Seq(7)),
-            mode: Mode::Put,
+            mode: RegistrationMode::Put,
             write_once: false,
             now: "2026-01-02".to_owned(),
             sequenced: SequencedNotifier::default(),
@@ -192,7 +196,7 @@ mod tests {
     #[derive(Clone)]
     struct StandingTexts(StoredRecord, Vec<(GenerationId, FiledText)>);
 
-    impl Standing for StandingTexts {
+    impl StandingRecord for StandingTexts {
         fn record(&self) -> &StoredRecord {
             &self.0
         }
@@ -204,7 +208,7 @@ mod tests {
 
     const ROW: &str = r#"{"content":"路灯不亮","user":"张某"}"#;
     const OTHER_USER: &str = r#"{"content":"路灯不亮","user":"李某"}"#;
-    const NOW: Moment<'_> = Moment {
+    const NOW: CollectionMoment<'_> = CollectionMoment {
         live: GenerationId(2),
         standby: &[GenerationId(1), GenerationId(3)],
         keep: Keep::All,
@@ -222,61 +226,66 @@ mod tests {
         Some(StandingTexts(record, filed.collect()))
     }
 
-    fn planned(row: &str, texts: [&str; 3], standing: Option<StandingTexts>) -> Plan<Seq> {
+    fn planned(row: &str, texts: [&str; 3], standing: Option<StandingTexts>) -> RegistrationPlan<Seq> {
         match plan(&registration(row, texts), NOW, standing).unwrap() {
-            Plan::Create => Plan::Create,
-            Plan::Unchanged(standing) => Plan::Unchanged(standing.record().seq),
-            Plan::Update(standing, missing) => Plan::Update(standing.record().seq, missing),
-            Plan::Replace(standing) => Plan::Replace(standing.record().seq),
+            RegistrationPlan::Create => RegistrationPlan::Create,
+            RegistrationPlan::Unchanged(standing) => RegistrationPlan::Unchanged(standing.record().seq),
+            RegistrationPlan::Update(standing, missing) => RegistrationPlan::Update(standing.record().seq, missing),
+            RegistrationPlan::Replace(standing) => RegistrationPlan::Replace(standing.record().seq),
         }
     }
 
     #[test]
     fn the_plan_depends_on_the_filed_texts_and_then_on_the_content() {
-        type Case = (&'static str, [&'static str; 3], Option<StandingTexts>, Plan<Seq>);
+        type Case = (&'static str, [&'static str; 3], Option<StandingTexts>, RegistrationPlan<Seq>);
         let same = ["old"; 3];
         let whole = &[(1, "old"), (2, "old"), (3, "old")][..];
         let table: [Case; 10] = [
-            (ROW, same, None, Plan::Create),
-            (ROW, same, standing(whole), Plan::Unchanged(SEQ)),
-            (OTHER_USER, same, standing(whole), Plan::Update(SEQ, vec![])),
-            (OTHER_USER, ["old", "new", "old"], standing(whole), Plan::Replace(SEQ)),
+            (ROW, same, None, RegistrationPlan::Create),
+            (ROW, same, standing(whole), RegistrationPlan::Unchanged(SEQ)),
+            (OTHER_USER, same, standing(whole), RegistrationPlan::Update(SEQ, vec![])),
+            (OTHER_USER, ["old", "new", "old"], standing(whole), RegistrationPlan::Replace(SEQ)),
             // One standby generation reads another text, by its digest or by its key.
-            (OTHER_USER, ["new", "old", "old"], standing(whole), Plan::Replace(SEQ)),
-            (OTHER_USER, ["old", "old", "new"], standing(whole), Plan::Replace(SEQ)),
+            (OTHER_USER, ["new", "old", "old"], standing(whole), RegistrationPlan::Replace(SEQ)),
+            (OTHER_USER, ["old", "old", "new"], standing(whole), RegistrationPlan::Replace(SEQ)),
             // A text that is not filed counts only in the live generation.
             (
                 OTHER_USER,
                 ["new", "old", "new"],
                 standing(&[(2, "old")]),
-                Plan::Update(SEQ, vec![GenerationId(1), GenerationId(3)]),
+                RegistrationPlan::Update(SEQ, vec![GenerationId(1), GenerationId(3)]),
             ),
-            (OTHER_USER, same, standing(&[(2, "old"), (1, "old")]), Plan::Update(SEQ, vec![GenerationId(3)])),
-            (ROW, same, standing(&[(2, "old")]), Plan::Unchanged(SEQ)),
-            (ROW, same, standing(&[(1, "old"), (3, "old")]), Plan::Replace(SEQ)),
+            (
+                OTHER_USER,
+                same,
+                standing(&[(2, "old"), (1, "old")]),
+                RegistrationPlan::Update(SEQ, vec![GenerationId(3)]),
+            ),
+            (ROW, same, standing(&[(2, "old")]), RegistrationPlan::Unchanged(SEQ)),
+            (ROW, same, standing(&[(1, "old"), (3, "old")]), RegistrationPlan::Replace(SEQ)),
         ];
         for (at, (row, texts, standing, expected)) in table.into_iter().enumerate() {
             assert_eq!(planned(row, texts, standing), expected, "{at}");
         }
         let mut elsewhere = standing(whole).unwrap();
         elsewhere.1[1].1.seq = SEQ.before(1);
-        assert_eq!(planned(ROW, same, Some(elsewhere)), Plan::Replace(SEQ), "filed of another content");
+        assert_eq!(planned(ROW, same, Some(elsewhere)), RegistrationPlan::Replace(SEQ), "filed of another content");
     }
 
     #[test]
     fn a_registration_with_an_outdated_state_or_with_other_content_under_a_write_once_id_is_refused() {
         let stale = [
-            Moment { live: GenerationId(1), standby: &[GenerationId(2), GenerationId(3)], ..NOW },
-            Moment { live: GenerationId(3), ..NOW },
-            Moment { standby: &[GenerationId(1)], ..NOW },
-            Moment { standby: &[GenerationId(1), GenerationId(3), GenerationId(4)], ..NOW },
-            Moment { decided: Seq(8), ..NOW },
+            CollectionMoment { live: GenerationId(1), standby: &[GenerationId(2), GenerationId(3)], ..NOW },
+            CollectionMoment { live: GenerationId(3), ..NOW },
+            CollectionMoment { standby: &[GenerationId(1)], ..NOW },
+            CollectionMoment { standby: &[GenerationId(1), GenerationId(3), GenerationId(4)], ..NOW },
+            CollectionMoment { decided: Seq(8), ..NOW },
         ];
         for moment in stale {
             let refused = plan(&registration(ROW, ["old"; 3]), moment, standing(&[(2, "old")])).map(drop);
             assert!(matches!(refused, Err(StoreError::StaleGeneration { given: GenerationId(2), .. })), "{moment:?}");
         }
-        let before = Moment { decided: Seq(3), ..NOW };
+        let before = CollectionMoment { decided: Seq(3), ..NOW };
         assert!(plan(&registration(ROW, ["old"; 3]), before, standing(&[(2, "old")])).is_ok());
         for (row, refused) in [(ROW, false), (OTHER_USER, true)] {
             let once = Registration { write_once: true, ..registration(row, ["old"; 3]) };
@@ -287,13 +296,13 @@ mod tests {
 
     #[test]
     fn a_registration_must_have_the_kind_of_content_that_the_collection_keeps() {
-        let bare = Moment { keep: Keep::Signatures, ..NOW };
+        let bare = CollectionMoment { keep: Keep::Signatures, ..NOW };
         assert!(refused(&registration(ROW, ["old"; 3]), bare) && refused(&hashed(ROW), NOW));
         assert!(!refused(&hashed(ROW), bare));
         let mut stands = standing(&[(1, "old"), (2, "old"), (3, "old")]).unwrap();
         stands.0.content = hashed(ROW).content;
-        assert!(matches!(plan(&hashed(ROW), bare, Some(stands.clone())), Ok(Plan::Unchanged(_))));
-        assert!(matches!(plan(&hashed(OTHER_USER), bare, Some(stands.clone())), Ok(Plan::Update(..))));
+        assert!(matches!(plan(&hashed(ROW), bare, Some(stands.clone())), Ok(RegistrationPlan::Unchanged(_))));
+        assert!(matches!(plan(&hashed(OTHER_USER), bare, Some(stands.clone())), Ok(RegistrationPlan::Update(..))));
         let once = Registration { write_once: true, ..hashed(OTHER_USER) };
         assert!(matches!(plan(&once, bare, Some(stands)), Err(StoreError::IdTaken(_))));
     }
@@ -301,11 +310,11 @@ mod tests {
     /// Makes a registration without text.
     fn hashed(row: &str) -> Registration {
         let hashes = HashKey::new([1; 32]).hashes(&Row::parse(row.as_bytes()).unwrap(), &Document::default());
-        let content = Content::Hashes(Box::new(hashes));
+        let content = RecordContent::Hashes(Box::new(hashes));
         Registration { content, ..registration(row, ["old"; 3]) }
     }
 
-    fn refused(registration: &Registration, moment: Moment<'_>) -> bool {
+    fn refused(registration: &Registration, moment: CollectionMoment<'_>) -> bool {
         matches!(plan::<StandingTexts>(registration, moment, None), Err(StoreError::StaleGeneration { .. }))
     }
 

@@ -3,7 +3,7 @@
 use doppel_core::index::{Proposal, Via};
 
 /// A proposed record.
-pub trait Proposed {
+pub trait ProposedRecord {
     /// True if both propose the same record.
     fn is_same(&self, other: &Self) -> bool;
 
@@ -11,7 +11,7 @@ pub trait Proposed {
     fn via(&mut self) -> &mut Via;
 }
 
-impl Proposed for Proposal {
+impl ProposedRecord for Proposal {
     fn is_same(&self, other: &Self) -> bool {
         self.seq == other.seq
     }
@@ -23,7 +23,7 @@ impl Proposed for Proposal {
 
 /// Moves the records that match by decision (`confirmed`) before all others, each once and in their order, so that no limit leaves them out. If such a record is among
 /// `items` already, the two proposals are merged.
-pub fn confirmed_first<T: Proposed>(items: &mut Vec<T>, confirmed: impl IntoIterator<Item = T>) {
+pub fn confirmed_first<T: ProposedRecord>(items: &mut Vec<T>, confirmed: impl IntoIterator<Item = T>) {
     let mut first: Vec<T> = Vec::new();
     for mut one in confirmed {
         if first.iter().any(|other| other.is_same(&one)) {

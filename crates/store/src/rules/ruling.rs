@@ -1,12 +1,12 @@
 //! Decides whether a store adds a ruling about a pair. The decision depends on the earlier rulings and on the existing records of the pair.
 
-use crate::decisions::{Decision, Judgement, Ruled, Ruling, check_rulings};
+use crate::decisions::{Decision, Judgement, Ruling, RulingOutcome, check_rulings};
 use crate::{Result, StoreError};
 use doppel_core::record::RecordId;
 
 /// The steps of a store for a ruling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum RulingPlan {
     /// Add the ruling.
     Add,
     /// The last ruling says the same: add nothing.
@@ -15,14 +15,14 @@ pub enum Plan {
     Refused,
 }
 
-impl Plan {
+impl RulingPlan {
     /// Returns the answer of a store that has carried out the plan. `decision` is the decision of the store afterwards, perhaps without
     /// rulings.
-    pub fn answer(self, decision: Decision) -> Ruled {
+    pub fn answer(self, decision: Decision) -> RulingOutcome {
         match self {
-            Self::Add => Ruled::Added(decision),
-            Self::Repeated => Ruled::Repeated(decision),
-            Self::Refused => Ruled::Refused((!decision.rulings.is_empty()).then_some(decision)),
+            Self::Add => RulingOutcome::Added(decision),
+            Self::Repeated => RulingOutcome::Repeated(decision),
+            Self::Refused => RulingOutcome::Refused((!decision.rulings.is_empty()).then_some(decision)),
         }
     }
 }
@@ -32,20 +32,20 @@ impl Plan {
 ///
 /// # Errors
 /// `UnknownRecord`, `TooManyRulings`.
-pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Result<Plan> {
+pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Result<RulingPlan> {
     if kept.is_empty() && ruling.judgement == Judgement::Withdrawn {
-        return Ok(Plan::Refused);
+        return Ok(RulingPlan::Refused);
     }
     if let Some(id) = missing {
         return Err(StoreError::UnknownRecord(id));
     }
     if kept.last().is_some_and(|last| says_the_same(last, ruling)) {
-        return Ok(Plan::Repeated);
+        return Ok(RulingPlan::Repeated);
     }
     if seen.is_some_and(|seen| seen != kept.len()) {
-        return Ok(Plan::Refused);
+        return Ok(RulingPlan::Refused);
     }
-    check_rulings(kept.len()).map(|()| Plan::Add)
+    check_rulings(kept.len()).map(|()| RulingPlan::Add)
 }
 
 /// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again. A choice of an original is never a
@@ -66,21 +66,38 @@ mod tests {
 
     #[test]
     fn a_ruling_needs_both_records_and_the_rulings_that_its_caller_has_seen() {
-        let same = |note| ruling(Judgement::Same, note, "2026-01-01");
         let withdrawn = ruling(Judgement::Withdrawn, "", "2026-01-01");
-        let gone = || RecordId::new("gone").ok();
-        let plan = |kept: &[Ruling], missing, ruling: &Ruling, seen| plan(kept, missing, ruling, seen).ok();
-        assert_eq!(plan(&[], None, &same(""), None), Some(Plan::Add));
-        assert_eq!(plan(&[], None, &same(""), Some(0)), Some(Plan::Add));
-        assert_eq!(plan(&[], gone(), &same(""), None), None, "a record is not there");
-        assert_eq!(plan(&[same("")], gone(), &withdrawn, None), None);
-        assert_eq!(plan(&[], None, &withdrawn, Some(0)), Some(Plan::Refused), "nothing to withdraw");
-        assert_eq!(plan(&[same("")], None, &withdrawn, None), Some(Plan::Add));
-        assert_eq!(plan(&[same("")], None, &same("other"), Some(0)), Some(Plan::Refused), "somebody else ruled");
+        assert_eq!(plan_of(&[], None, &ruling_same(""), None), Some(RulingPlan::Add));
+        assert_eq!(plan_of(&[], None, &ruling_same(""), Some(0)), Some(RulingPlan::Add));
+        assert_eq!(plan_of(&[], missing_record(), &ruling_same(""), None), None, "a record is not there");
+        assert_eq!(plan_of(&[ruling_same("")], missing_record(), &withdrawn, None), None);
+        assert_eq!(plan_of(&[], None, &withdrawn, Some(0)), Some(RulingPlan::Refused), "nothing to withdraw");
+        assert_eq!(plan_of(&[ruling_same("")], None, &withdrawn, None), Some(RulingPlan::Add));
+        assert_eq!(
+            plan_of(&[ruling_same("")], None, &ruling_same("other"), Some(0)),
+            Some(RulingPlan::Refused),
+            "somebody else ruled"
+        );
         let later = ruling(Judgement::Same, "", "2026-01-02");
-        assert_eq!(plan(&[same("")], None, &later, Some(0)), Some(Plan::Repeated), "the same caller again");
-        let chosen = Ruling { original: RecordId::new("a").ok(), ..same("") };
-        assert_eq!(plan(&[same("")], None, &chosen, None), Some(Plan::Add), "another original");
-        assert_eq!(plan(&vec![same(""); MAX_RULINGS], None, &withdrawn, None), None, "there is no room");
+        assert_eq!(
+            plan_of(&[ruling_same("")], None, &later, Some(0)),
+            Some(RulingPlan::Repeated),
+            "the same caller again"
+        );
+        let chosen = Ruling { original: RecordId::new("a").ok(), ..ruling_same("") };
+        assert_eq!(plan_of(&[ruling_same("")], None, &chosen, None), Some(RulingPlan::Add), "another original");
+        assert_eq!(plan_of(&vec![ruling_same(""); MAX_RULINGS], None, &withdrawn, None), None, "there is no room");
+    }
+
+    fn plan_of(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Option<RulingPlan> {
+        plan(kept, missing, ruling, seen).ok()
+    }
+
+    fn missing_record() -> Option<RecordId> {
+        RecordId::new("gone").ok()
+    }
+
+    fn ruling_same(note: &str) -> Ruling {
+        ruling(Judgement::Same, note, "2026-01-01")
     }
 }

@@ -22,10 +22,10 @@ use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
-use doppel_store::content::Content;
+use doppel_store::content::RecordContent;
 use doppel_store::{
-    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, SequencedNotifier, Store, StoreError,
-    Until,
+    CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, LookupEnd, LookupQuery, Registration,
+    RegistrationMode, SequencedNotifier, Store, StoreError,
 };
 
 const RADIUS: u8 = 3;
@@ -199,7 +199,7 @@ impl Contender {
         let mut asked = Asked::default();
         for question in [first, 1 - first] {
             let begun = Instant::now();
-            let until = if question == 0 { Until::FirstMatch } else { Until::Exhausted };
+            let until = if question == 0 { LookupEnd::FirstMatch } else { LookupEnd::Exhausted };
             let found = self.find(item, until).await?;
             asked.seconds[question] = begun.elapsed().as_secs_f64();
             if question == 0 { asked.any = found > 0 } else { asked.all = found }
@@ -213,11 +213,11 @@ impl Contender {
         Ok(asked)
     }
 
-    /// Returns the number of similar records; with `Until::FirstMatch` at most one.
-    async fn find(&mut self, item: &Item, until: Until) -> Result<usize> {
+    /// Returns the number of similar records; with `LookupEnd::FirstMatch` at most one.
+    async fn find(&mut self, item: &Item, until: LookupEnd) -> Result<usize> {
         Ok(match (self, until) {
-            (Self::Table(table), Until::FirstMatch) => usize::from(table.any(item.fingerprint).await?),
-            (Self::Table(table), Until::Exhausted) => table.all(item.fingerprint).await?.len(),
+            (Self::Table(table), LookupEnd::FirstMatch) => usize::from(table.any(item.fingerprint).await?),
+            (Self::Table(table), LookupEnd::Exhausted) => table.all(item.fingerprint).await?.len(),
             (Self::Store(store, name), until) => {
                 store.find(query(name, item), Near::to(item), until).await?.matches.len()
             }
@@ -233,8 +233,8 @@ impl Contender {
     }
 }
 
-fn query(name: &CollectionName, item: &Item) -> Query {
-    Query {
+fn query(name: &CollectionName, item: &Item) -> LookupQuery {
+    LookupQuery {
         collection: name.clone(),
         generation: GenerationId(1),
         digest: None,
@@ -250,13 +250,13 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         collection: name,
         generation: GenerationId(1),
         id: item.id.clone(),
-        content: Content::from(&item.row),
+        content: RecordContent::from(&item.row),
         signed: item.signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),
         refused: Vec::new(),
         decisions_as_of: None,
-        mode: Mode::Put,
+        mode: RegistrationMode::Put,
         write_once: false,
         now: item.now.to_string(),
         sequenced: SequencedNotifier::default(),
@@ -269,13 +269,13 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
 struct Near(Fingerprint);
 
 impl Near {
-    fn to(item: &Item) -> Arc<dyn Judge> {
+    fn to(item: &Item) -> Arc<dyn CandidateJudge> {
         Arc::new(Self(item.fingerprint))
     }
 }
 
-impl Judge for Near {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl CandidateJudge for Near {
+    fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let near = candidate.fingerprint?.distance(self.0) <= RADIUS;
         near.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
     }

@@ -12,13 +12,13 @@ use quick_xml::events::{BytesStart, Event};
 use zip::ZipArchive;
 
 use super::{
-    HELD_PER_TEXT, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT,
-    Quantity, TEXT_PER_UNPACKED,
+    HELD_PER_TEXT, LimitedQuantity, MOST_CELL_BYTES, MOST_ELEMENTS, MOST_PARTS, MOST_SHEETS, MOST_WHOLE_CELLS,
+    MOST_WHOLE_TEXT, TEXT_PER_UNPACKED,
 };
 use crate::tables::numbers::LongNumbers;
-use crate::tables::{Limits, MOST_WHOLE, TableError};
+use crate::tables::{MOST_WHOLE, TableError, WorkbookLimits};
 
-type Archive = ZipArchive<BufReader<File>>;
+type WorkbookArchive = ZipArchive<BufReader<File>>;
 
 /// The folder of the sheets of an XLSX workbook. Nearly every program uses this name.
 const SHEETS: &str = "xl/worksheets/";
@@ -26,9 +26,9 @@ const SHEETS: &str = "xl/worksheets/";
 const MOST_ROWS: u64 = 1_048_576;
 const MOST_ROW_CELLS: u64 = 16_384;
 
-fn open(path: &Path) -> Result<Archive, TableError> {
+fn open(path: &Path) -> Result<WorkbookArchive, TableError> {
     let archive = ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
-    Quantity::Parts.check(archive.len() as u64, MOST_PARTS)?;
+    LimitedQuantity::Parts.check(archive.len() as u64, MOST_PARTS)?;
     Ok(archive)
 }
 
@@ -39,7 +39,7 @@ fn normalised(name: &str) -> String {
 
 /// The content of a part of an XLSX workbook. The order of the variants is the order in which the parts are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PartContent {
     /// The relations of the workbook, which name its sheets.
     Relations,
     /// The texts that cells share, which sheets refer to by number.
@@ -55,7 +55,7 @@ enum Part {
 }
 
 /// The names of the parts of an XLSX workbook that are held in memory as a whole.
-struct Names {
+struct PartNames {
     relations: String,
     shared_texts: String,
     list: String,
@@ -66,18 +66,19 @@ struct Names {
     folder: String,
 }
 
-impl Names {
+impl PartNames {
     /// Reads the position of the list of sheets. The library does the same and refuses a workbook without this position.
-    fn of(archive: &mut Archive, at: Option<usize>, limits: Limits) -> Result<Self, TableError> {
-        let (mut folder, mut list) = ("xl/".to_owned(), "workbook.xml".to_owned());
+    fn of(archive: &mut WorkbookArchive, at: Option<usize>, limits: WorkbookLimits) -> Result<Self, TableError> {
+        let mut folder = "xl/".to_owned();
+        let mut list = "workbook.xml".to_owned();
         if let Some(at) = at {
             let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
-            let mut xml = Xml::new(part, limits.held, None);
+            let mut xml = MeteredXml::new(part, limits.held, None);
             let mut elements = 0;
             xml.each(|event, _| {
                 let Event::Start(tag) = event else { return Ok(true) };
                 elements += 1;
-                Quantity::Elements.check(elements, MOST_ELEMENTS)?;
+                LimitedQuantity::Elements.check(elements, MOST_ELEMENTS)?;
                 let is_document =
                     attribute(tag, "Type").is_some_and(|kind| kind.ends_with("/relationships/officeDocument"));
                 if let (true, "Relationship", Some(target)) =
@@ -93,25 +94,28 @@ impl Names {
                 Ok(true)
             })?;
         }
-        let below = |name: &str| normalised(&format!("{folder}{name}"));
         Ok(Self {
-            relations: below(&format!("_rels/{list}.rels")),
-            shared_texts: below("sharedStrings.xml"),
-            list: below(&list),
-            structure: ["_rels/.rels".to_owned(), below("styles.xml"), below("theme/theme1.xml")],
+            relations: part_below(&format!("_rels/{list}.rels"), &folder),
+            shared_texts: part_below("sharedStrings.xml", &folder),
+            list: part_below(&list, &folder),
+            structure: [
+                "_rels/.rels".to_owned(),
+                part_below("styles.xml", &folder),
+                part_below("theme/theme1.xml", &folder),
+            ],
             sheets: HashSet::new(),
             folder,
         })
     }
 
-    fn part(&self, name: &str) -> Part {
+    fn part(&self, name: &str) -> PartContent {
         match name {
-            _ if name == self.relations => Part::Relations,
-            _ if name == self.shared_texts => Part::SharedTexts,
-            _ if name == self.list => Part::List,
-            _ if self.structure.iter().any(|known| known == name) => Part::Structure,
-            _ if name.starts_with(SHEETS) || self.sheets.contains(name) => Part::Sheet,
-            _ => Part::Other,
+            _ if name == self.relations => PartContent::Relations,
+            _ if name == self.shared_texts => PartContent::SharedTexts,
+            _ if name == self.list => PartContent::List,
+            _ if self.structure.iter().any(|known| known == name) => PartContent::Structure,
+            _ if name.starts_with(SHEETS) || self.sheets.contains(name) => PartContent::Sheet,
+            _ => PartContent::Other,
         }
     }
 
@@ -128,41 +132,46 @@ impl Names {
     }
 }
 
+fn part_below(name: &str, folder: &str) -> String {
+    normalised(&format!("{folder}{name}"))
+}
+
 /// Checks an XLSX workbook: unpacks everything without keeping it, because the sizes in the directory may be wrong, and counts the items
 /// that its XML declares.
-pub(super) fn check_xlsx(path: &Path, limits: Limits) -> Result<(), TableError> {
+pub(super) fn check_xlsx(path: &Path, limits: WorkbookLimits) -> Result<(), TableError> {
     let mut archive = open(path)?;
     // If two parts have the same name, the library uses the last one.
     let mut index: HashMap<String, usize> = HashMap::new();
     for (at, name) in archive.file_names().enumerate() {
         index.insert(normalised(&name.map_err(|_| TableError::Damaged)?), at);
     }
-    let mut names = Names::of(&mut archive, index.get("_rels/.rels").copied(), limits)?;
-    let (mut left, mut to_hold) = (limits.unpacked, limits.held);
-    let mut texts = Texts { most: limits.held / HELD_PER_TEXT, ..Texts::default() };
+    let mut names = PartNames::of(&mut archive, index.get("_rels/.rels").copied(), limits)?;
+    let mut left = limits.unpacked;
+    let mut to_hold = limits.held;
+    let mut texts = WorkbookTexts { most: limits.held / HELD_PER_TEXT, ..WorkbookTexts::default() };
     texts.most_bytes = limits.unpacked.saturating_mul(TEXT_PER_UNPACKED);
     let mut order: Vec<(String, usize)> = index.into_iter().collect();
-    order.sort_by_key(|(name, at)| (names.part(name).min(Part::Structure), *at));
+    order.sort_by_key(|(name, at)| (names.part(name).min(PartContent::Structure), *at));
     for (name, at) in order {
         let kind = names.part(&name);
-        let is_held = kind != Part::Sheet;
+        let is_held = kind != PartContent::Sheet;
         let most = if is_held { left.min(to_hold) } else { left };
         let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
-        let longest = (kind == Part::Sheet).then_some(MOST_CELL_BYTES);
-        let mut xml = Xml::new(part, most, longest);
+        let longest = (kind == PartContent::Sheet).then_some(MOST_CELL_BYTES);
+        let mut xml = MeteredXml::new(part, most, longest);
         match kind {
-            Part::Relations => xml.elements(|tag| names.note_sheet(tag))?,
-            Part::SharedTexts => texts.count(&mut xml)?,
-            Part::List => {
+            PartContent::Relations => xml.elements(|tag| names.note_sheet(tag))?,
+            PartContent::SharedTexts => texts.count(&mut xml)?,
+            PartContent::List => {
                 let mut sheets = 0;
                 xml.elements(|tag| {
                     sheets += u64::from(tag.local_name().as_ref() == "sheet");
-                    Quantity::Sheets.check(sheets, MOST_SHEETS)
+                    LimitedQuantity::Sheets.check(sheets, MOST_SHEETS)
                 })?;
             }
-            Part::Structure => xml.elements(|_| Ok(()))?,
-            Part::Sheet => texts.count_sheet(&mut xml)?,
-            Part::Other => (),
+            PartContent::Structure => xml.elements(|_| Ok(()))?,
+            PartContent::Sheet => texts.count_sheet(&mut xml)?,
+            PartContent::Other => (),
         }
         let unpacked = xml.finish()?;
         left = left.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.unpacked))?;
@@ -183,19 +192,19 @@ pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, Tabl
     let mut archive = open(path)?;
     let Some(at) = sheet_part(&mut archive, sheet)? else { return Ok(LongNumbers::new()) };
     let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
-    let mut xml = Xml::new(part, u64::MAX, Some(MOST_CELL_BYTES));
+    let mut xml = MeteredXml::new(part, u64::MAX, Some(MOST_CELL_BYTES));
     let mut reader = LongNumberReader::default();
     xml.each(|event, _| reader.read(event))?;
     Ok(reader.found)
 }
 
 /// Returns the index of the part that contains the sheet with this name.
-fn sheet_part(archive: &mut Archive, sheet: &str) -> Result<Option<usize>, TableError> {
+fn sheet_part(archive: &mut WorkbookArchive, sheet: &str) -> Result<Option<usize>, TableError> {
     let mut index: HashMap<String, usize> = HashMap::new();
     for (at, name) in archive.file_names().enumerate() {
         index.insert(normalised(&name.map_err(|_| TableError::Damaged)?), at);
     }
-    let names = Names::of(archive, index.get("_rels/.rels").copied(), Limits::IMPORT)?;
+    let names = PartNames::of(archive, index.get("_rels/.rels").copied(), WorkbookLimits::IMPORT)?;
     let id = first_attribute(archive, index.get(&names.list), "sheet", |tag| {
         (attribute(tag, "name").and_then(|name| unescaped(&name).ok()).as_deref() == Some(sheet)).then(|| relation(tag))
     })?;
@@ -220,14 +229,14 @@ fn relation(tag: &BytesStart<'_>) -> Option<String> {
 
 /// Calls `read` for each element with this name, and returns the first result that is not `None`.
 fn first_attribute<T>(
-    archive: &mut Archive,
+    archive: &mut WorkbookArchive,
     at: Option<&usize>,
     element: &str,
     read: impl Fn(&BytesStart<'_>) -> Option<T>,
 ) -> Result<Option<T>, TableError> {
     let Some(at) = at else { return Ok(None) };
     let part = archive.by_index(*at).map_err(|_| TableError::Damaged)?;
-    let mut xml = Xml::new(part, u64::MAX, Some(MOST_CELL_BYTES));
+    let mut xml = MeteredXml::new(part, u64::MAX, Some(MOST_CELL_BYTES));
     let mut found = None;
     xml.each(|event, _| {
         if let Event::Start(tag) = event
@@ -279,7 +288,10 @@ impl LongNumberReader {
                     let digits = value.trim();
                     if digits.len() >= LONG_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                         if self.found.len() >= MOST_LONG {
-                            return Err(TableError::OverLimit { what: Quantity::Cells, limit: MOST_LONG as u64 });
+                            return Err(TableError::OverLimit {
+                                what: LimitedQuantity::Cells,
+                                limit: MOST_LONG as u64,
+                            });
                         }
                         self.found.insert((self.row, self.column), digits.into());
                     }
@@ -307,7 +319,7 @@ fn position(name: &str) -> Option<(u32, u32)> {
 
 /// The texts of an XLSX workbook.
 #[derive(Default)]
-struct Texts {
+struct WorkbookTexts {
     /// The largest number of shared texts.
     most: u64,
     /// The largest number of bytes of the texts of all cells.
@@ -318,25 +330,26 @@ struct Texts {
     bytes: u64,
 }
 
-impl Texts {
+impl WorkbookTexts {
     /// Counts the shared texts, and compares the declared number with the limit, because the library allocates the declared number at once.
-    fn count<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
+    fn count<R: Read>(&mut self, xml: &mut MeteredXml<R>) -> Result<(), TableError> {
         let mut began = None;
-        let (most, lengths) = (self.most, &mut self.lengths);
+        let most = self.most;
+        let lengths = &mut self.lengths;
         xml.each(|event, position| {
             match event {
                 Event::Start(tag) if tag.local_name().as_ref() == "sst" => {
                     let declared = attribute(tag, "uniqueCount").and_then(|count| count.parse().ok());
-                    Quantity::Texts.check(declared.unwrap_or(0), most)?;
+                    LimitedQuantity::Texts.check(declared.unwrap_or(0), most)?;
                 }
                 Event::Start(tag) if tag.local_name().as_ref() == "si" => {
-                    Quantity::Texts.check(lengths.len() as u64 + 1, most)?;
+                    LimitedQuantity::Texts.check(lengths.len() as u64 + 1, most)?;
                     began = Some(position);
                 }
                 Event::End(tag) if tag.local_name().as_ref() == "si" => {
                     if let Some(began) = began.take() {
                         let length = position - began;
-                        Quantity::CellBytes.check(length, MOST_CELL_BYTES)?;
+                        LimitedQuantity::CellBytes.check(length, MOST_CELL_BYTES)?;
                         lengths.push(u32::try_from(length).unwrap_or(u32::MAX));
                     }
                 }
@@ -347,8 +360,10 @@ impl Texts {
     }
 
     /// Counts the bytes of the cells of a sheet, including the shared texts that the cells refer to.
-    fn count_sheet<R: Read>(&mut self, xml: &mut Xml<R>) -> Result<(), TableError> {
-        let (mut began, mut is_shared, mut is_value) = (0, false, false);
+    fn count_sheet<R: Read>(&mut self, xml: &mut MeteredXml<R>) -> Result<(), TableError> {
+        let mut began = 0;
+        let mut is_shared = false;
+        let mut is_value = false;
         xml.each(|event, position| {
             match event {
                 Event::Start(tag) => match tag.local_name().as_ref() {
@@ -367,9 +382,9 @@ impl Texts {
                 Event::End(tag) => match tag.local_name().as_ref() {
                     "c" => {
                         let length = position - began;
-                        Quantity::CellBytes.check(length, MOST_CELL_BYTES)?;
+                        LimitedQuantity::CellBytes.check(length, MOST_CELL_BYTES)?;
                         self.bytes += if is_shared { 0 } else { length };
-                        Quantity::TextBytes.check(self.bytes, self.most_bytes)?;
+                        LimitedQuantity::TextBytes.check(self.bytes, self.most_bytes)?;
                     }
                     "v" => is_value = false,
                     "sheetData" => return Ok(false),
@@ -384,16 +399,16 @@ impl Texts {
 
 /// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that repetitions stand for. Returns what the library
 /// does not read.
-pub(super) fn check_ods(path: &Path, limits: Limits) -> Result<OdsLayout, TableError> {
+pub(super) fn check_ods(path: &Path, limits: WorkbookLimits) -> Result<OdsLayout, TableError> {
     let mut archive = open(path)?;
     let mut left = limits.held.min(MOST_WHOLE);
     let mut layout = OdsLayout::default();
     for at in 0..archive.len() {
         let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
         let is_content = part.name().is_ok_and(|name| name == "content.xml");
-        let mut xml = Xml::new(part, left, None);
+        let mut xml = MeteredXml::new(part, left, None);
         if is_content {
-            layout = Spread::default().count(&mut xml)?;
+            layout = RepeatedCells::default().count(&mut xml)?;
         }
         left = left.checked_sub(xml.finish()?).ok_or(TableError::TooLargeWhole)?;
     }
@@ -416,7 +431,7 @@ const MOST_SHOWN_BYTES: usize = 64;
 
 /// The cells of an ODS workbook after its repetitions are carried out.
 #[derive(Default)]
-struct Spread {
+struct RepeatedCells {
     /// Cells of the tables that have ended.
     cells: u64,
     tables: u64,
@@ -459,8 +474,8 @@ struct CellSpread {
     value: Option<f64>,
 }
 
-impl Spread {
-    fn count<R: Read>(mut self, xml: &mut Xml<R>) -> Result<OdsLayout, TableError> {
+impl RepeatedCells {
+    fn count<R: Read>(mut self, xml: &mut MeteredXml<R>) -> Result<OdsLayout, TableError> {
         // The library never stops reading if a table is not closed.
         xml.require_balance();
         xml.each(|event, _| {
@@ -483,7 +498,7 @@ impl Spread {
         match tag.name().as_ref() {
             "table:table" if self.cell.is_none() => {
                 self.tables += 1;
-                Quantity::Sheets.check(self.tables, MOST_SHEETS)?;
+                LimitedQuantity::Sheets.check(self.tables, MOST_SHEETS)?;
                 (self.rows, self.width, self.empty_rows) = (0, 0, 0);
                 self.ended_rows = 0;
             }
@@ -576,7 +591,7 @@ impl Spread {
         match &mut self.cell {
             Some(cell) => {
                 cell.text = cell.text.saturating_add(bytes);
-                Quantity::CellBytes.check(cell.text, MOST_CELL_BYTES)
+                LimitedQuantity::CellBytes.check(cell.text, MOST_CELL_BYTES)
             }
             None => Ok(()),
         }
@@ -626,9 +641,10 @@ impl Spread {
         self.empty_rows = 0;
         self.rows = self.rows.saturating_add(between).saturating_add(row.repeated);
         self.width = self.width.max(row.width);
-        Quantity::Cells.check(self.cells.saturating_add(self.rows.saturating_mul(self.width)), MOST_WHOLE_CELLS)?;
+        LimitedQuantity::Cells
+            .check(self.cells.saturating_add(self.rows.saturating_mul(self.width)), MOST_WHOLE_CELLS)?;
         self.text = self.text.saturating_add(row.text.saturating_mul(row.repeated));
-        Quantity::TextBytes.check(self.text, MOST_WHOLE_TEXT)
+        LimitedQuantity::TextBytes.check(self.text, MOST_WHOLE_TEXT)
     }
 }
 
@@ -648,13 +664,13 @@ fn unescaped(text: &str) -> Result<String, TableError> {
 }
 
 /// A part that is unpacked while its XML is examined, in the same steps as in the library that reads workbooks.
-struct Xml<R: Read> {
-    reader: Reader<Metered<R>>,
+struct MeteredXml<R: Read> {
+    reader: Reader<MeteredInput<R>>,
     is_balance_required: bool,
 }
 
 /// Counts the bytes that an XML parser takes.
-struct Metered<R: Read> {
+struct MeteredInput<R: Read> {
     input: BufReader<io::Take<R>>,
     total: u64,
     /// Bytes since the last event of the parser. All of them are in memory.
@@ -663,7 +679,7 @@ struct Metered<R: Read> {
     is_over: bool,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for MeteredInput<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(to)?;
         self.total += read as u64;
@@ -671,7 +687,7 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-impl<R: Read> BufRead for Metered<R> {
+impl<R: Read> BufRead for MeteredInput<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.since > self.longest {
             self.is_over = true;
@@ -687,12 +703,12 @@ impl<R: Read> BufRead for Metered<R> {
     }
 }
 
-impl<R: Read> Xml<R> {
+impl<R: Read> MeteredXml<R> {
     /// Reads at most `most` bytes of `part`, and one byte more to notice that there are more. One event may have `longest` bytes.
     fn new(part: R, most: u64, longest: Option<u64>) -> Self {
         let input = BufReader::with_capacity(1 << 16, part.take(most.saturating_add(1)));
         let longest = longest.unwrap_or(u64::MAX);
-        let mut reader = Reader::from_reader(Metered { input, total: 0, since: 0, longest, is_over: false });
+        let mut reader = Reader::from_reader(MeteredInput { input, total: 0, since: 0, longest, is_over: false });
         let config = reader.config_mut();
         config.check_end_names = false;
         config.trim_text(false);
@@ -708,14 +724,15 @@ impl<R: Read> Xml<R> {
 
     /// Hands each event and the position behind it to `seen`, until `seen` returns `false`, the part ends, or the rest is no XML.
     fn each(&mut self, mut seen: impl FnMut(&Event<'_>, u64) -> Result<bool, TableError>) -> Result<(), TableError> {
-        let (mut buffer, mut depth) = (Vec::with_capacity(1024), 0_u64);
+        let mut buffer = Vec::with_capacity(1024);
+        let mut depth = 0_u64;
         loop {
             buffer.clear();
             self.reader.get_mut().since = 0;
             let event = match self.reader.read_event_into(&mut buffer) {
                 Ok(event) => event,
                 Err(_) if self.reader.get_ref().is_over => {
-                    return Err(TableError::OverLimit { what: Quantity::CellBytes, limit: MOST_CELL_BYTES });
+                    return Err(TableError::OverLimit { what: LimitedQuantity::CellBytes, limit: MOST_CELL_BYTES });
                 }
                 Err(_) if self.is_balance_required => return Err(TableError::Damaged),
                 Err(_) => return Ok(()),
@@ -739,7 +756,7 @@ impl<R: Read> Xml<R> {
         self.each(|event, _| {
             if let Event::Start(tag) = event {
                 count += 1;
-                Quantity::Elements.check(count, MOST_ELEMENTS)?;
+                LimitedQuantity::Elements.check(count, MOST_ELEMENTS)?;
                 seen(tag)?;
             }
             Ok(true)

@@ -1,10 +1,10 @@
 //! Reads workbooks in a separate process with limits of the operating system.
 //!
 //! The checks of this module examine the declarations of a workbook. A process with limits is safe even if the checks overlook something.
-//! The running program starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`Request`] on its standard
-//! input and answers with [`Frame`]s on its standard output. The child has
+//! The running program starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`ChildRequest`] on its standard
+//! input and answers with [`AnswerFrame`]s on its standard output. The child has
 //!
-//! * an address space of [`Budget::memory`] bytes, [`Budget::seconds`] of processor time, and no core dump,
+//! * an address space of [`ChildBudget::memory`] bytes, [`ChildBudget::seconds`] of processor time, and no core dump,
 //! * no environment variables, and no open file except the three standard files (all others are closed on execution),
 //! * a file size limit of zero, so that it can write to no file.
 //!
@@ -24,13 +24,13 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::super::sheet::{self, SheetChoice, SheetRequest};
-use super::super::{Limits, TableError, TableRow, Workbook};
+use super::super::{TableError, TableRow, WorkbookKind, WorkbookLimits};
 
 /// The command that makes the program read one workbook and end. People do not use it.
 pub const COMMAND: &str = "read-workbook";
 /// Address space of the program itself, its stack and its libraries, without a workbook.
 const RUNTIME_BYTES: u64 = 256 << 20;
-/// Address space for each byte of a workbook that is held in memory ([`Limits::held`]). It covers the text itself, the data that calamine
+/// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that calamine
 /// allocates for it, and the second copy of a text that moves while it grows.
 const MEMORY_PER_HELD: u64 = 4;
 /// Seconds of processor time for a workbook that a person uploads at the desk. A workbook of 192 MiB (unpacked) takes 15 seconds on a slow
@@ -55,16 +55,16 @@ const JSON_BYTES: usize = 6;
 
 /// The resources that a child may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
+pub struct ChildBudget {
     /// Address space, in bytes.
     pub memory: u64,
     /// Processor time, in seconds.
     pub seconds: u64,
 }
 
-impl Budget {
+impl ChildBudget {
     /// Returns the budget for a workbook that is read within `limits`.
-    pub fn of(limits: Limits) -> Self {
+    pub fn of(limits: WorkbookLimits) -> Self {
         let seconds = if limits.unpacked == u64::MAX { IMPORT_SECONDS } else { DESK_SECONDS };
         Self { memory: RUNTIME_BYTES + MEMORY_PER_HELD * limits.held, seconds }
     }
@@ -74,43 +74,44 @@ impl Budget {
     /// # Errors
     /// The system refuses, for example because of a filter of system calls.
     pub fn enforce(self) -> io::Result<()> {
-        // A lower inherited limit stays.
-        let limit = |resource: Resource, current: u64, maximum: u64| {
-            let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-            setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
-        };
-        limit(Resource::Core, 0, 0)?;
-        limit(Resource::Fsize, 0, 0)?;
-        limit(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
+        limit_resource(Resource::Core, 0, 0)?;
+        limit_resource(Resource::Fsize, 0, 0)?;
+        limit_resource(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
         // At the first limit the process gets a signal that shows the reason for its end.
-        limit(Resource::Cpu, self.seconds, self.seconds + 1)?;
-        limit(Resource::As, self.memory, self.memory)?;
+        limit_resource(Resource::Cpu, self.seconds, self.seconds + 1)?;
+        limit_resource(Resource::As, self.memory, self.memory)?;
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         Ok(())
     }
 }
 
+/// A lower inherited limit stays.
+fn limit_resource(resource: Resource, current: u64, maximum: u64) -> Result<(), rustix::io::Errno> {
+    let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    setrlimit(resource, Rlimit { current: Some(current.min(most)), maximum: Some(maximum.min(most)) })
+}
+
 /// The work for a child.
 #[derive(Debug, Serialize, Deserialize)]
-struct Request {
+struct ChildRequest {
     path: PathBuf,
-    work: Work,
-    budget: Budget,
+    work: ChildWork,
+    budget: ChildBudget,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Work {
+enum ChildWork {
     Kind,
-    Sheets(Option<String>, Limits),
+    Sheets(Option<String>, WorkbookLimits),
     Rows(String, usize),
     Each(SheetRequest),
 }
 
 /// A piece of an answer. Its length precedes it in four bytes, the lowest byte first.
 #[derive(Debug, Serialize, Deserialize)]
-enum Frame {
-    Kind(Workbook),
+enum AnswerFrame {
+    Kind(WorkbookKind),
     Sheets(SheetChoice),
     /// A row, and the number of bytes of the file that have been read.
     Row(TableRow, u64),
@@ -135,9 +136,9 @@ static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 /// A place among the children that may run at the same time.
-struct Turn;
+struct ChildSlot;
 
-impl Turn {
+impl ChildSlot {
     fn wait() -> Result<Self, TableError> {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = ENDED.wait_timeout_while(running, TURN, |running| *running >= MOST_CHILDREN);
@@ -150,7 +151,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ChildSlot {
     fn drop(&mut self) {
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         ENDED.notify_one();
@@ -158,12 +159,12 @@ impl Drop for Turn {
 }
 
 /// A child that reads a workbook. Dropping this value kills and reaps the child.
-struct Reading {
+struct ReadingChild {
     child: Child,
     /// The frames of the answer. A separate thread reads them, since a read from a pipe cannot have a time limit.
     frames: Receiver<io::Result<Vec<u8>>>,
-    budget: Budget,
-    _turn: Turn,
+    budget: ChildBudget,
+    _turn: ChildSlot,
 }
 
 /// Number of frames that are read ahead.
@@ -193,7 +194,7 @@ fn read_frame(output: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-impl Drop for Reading {
+impl Drop for ReadingChild {
     fn drop(&mut self) {
         // An error is ignored, because the child may have ended already.
         let _ = self.child.kill();
@@ -201,10 +202,10 @@ impl Drop for Reading {
     }
 }
 
-impl Reading {
-    fn begin(path: &Path, work: Work, budget: Budget, max: usize) -> Result<Self, TableError> {
+impl ReadingChild {
+    fn begin(path: &Path, work: ChildWork, budget: ChildBudget, max: usize) -> Result<Self, TableError> {
         let program = PROGRAM.get().ok_or_else(|| io::Error::other("no program reads workbooks"))?;
-        let turn = Turn::wait()?;
+        let turn = ChildSlot::wait()?;
         let started = Command::new(program)
             .arg(COMMAND)
             .env_clear()
@@ -217,7 +218,8 @@ impl Reading {
         let failed =
             |error: io::Error| io::Error::new(error.kind(), format!("the process that reads workbooks: {error}"));
         let mut child = started.map_err(failed)?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let input = child.stdin.take();
+        let output = child.stdout.take();
         let (Some(mut input), Some(output)) = (input, output) else {
             return Err(io::Error::other("a process without its standard input and output").into());
         };
@@ -225,19 +227,19 @@ impl Reading {
         let (give, frames) = sync_channel(FRAMES_AHEAD);
         std::thread::spawn(move || read_frames(output, most, &give));
         let reading = Self { child, frames, budget, _turn: turn };
-        let request = Request { path: path.to_owned(), work, budget };
+        let request = ChildRequest { path: path.to_owned(), work, budget };
         let request = serde_json::to_vec(&request).map_err(io::Error::other)?;
         input.write_all(&request).map_err(failed)?;
         Ok(reading)
     }
 
-    /// Returns the next frame. A child that ends without [`Frame::End`] was ended by a limit.
-    fn next(&mut self) -> Result<Frame, TableError> {
+    /// Returns the next frame. A child that ends without [`AnswerFrame::End`] was ended by a limit.
+    fn next(&mut self) -> Result<AnswerFrame, TableError> {
         let silence = Duration::from_secs(self.budget.seconds * SILENCE);
         let frame = self.frames.recv_timeout(silence).map_err(|_| self.too_slow())?;
         match frame {
             Ok(frame) => match serde_json::from_slice(&frame).map_err(io::Error::other)? {
-                Frame::Failed(error) => Err(error),
+                AnswerFrame::Failed(error) => Err(error),
                 frame => Ok(frame),
             },
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -274,17 +276,17 @@ fn unexpected() -> TableError {
     io::Error::other("the process that reads workbooks gave another answer than was asked for").into()
 }
 
-pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
-    match Reading::begin(path, Work::Kind, Budget::of(Limits::DESK), 0)?.next()? {
-        Frame::Kind(kind) => Ok(kind),
+pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
+    match ReadingChild::begin(path, ChildWork::Kind, ChildBudget::of(WorkbookLimits::DESK), 0)?.next()? {
+        AnswerFrame::Kind(kind) => Ok(kind),
         _ => Err(unexpected()),
     }
 }
 
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
-    let work = Work::Sheets(wanted.map(str::to_owned), limits);
-    match Reading::begin(path, work, Budget::of(limits), 0)?.next()? {
-        Frame::Sheets(choice) => Ok(choice),
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
+    let work = ChildWork::Sheets(wanted.map(str::to_owned), limits);
+    match ReadingChild::begin(path, work, ChildBudget::of(limits), 0)?.next()? {
+        AnswerFrame::Sheets(choice) => Ok(choice),
         _ => Err(unexpected()),
     }
 }
@@ -295,15 +297,16 @@ pub(super) fn rows(
     max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut reading = Reading::begin(path, Work::Rows(sheet.to_owned(), max), Budget::of(Limits::DESK), max)?;
+    let mut reading =
+        ReadingChild::begin(path, ChildWork::Rows(sheet.to_owned(), max), ChildBudget::of(WorkbookLimits::DESK), max)?;
     loop {
         match reading.next()? {
-            Frame::Row(row, _) => {
+            AnswerFrame::Row(row, _) => {
                 if seen(row).is_break() {
                     return Ok(());
                 }
             }
-            Frame::End => return Ok(()),
+            AnswerFrame::End => return Ok(()),
             _ => return Err(unexpected()),
         }
     }
@@ -313,19 +316,20 @@ pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
-    mut seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
+    mut seen: impl FnMut(sheet::SheetEvent) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut reading = Reading::begin(path, Work::Each(wanted.clone()), Budget::of(wanted.limits), wanted.max)?;
+    let mut reading =
+        ReadingChild::begin(path, ChildWork::Each(wanted.clone()), ChildBudget::of(wanted.limits), wanted.max)?;
     let mut counted = 0;
     loop {
         let event = match reading.next()? {
-            Frame::Sheets(choice) => sheet::Event::Sheets(choice),
-            Frame::Row(row, read) => {
+            AnswerFrame::Sheets(choice) => sheet::SheetEvent::Sheets(choice),
+            AnswerFrame::Row(row, read) => {
                 count.fetch_add(read.saturating_sub(counted), Ordering::Relaxed);
                 counted = counted.max(read);
-                sheet::Event::Row(row)
+                sheet::SheetEvent::Row(row)
             }
-            Frame::End => return Ok(()),
+            AnswerFrame::End => return Ok(()),
             _ => return Err(unexpected()),
         };
         if seen(event).is_break() {
@@ -346,53 +350,52 @@ pub fn main() -> ExitCode {
 fn serve() -> io::Result<()> {
     let mut request = Vec::new();
     io::stdin().take(MOST_REQUEST).read_to_end(&mut request)?;
-    let request: Request = serde_json::from_slice(&request).map_err(io::Error::other)?;
-    let mut answer = Writer(BufWriter::with_capacity(1 << 16, io::stdout()));
+    let request: ChildRequest = serde_json::from_slice(&request).map_err(io::Error::other)?;
+    let mut answer = FrameWriter(BufWriter::with_capacity(1 << 16, io::stdout()));
     if let Err(error) = request.budget.enforce() {
         let error =
             io::Error::new(error.kind(), format!("the process that reads workbooks cannot limit itself: {error}"));
-        let _ = answer.send(&Frame::Failed(error.into()));
+        let _ = answer.send(&AnswerFrame::Failed(error.into()));
         return answer.0.flush();
     }
     let path = &request.path;
     let done = match request.work {
-        Work::Kind => sheet::kind(path).map(|kind| answer.send(&Frame::Kind(kind))),
-        Work::Sheets(wanted, limits) => {
-            sheet::sheets(path, wanted.as_deref(), limits).map(|choice| answer.send(&Frame::Sheets(choice)))
+        ChildWork::Kind => sheet::kind(path).map(|kind| answer.send(&AnswerFrame::Kind(kind))),
+        ChildWork::Sheets(wanted, limits) => {
+            sheet::sheets(path, wanted.as_deref(), limits).map(|choice| answer.send(&AnswerFrame::Sheets(choice)))
         }
-        Work::Rows(name, max) => {
-            sheet::rows(path, &name, max, |row| answer.send(&Frame::Row(row, 0))).map(|()| ControlFlow::Continue(()))
-        }
-        Work::Each(wanted) => {
+        ChildWork::Rows(name, max) => sheet::rows(path, &name, max, |row| answer.send(&AnswerFrame::Row(row, 0)))
+            .map(|()| ControlFlow::Continue(())),
+        ChildWork::Each(wanted) => {
             let count = Arc::new(AtomicU64::new(0));
-            let seen = |event| match event {
-                sheet::Event::Sheets(choice) => answer.send(&Frame::Sheets(choice)),
-                sheet::Event::Row(row) => answer.send(&Frame::Row(row, count.load(Ordering::Relaxed))),
-                sheet::Event::End => ControlFlow::Continue(()),
-            };
-            sheet::each(path, &wanted, &count, seen).map(|()| ControlFlow::Continue(()))
+            sheet::each(path, &wanted, &count, |event| match event {
+                sheet::SheetEvent::Sheets(choice) => answer.send(&AnswerFrame::Sheets(choice)),
+                sheet::SheetEvent::Row(row) => answer.send(&AnswerFrame::Row(row, count.load(Ordering::Relaxed))),
+                sheet::SheetEvent::End => ControlFlow::Continue(()),
+            })
+            .map(|()| ControlFlow::Continue(()))
         }
     };
     let _ = match done {
-        Ok(_) => answer.send(&Frame::End),
-        Err(error) => answer.send(&Frame::Failed(error)),
+        Ok(_) => answer.send(&AnswerFrame::End),
+        Err(error) => answer.send(&AnswerFrame::Failed(error)),
     };
     answer.0.flush()
 }
 
 /// Writes the answer of a child.
-struct Writer<W: Write>(BufWriter<W>);
+struct FrameWriter<W: Write>(BufWriter<W>);
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FrameWriter<W> {
     /// Sends a frame. Breaks if the parent does not read any more, because then the rest need not be read.
-    fn send(&mut self, frame: &Frame) -> ControlFlow<()> {
+    fn send(&mut self, frame: &AnswerFrame) -> ControlFlow<()> {
         match self.try_send(frame) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     }
 
-    fn try_send(&mut self, frame: &Frame) -> io::Result<()> {
+    fn try_send(&mut self, frame: &AnswerFrame) -> io::Result<()> {
         let frame = serde_json::to_vec(frame).map_err(io::Error::other)?;
         let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
         self.0.write_all(&length.to_le_bytes())?;

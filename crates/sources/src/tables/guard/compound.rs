@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::{MOST_CELL_BYTES, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT, MOST_WHOLE_TEXTS, Quantity};
+use super::{LimitedQuantity, MOST_CELL_BYTES, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT, MOST_WHOLE_TEXTS};
 use crate::tables::{MOST_WHOLE, TableError};
 
 /// Numbers from this number on are marks and no sectors.
@@ -31,16 +31,16 @@ const MOST_ROUNDS: usize = 16;
 /// The largest number of bytes of UTF-8 for one character of a cell.
 const BYTES_PER_CHARACTER: u64 = 3;
 
-type Checked<T> = Result<T, TableError>;
+type TableResult<T> = Result<T, TableError>;
 
 /// Checks the XLS workbook at `path`.
-pub(super) fn check(path: &Path) -> Checked<()> {
+pub(super) fn check(path: &Path) -> TableResult<()> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_WHOLE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_WHOLE {
         return Err(TableError::TooLargeWhole);
     }
-    let file = Compound::open(&bytes)?;
+    let file = CompoundFile::open(&bytes)?;
     let stream = match file.stream("Workbook")? {
         Some(stream) => Some(stream),
         None => file.stream("Book")?,
@@ -52,12 +52,12 @@ pub(super) fn check(path: &Path) -> Checked<()> {
     }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Checked<u16> {
+fn u16_at(bytes: &[u8], at: usize) -> TableResult<u16> {
     let found = bytes.get(at..at + 2).and_then(|two| two.try_into().ok());
     found.map(u16::from_le_bytes).ok_or(TableError::Damaged)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Checked<u32> {
+fn u32_at(bytes: &[u8], at: usize) -> TableResult<u32> {
     let found = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
     found.map(u32::from_le_bytes).ok_or(TableError::Damaged)
 }
@@ -67,29 +67,29 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// A compound file.
-struct Compound<'b> {
-    sectors: Sectors<'b>,
+struct CompoundFile<'b> {
+    sectors: FileSectors<'b>,
     table: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     mini: Vec<u8>,
     mini_table: Vec<u32>,
 }
 
 /// A stream in the directory.
-struct Entry {
+struct DirectoryEntry {
     name: String,
     start: u32,
     bytes: usize,
 }
 
-struct Sectors<'b> {
+struct FileSectors<'b> {
     bytes: &'b [u8],
     size: usize,
 }
 
-impl<'b> Sectors<'b> {
+impl<'b> FileSectors<'b> {
     /// Returns a sector. The last sector may be incomplete.
-    fn get(&self, number: u32) -> Checked<&'b [u8]> {
+    fn get(&self, number: u32) -> TableResult<&'b [u8]> {
         let start = (number as usize).checked_mul(self.size).ok_or(TableError::Damaged)?;
         let end = (start + self.size).min(self.bytes.len());
         self.bytes.get(start..end).filter(|sector| !sector.is_empty()).ok_or(TableError::Damaged)
@@ -100,7 +100,7 @@ impl<'b> Sectors<'b> {
     }
 
     /// Returns the first `most` bytes of the chain that begins at `sector`.
-    fn chain(&self, mut sector: u32, table: &[u32], most: usize) -> Checked<Vec<u8>> {
+    fn chain(&self, mut sector: u32, table: &[u32], most: usize) -> TableResult<Vec<u8>> {
         let mut found = Vec::new();
         for _ in 0..=self.count() {
             if sector == END_OF_CHAIN || found.len() >= most {
@@ -117,15 +117,15 @@ impl<'b> Sectors<'b> {
     }
 }
 
-impl<'b> Compound<'b> {
-    fn open(file: &'b [u8]) -> Checked<Self> {
+impl<'b> CompoundFile<'b> {
+    fn open(file: &'b [u8]) -> TableResult<Self> {
         let header = file.get(..HEADER).ok_or(TableError::Damaged)?;
         let size = match u16_at(header, 30)? {
             9 => 512,
             12 => 4096,
             _ => return Err(TableError::Damaged),
         };
-        let sectors = Sectors { bytes: file.get(size..).ok_or(TableError::Damaged)?, size };
+        let sectors = FileSectors { bytes: file.get(size..).ok_or(TableError::Damaged)?, size };
         let mut table_sectors: Vec<u32> = numbers(&header[76..]).collect();
         let mut next = u32_at(header, 68)?;
         let mut lists = 0;
@@ -146,10 +146,15 @@ impl<'b> Compound<'b> {
             table.extend(numbers(sectors.get(sector)?));
         }
         let directory = sectors.chain(u32_at(header, 48)?, &table, usize::MAX)?;
-        let entries: Vec<Entry> =
-            directory.as_chunks::<ENTRY>().0.iter().map(|entry| Entry::of(entry, size)).collect::<Checked<_>>()?;
+        let entries: Vec<DirectoryEntry> = directory
+            .as_chunks::<ENTRY>()
+            .0
+            .iter()
+            .map(|entry| DirectoryEntry::of(entry, size))
+            .collect::<TableResult<_>>()?;
         let root = entries.first().ok_or(TableError::Damaged)?;
-        let (mut mini, mut mini_table) = (Vec::new(), Vec::new());
+        let mut mini = Vec::new();
+        let mut mini_table = Vec::new();
         let mini_sectors = u32_at(header, 64)? as usize;
         if mini_sectors > 0 {
             mini = sectors.chain(root.start, &table, root.bytes)?;
@@ -159,12 +164,12 @@ impl<'b> Compound<'b> {
         Ok(Self { sectors, table, entries, mini, mini_table })
     }
 
-    fn stream(&self, name: &str) -> Checked<Option<Vec<u8>>> {
+    fn stream(&self, name: &str) -> TableResult<Option<Vec<u8>>> {
         let Some(entry) = self.entries.iter().find(|entry| entry.name.eq_ignore_ascii_case(name)) else {
             return Ok(None);
         };
         let found = if entry.bytes < MINI_STREAM {
-            Sectors { bytes: &self.mini, size: MINI_SECTOR }.chain(entry.start, &self.mini_table, entry.bytes)?
+            FileSectors { bytes: &self.mini, size: MINI_SECTOR }.chain(entry.start, &self.mini_table, entry.bytes)?
         } else {
             self.sectors.chain(entry.start, &self.table, entry.bytes)?
         };
@@ -172,8 +177,8 @@ impl<'b> Compound<'b> {
     }
 }
 
-impl Entry {
-    fn of(entry: &[u8; ENTRY], sector: usize) -> Checked<Self> {
+impl DirectoryEntry {
+    fn of(entry: &[u8; ENTRY], sector: usize) -> TableResult<Self> {
         let units = entry[..64].as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
         let units: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
         let high = if sector == 512 { 0 } else { u64::from(u32_at(entry, 124)?) };
@@ -184,49 +189,52 @@ impl Entry {
 }
 
 /// A record, and the records that continue it.
-struct Record<'s> {
+struct BiffRecord<'s> {
     kind: u16,
     data: &'s [u8],
     continued: Vec<&'s [u8]>,
 }
 
 /// Removes the next record from the beginning of `stream` and returns it.
-fn next_record<'s>(stream: &mut &'s [u8]) -> Checked<Option<Record<'s>>> {
+fn next_record<'s>(stream: &mut &'s [u8]) -> TableResult<Option<BiffRecord<'s>>> {
     if stream.is_empty() {
         return Ok(None);
     }
-    let record = |stream: &mut &'s [u8]| {
-        let (kind, length) = (u16_at(stream, 0)?, usize::from(u16_at(stream, 2)?));
-        let data = stream.get(4..4 + length).ok_or(TableError::Damaged)?;
-        *stream = &stream[4 + length..];
-        Checked::Ok((kind, data))
-    };
-    let (kind, data) = record(stream)?;
+    let (kind, data) = take_record(stream)?;
     let mut continued = Vec::new();
     while stream.len() > 4 && u16_at(stream, 0)? == 0x003c {
         if continued.len() >= MOST_CONTINUED {
             return Err(TableError::Damaged);
         }
-        continued.push(record(stream)?.1);
+        continued.push(take_record(stream)?.1);
     }
-    Ok(Some(Record { kind, data, continued }))
+    Ok(Some(BiffRecord { kind, data, continued }))
+}
+
+/// Takes the next record off `stream`, and returns its kind and its data.
+fn take_record<'s>(stream: &mut &'s [u8]) -> TableResult<(u16, &'s [u8])> {
+    let kind = u16_at(stream, 0)?;
+    let length = usize::from(u16_at(stream, 2)?);
+    let data = stream.get(4..4 + length).ok_or(TableError::Damaged)?;
+    *stream = &stream[4 + length..];
+    TableResult::Ok((kind, data))
 }
 
 /// The memory that the sheets of a workbook need.
 #[derive(Default)]
-struct Sheets {
+struct SheetMemory {
     cells: u64,
     text: u64,
 }
 
 /// The smallest rectangle that contains some cells.
-struct Rectangle {
+struct CellRectangle {
     first: (u16, u16),
     last: (u16, u16),
     is_empty: bool,
 }
 
-impl Rectangle {
+impl CellRectangle {
     fn add(&mut self, row: u16, column: u16) {
         self.first = (self.first.0.min(row), self.first.1.min(column));
         self.last = (self.last.0.max(row), self.last.1.max(column));
@@ -237,14 +245,18 @@ impl Rectangle {
         if self.is_empty {
             return 0;
         }
-        let side = |first: u16, last: u16| u64::from(last - first) + 1;
-        side(self.first.0, self.last.0) * side(self.first.1, self.last.1)
+        side_length(self.first.0, self.last.0) * side_length(self.first.1, self.last.1)
     }
 }
 
+fn side_length(first: u16, last: u16) -> u64 {
+    u64::from(last - first) + 1
+}
+
 /// Checks the stream of records of a workbook.
-pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
-    let (mut texts, mut starts) = (Vec::new(), Vec::new());
+pub(super) fn check_records(stream: &[u8]) -> TableResult<()> {
+    let mut texts = Vec::new();
+    let mut starts = Vec::new();
     let mut rest = stream;
     while let Some(record) = next_record(&mut rest)? {
         match record.kind {
@@ -252,14 +264,14 @@ pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
             0x002f if u16_at(record.data, 0)? != 0 => return Ok(()),
             0x0085 => {
                 starts.push(u32_at(record.data, 0)? as usize);
-                Quantity::Sheets.check(starts.len() as u64, MOST_SHEETS)?;
+                LimitedQuantity::Sheets.check(starts.len() as u64, MOST_SHEETS)?;
             }
             0x00fc => texts = shared_texts(record)?,
             0x000a => break,
             _ => (),
         }
     }
-    let mut sheets = Sheets::default();
+    let mut sheets = SheetMemory::default();
     let mut left = stream.len().saturating_mul(MOST_ROUNDS);
     for start in starts {
         let sheet = stream.get(start..).ok_or(TableError::Damaged)?;
@@ -269,14 +281,16 @@ pub(super) fn check_records(stream: &[u8]) -> Checked<()> {
     Ok(())
 }
 
-impl Sheets {
+impl SheetMemory {
     /// Adds the sheet at the beginning of `stream`. Returns the number of bytes that were read.
-    fn add(&mut self, stream: &[u8], texts: &[u32]) -> Checked<usize> {
+    fn add(&mut self, stream: &[u8], texts: &[u32]) -> TableResult<usize> {
         let mut rest = stream;
         // Charts inside a sheet have records of the same kinds that are no cells.
-        let (mut has_begun, mut depth) = (false, 0_usize);
-        let mut around = Rectangle { first: (u16::MAX, u16::MAX), last: (0, 0), is_empty: true };
-        let (mut count, mut formula) = (0_u64, (0, 0));
+        let mut has_begun = false;
+        let mut depth = 0_usize;
+        let mut around = CellRectangle { first: (u16::MAX, u16::MAX), last: (0, 0), is_empty: true };
+        let mut count = 0_u64;
+        let mut formula = (0, 0);
         while let Some(record) = next_record(&mut rest)? {
             let data = record.data;
             match record.kind {
@@ -288,7 +302,8 @@ impl Sheets {
                 0x0200 => check_dimensions(data)?,
                 // Number, label, text with formats, truth or error, integer, shared text, formula.
                 kind @ (0x0203 | 0x0204 | 0x00d6 | 0x0205 | 0x027e | 0x00fd | 0x0006) => {
-                    let (row, column) = (u16_at(data, 0)?, u16_at(data, 2)?);
+                    let row = u16_at(data, 0)?;
+                    let column = u16_at(data, 2)?;
                     count += 1;
                     place(&mut around, row, column)?;
                     if kind == 0x0006 {
@@ -308,7 +323,8 @@ impl Sheets {
                 }
                 // Integers in adjacent cells.
                 0x00bd => {
-                    let (row, first) = (u16_at(data, 0)?, u16_at(data, 2)?);
+                    let row = u16_at(data, 0)?;
+                    let first = u16_at(data, 2)?;
                     let last = u16_at(data, data.len().saturating_sub(2))?;
                     if last < first {
                         return Err(TableError::Damaged);
@@ -319,15 +335,15 @@ impl Sheets {
                 }
                 _ => (),
             }
-            Quantity::Cells.check(self.cells + count.max(around.cells()), MOST_WHOLE_CELLS)?;
-            Quantity::TextBytes.check(self.text, MOST_WHOLE_TEXT)?;
+            LimitedQuantity::Cells.check(self.cells + count.max(around.cells()), MOST_WHOLE_CELLS)?;
+            LimitedQuantity::TextBytes.check(self.text, MOST_WHOLE_TEXT)?;
         }
         self.cells += count.max(around.cells());
         Ok(stream.len() - rest.len())
     }
 }
 
-fn place(around: &mut Rectangle, row: u16, column: u16) -> Checked<()> {
+fn place(around: &mut CellRectangle, row: u16, column: u16) -> TableResult<()> {
     if column > LAST_COLUMN {
         return Err(TableError::Damaged);
     }
@@ -336,11 +352,10 @@ fn place(around: &mut Rectangle, row: u16, column: u16) -> Checked<()> {
 }
 
 /// Checks the declared rectangle of a sheet, because the library allocates memory for it. It may be as large as the format allows.
-fn check_dimensions(data: &[u8]) -> Checked<()> {
-    let wide = |at| u16_at(data, at).map(u64::from);
+fn check_dimensions(data: &[u8]) -> TableResult<()> {
     let (first_row, last_row, first_column, last_column) = match data.len() {
-        10 => (wide(0)?, wide(2)?, wide(4)?, wide(6)?),
-        14 | 16 => (u64::from(u32_at(data, 0)?), u64::from(u32_at(data, 4)?), wide(8)?, wide(10)?),
+        10 => (bound_at(0, data)?, bound_at(2, data)?, bound_at(4, data)?, bound_at(6, data)?),
+        14 | 16 => (u64::from(u32_at(data, 0)?), u64::from(u32_at(data, 4)?), bound_at(8, data)?, bound_at(10, data)?),
         _ => return Err(TableError::Damaged),
     };
     let first_column = if first_column > 0xff || last_column < first_column { 0 } else { first_column };
@@ -350,30 +365,34 @@ fn check_dimensions(data: &[u8]) -> Checked<()> {
     // The last row and column are the first ones outside the rectangle.
     let rows = last_row.checked_sub(first_row).ok_or(TableError::Damaged)?;
     let columns = last_column.checked_sub(first_column).ok_or(TableError::Damaged)?;
-    Quantity::Cells.check(rows.saturating_mul(columns), LARGEST_SHEET)
+    LimitedQuantity::Cells.check(rows.saturating_mul(columns), LARGEST_SHEET)
+}
+
+fn bound_at(at: usize, data: &[u8]) -> TableResult<u64> {
+    u16_at(data, at).map(u64::from)
 }
 
 /// Returns upper bounds of the lengths of the shared texts, in bytes of UTF-8.
-fn shared_texts(record: Record<'_>) -> Checked<Vec<u32>> {
+fn shared_texts(record: BiffRecord<'_>) -> TableResult<Vec<u32>> {
     let data = record.data.get(8..).ok_or(TableError::Damaged)?;
-    let mut rest = Continued { data, following: record.continued.into_iter() };
+    let mut rest = ContinuedData { data, following: record.continued.into_iter() };
     let mut lengths = Vec::new();
     while !rest.data.is_empty() || rest.advance() {
-        Quantity::Texts.check(lengths.len() as u64 + 1, MOST_WHOLE_TEXTS)?;
+        LimitedQuantity::Texts.check(lengths.len() as u64 + 1, MOST_WHOLE_TEXTS)?;
         let bytes = u64::from(rest.text()?) * BYTES_PER_CHARACTER;
-        Quantity::CellBytes.check(bytes, MOST_CELL_BYTES)?;
+        LimitedQuantity::CellBytes.check(bytes, MOST_CELL_BYTES)?;
         lengths.push(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
     Ok(lengths)
 }
 
 /// The data of a record and of the records that continue it.
-struct Continued<'s, I> {
+struct ContinuedData<'s, I> {
     data: &'s [u8],
     following: I,
 }
 
-impl<'s, I: Iterator<Item = &'s [u8]>> Continued<'s, I> {
+impl<'s, I: Iterator<Item = &'s [u8]>> ContinuedData<'s, I> {
     fn advance(&mut self) -> bool {
         match self.following.next() {
             Some(data) => {
@@ -384,22 +403,24 @@ impl<'s, I: Iterator<Item = &'s [u8]>> Continued<'s, I> {
         }
     }
 
-    fn take(&mut self, count: usize) -> Checked<&'s [u8]> {
+    fn take(&mut self, count: usize) -> TableResult<&'s [u8]> {
         let (taken, rest) = self.data.split_at_checked(count).ok_or(TableError::Damaged)?;
         self.data = rest;
         Ok(taken)
     }
 
     /// Skips a text with its formats. Returns its number of characters.
-    fn text(&mut self) -> Checked<u16> {
+    fn text(&mut self) -> TableResult<u16> {
         if self.data.is_empty() {
             return Ok(0);
         }
         let head = self.take(3)?;
-        let (characters, flags) = (u16_at(head, 0)?, head[2]);
+        let characters = u16_at(head, 0)?;
+        let flags = head[2];
         let formats = if flags & 0x8 == 0 { 0 } else { usize::from(u16_at(self.take(2)?, 0)?) * 4 };
         let more = if flags & 0x4 == 0 { 0 } else { u32_at(self.take(4)?, 0)? as usize };
-        let (mut left, mut width) = (usize::from(characters), 1 + usize::from(flags & 1));
+        let mut left = usize::from(characters);
+        let mut width = 1 + usize::from(flags & 1);
         while left > 0 {
             let here = (self.data.len() / width).min(left);
             self.take(here * width)?;
@@ -416,7 +437,7 @@ impl<'s, I: Iterator<Item = &'s [u8]>> Continued<'s, I> {
         Ok(characters)
     }
 
-    fn skip(&mut self, mut count: usize) -> Checked<()> {
+    fn skip(&mut self, mut count: usize) -> TableResult<()> {
         while count > 0 {
             if self.data.is_empty() && !self.advance() {
                 return Err(TableError::Damaged);

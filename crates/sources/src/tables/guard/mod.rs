@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use self::archive::OdsLayout;
 use super::numbers::LongNumbers;
 use super::sheet::{SheetChoice, SheetRequest};
-use super::{Limits, TableError, TableRow, Workbook, sheet};
+use super::{TableError, TableRow, WorkbookKind, WorkbookLimits, sheet};
 
 /// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has about five hundred.
 pub const MOST_PARTS: u64 = 10_000;
@@ -36,12 +36,12 @@ pub const MOST_SHEETS: u64 = 1_024;
 /// The largest number of XML elements in each part of an XLSX workbook that holds its structure: the list of sheets, relations,
 /// styles, theme. Excel itself allows 65,490 styles.
 pub const MOST_ELEMENTS: u64 = 1_000_000;
-/// Bytes of shared texts that are allowed for each shared text ([`Limits::held`] divided by this number is the largest count). A text in
+/// Bytes of shared texts that are allowed for each shared text ([`WorkbookLimits::held`] divided by this number is the largest count). A text in
 /// memory takes 24 bytes and an allocation of at least 24 bytes in addition to its own bytes.
 pub const HELD_PER_TEXT: u64 = 96;
 /// The largest number of bytes of one cell in the file, with its XML. Excel allows 32,767 characters in a cell.
 pub const MOST_CELL_BYTES: u64 = 2 << 20;
-/// The texts of all cells may have this multiple of [`Limits::unpacked`] in total. Cells share texts, so that a small file can contain a
+/// The texts of all cells may have this multiple of [`WorkbookLimits::unpacked`] in total. Cells share texts, so that a small file can contain a
 /// large table.
 pub const TEXT_PER_UNPACKED: u64 = 4;
 /// The largest number of cells of an XLS or ODS workbook, in all its sheets together. For each sheet the rectangle around all cells with a
@@ -54,7 +54,7 @@ pub const MOST_WHOLE_TEXT: u64 = 256 << 20;
 
 /// A quantity of a workbook that has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Quantity {
+pub enum LimitedQuantity {
     /// Files inside the archive.
     Parts,
     /// Sheets.
@@ -71,7 +71,7 @@ pub enum Quantity {
     TextBytes,
 }
 
-impl fmt::Display for Quantity {
+impl fmt::Display for LimitedQuantity {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Self::Parts => "files inside it",
@@ -85,7 +85,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-impl Quantity {
+impl LimitedQuantity {
     /// Returns an error if `found` is more than `limit`.
     fn check(self, found: u64, limit: u64) -> Result<(), TableError> {
         if found > limit { Err(TableError::OverLimit { what: self, limit }) } else { Ok(()) }
@@ -98,11 +98,11 @@ impl Quantity {
 /// # Errors
 /// [`TableError::OverLimit`], [`TableError::TooLarge`] or [`TableError::TooLargeWhole`] if something is too large; [`TableError::Damaged`]
 /// for a structure that contradicts itself.
-pub(super) fn check(path: &Path, kind: Workbook, limits: Limits) -> Result<OdsLayout, TableError> {
+pub(super) fn check(path: &Path, kind: WorkbookKind, limits: WorkbookLimits) -> Result<OdsLayout, TableError> {
     match kind {
-        Workbook::Xlsx => archive::check_xlsx(path, limits).map(|()| OdsLayout::default()),
-        Workbook::Ods => archive::check_ods(path, limits),
-        Workbook::Xls => compound::check(path).map(|()| OdsLayout::default()),
+        WorkbookKind::Xlsx => archive::check_xlsx(path, limits).map(|()| OdsLayout::default()),
+        WorkbookKind::Ods => archive::check_ods(path, limits),
+        WorkbookKind::Xls => compound::check(path).map(|()| OdsLayout::default()),
     }
 }
 
@@ -112,12 +112,12 @@ pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, Tabl
 }
 
 /// Returns the kind of a workbook that is an archive.
-pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
+pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
 }
 
 /// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: Limits) -> Result<SheetChoice, TableError> {
+pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
     match child::is_used() {
         true => child::sheets(path, wanted, limits),
         false => guarded(|| sheet::sheets(path, wanted, limits)),
@@ -142,7 +142,7 @@ pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
-    seen: impl FnMut(sheet::Event) -> ControlFlow<()>,
+    seen: impl FnMut(sheet::SheetEvent) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     if child::is_used() {
         return child::each(path, wanted, count, seen);

@@ -51,11 +51,13 @@ pub fn shared(count: &str, texts: &[&str]) -> String {
 
 /// Returns a sheet whose cells refer to shared texts by number.
 pub fn sheet(rows: &[&[usize]]) -> String {
-    let row = |(number, cells): (usize, &&[usize])| {
-        let cells: String = cells.iter().map(|text| format!(r#"<c t="s"><v>{text}</v></c>"#)).collect();
-        format!(r#"<row r="{}">{cells}</row>"#, number + 1)
-    };
-    format!("<worksheet><sheetData>{}</sheetData></worksheet>", rows.iter().enumerate().map(row).collect::<String>())
+    let rows: String = (1..).zip(rows).map(|(number, cells)| sheet_row(number, cells)).collect();
+    format!("<worksheet><sheetData>{rows}</sheetData></worksheet>")
+}
+
+fn sheet_row(number: usize, cells: &[usize]) -> String {
+    let cells: String = cells.iter().map(|text| format!(r#"<c t="s"><v>{text}</v></c>"#)).collect();
+    format!(r#"<row r="{number}">{cells}</row>"#)
 }
 
 /// Returns a sound XLSX workbook with a column of contents.
@@ -129,7 +131,6 @@ pub fn dimensions(rows: u32, columns: u16) -> Vec<u8> {
 
 /// Returns the records of a workbook with these shared texts and one sheet that consists of these records.
 pub fn xls_stream(texts: &[&str], sheet: &[u8]) -> Vec<u8> {
-    let begin = |kind: u16| record(0x0809, &[&0x0600_u16.to_le_bytes()[..], &kind.to_le_bytes(), &[0; 12]].concat());
     let count = u32::try_from(texts.len()).unwrap_or(u32::MAX).to_le_bytes();
     let mut shared = [count, count].concat();
     for text in texts {
@@ -140,11 +141,18 @@ pub fn xls_stream(texts: &[&str], sheet: &[u8]) -> Vec<u8> {
     }
     let shared = record(0x00fc, &shared);
     let end = record(0x000a, &[]);
-    let bound = |start: u32| record(0x0085, &[&start.to_le_bytes()[..], &[0, 0, 5, 0], b"sheet"].concat());
-    let head = begin(0x0005);
-    let start = head.len() + bound(0).len() + shared.len() + end.len();
-    let bound = bound(u32::try_from(start).unwrap_or(u32::MAX));
-    [head, bound, shared, end.clone(), begin(0x0010), sheet.to_vec(), end].concat()
+    let head = begin_substream(0x0005);
+    let start = head.len() + bound_sheet(0).len() + shared.len() + end.len();
+    let bound = bound_sheet(u32::try_from(start).unwrap_or(u32::MAX));
+    [head, bound, shared, end.clone(), begin_substream(0x0010), sheet.to_vec(), end].concat()
+}
+
+fn bound_sheet(start: u32) -> Vec<u8> {
+    record(0x0085, &[&start.to_le_bytes()[..], &[0, 0, 5, 0], b"sheet"].concat())
+}
+
+fn begin_substream(kind: u16) -> Vec<u8> {
+    record(0x0809, &[&0x0600_u16.to_le_bytes()[..], &kind.to_le_bytes(), &[0; 12]].concat())
 }
 
 /// Returns a compound file with this stream of records. One sector contains the table of sectors, so that the stream has 64,000 bytes at
@@ -169,31 +177,35 @@ pub fn xls_of(stream: &[u8]) -> Vec<u8> {
         put(at, &FREE.to_le_bytes());
     }
     let last = FIRST_STREAM_SECTOR + sectors - 1;
-    let entry = |sector: usize| match sector {
+    let table: Vec<u8> = (0..SECTOR / 4).flat_map(|sector| table_entry(sector, last).to_le_bytes()).collect();
+    let mut directory = named_stream("Root Entry", 5, END_OF_CHAIN, 0);
+    directory.extend(named_stream("Workbook", 2, 2, sectors * SECTOR));
+    directory.resize(SECTOR, 0);
+    let mut file = [header, table, directory, stream.to_vec()].concat();
+    file.resize((FIRST_STREAM_SECTOR + 1 + sectors) * SECTOR, 0);
+    file
+}
+
+fn named_stream(name: &str, kind: u8, start: u32, bytes: usize) -> Vec<u8> {
+    let mut entry = vec![0; 128];
+    let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    entry[..units.len()].copy_from_slice(&units);
+    entry[64..66].copy_from_slice(&u16::try_from(units.len() + 2).unwrap_or(0).to_le_bytes());
+    entry[66] = kind;
+    entry[68..80].fill(0xff);
+    entry[116..120].copy_from_slice(&start.to_le_bytes());
+    entry[120..124].copy_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
+    entry
+}
+
+fn table_entry(sector: usize, last: usize) -> u32 {
+    match sector {
         0 => 0xffff_fffd,
         1 => END_OF_CHAIN,
         _ if sector == last => END_OF_CHAIN,
         _ if sector > last => FREE,
         _ => u32::try_from(sector + 1).unwrap_or(FREE),
-    };
-    let table: Vec<u8> = (0..SECTOR / 4).flat_map(|sector| entry(sector).to_le_bytes()).collect();
-    let named = |name: &str, kind: u8, start: u32, bytes: usize| {
-        let mut entry = vec![0; 128];
-        let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        entry[..units.len()].copy_from_slice(&units);
-        entry[64..66].copy_from_slice(&u16::try_from(units.len() + 2).unwrap_or(0).to_le_bytes());
-        entry[66] = kind;
-        entry[68..80].fill(0xff);
-        entry[116..120].copy_from_slice(&start.to_le_bytes());
-        entry[120..124].copy_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
-        entry
-    };
-    let mut directory = named("Root Entry", 5, END_OF_CHAIN, 0);
-    directory.extend(named("Workbook", 2, 2, sectors * SECTOR));
-    directory.resize(SECTOR, 0);
-    let mut file = [header, table, directory, stream.to_vec()].concat();
-    file.resize((FIRST_STREAM_SECTOR + 1 + sectors) * SECTOR, 0);
-    file
+    }
 }
 
 /// Returns a sound XLS workbook with a column of contents.
@@ -210,7 +222,7 @@ pub fn empty_texts(count: usize) -> Vec<u8> {
 }
 
 /// A file that declares more than it has, or more than may be read.
-pub struct Hostile {
+pub struct HostileFile {
     /// The trick of the file.
     pub name: &'static str,
     /// The extension of the file name.
@@ -222,9 +234,9 @@ pub struct Hostile {
 }
 
 /// Returns workbooks that are refused. Without the checks, each of them takes gigabytes or minutes, or ends the process.
-pub fn hostile() -> Vec<Hostile> {
+pub fn hostile() -> Vec<HostileFile> {
     let mut all = Vec::new();
-    let mut add = |name, extension, bytes, refused_for| all.push(Hostile { name, extension, bytes, refused_for });
+    let mut add = |name, extension, bytes, refused_for| all.push(HostileFile { name, extension, bytes, refused_for });
     let rows: &[&[usize]] = &[&[0, 0], &[0, 0]];
     for count in ["2000000000", "100000000000", "18446744073709551615"] {
         add("a count of shared texts", "xlsx", xlsx_of(&shared(count, &["文"]), &sheet(rows)), "different texts");
@@ -240,16 +252,14 @@ pub fn hostile() -> Vec<Hostile> {
     add("two thousand sheets", "xlsx", xlsx_with(&shared("1", &["文"]), &sheet(rows), &sheets), "sheets");
 
     let head = ods_row(&["编号", "内容"]);
-    let repeated = |rows: &str, columns: &str| {
-        let cell = format!(
-            r#"<table:table-cell office:value-type="string" table:number-columns-repeated="{columns}"><text:p>文</text:p></table:table-cell>"#
-        );
-        let row = format!(r#"<table:table-row table:number-rows-repeated="{rows}">{cell}</table:table-row>"#);
-        ods_of(&content(&format!("{head}{row}")))
-    };
-    add("repeated rows", "ods", repeated("1048576", "60"), "cells");
-    add("repeated columns", "ods", repeated("1000", "16384"), "cells");
-    add("repeated rows and columns", "ods", repeated("18446744073709551615", "18446744073709551615"), "cells");
+    add("repeated rows", "ods", ods_of_repeated("1048576", "60", &head), "cells");
+    add("repeated columns", "ods", ods_of_repeated("1000", "16384", &head), "cells");
+    add(
+        "repeated rows and columns",
+        "ods",
+        ods_of_repeated("18446744073709551615", "18446744073709551615", &head),
+        "cells",
+    );
     let far = format!(
         r#"{head}<table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row>{}"#,
         ods_row(&["1", "2", "3", "4", "5", "6", "7", "8"])
@@ -267,30 +277,47 @@ pub fn hostile() -> Vec<Hostile> {
     add("a remark without an end", "ods", ods_of(&open), "damaged");
 
     let sound = xls();
-    let with = |at: usize, value: u32| {
-        let mut bytes = sound.clone();
-        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        bytes
-    };
-    add("a directory that leads to itself", "xls", with(entry_of_sector(1), 1), "damaged");
+    add("a directory that leads to itself", "xls", with_value_at(entry_of_sector(1), 1, &sound), "damaged");
     let stream = u32::try_from(FIRST_STREAM_SECTOR).unwrap_or(0);
-    let mut looped = with(entry_of_sector(FIRST_STREAM_SECTOR), stream);
+    let mut looped = with_value_at(entry_of_sector(FIRST_STREAM_SECTOR), stream, &sound);
     // The directory declares four gigabytes for the stream.
     let length = 2 * SECTOR + 128 + 120;
     looped[length..length + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     add("a stream that leads to itself", "xls", looped, "damaged");
-    add("a chain to a sector behind the end", "xls", with(entry_of_sector(FIRST_STREAM_SECTOR), 100_000), "damaged");
+    add(
+        "a chain to a sector behind the end",
+        "xls",
+        with_value_at(entry_of_sector(FIRST_STREAM_SECTOR), 100_000, &sound),
+        "damaged",
+    );
     let last = u32::try_from(sound.len() / SECTOR - 2).unwrap_or(0);
-    let mut looped = with(68, last);
+    let mut looped = with_value_at(68, last, &sound);
     let end = looped.len();
     looped[end - 4..].copy_from_slice(&last.to_le_bytes());
     add("a list of tables that leads to itself", "xls", looped, "damaged");
     let texts = ["编号", "内容"];
-    let of_records = |records: &[u8]| xls_of(&xls_stream(&texts, records));
     let corner = [text_cell(0, 0, 0), text_cell(u16::MAX, u16::MAX, 1)].concat();
-    add("a cell in column 65535", "xls", of_records(&corner), "damaged");
+    add("a cell in column 65535", "xls", xls_of_records(&corner, &texts), "damaged");
     let corner = [text_cell(0, 0, 0), text_cell(u16::MAX, 255, 1)].concat();
-    add("two cells in opposite corners", "xls", of_records(&corner), "cells");
-    add("dimensions of all numbers", "xls", of_records(&dimensions(u32::MAX, u16::MAX)), "cells");
+    add("two cells in opposite corners", "xls", xls_of_records(&corner, &texts), "cells");
+    add("dimensions of all numbers", "xls", xls_of_records(&dimensions(u32::MAX, u16::MAX), &texts), "cells");
     all
+}
+
+fn xls_of_records(records: &[u8], texts: &[&str; 2]) -> Vec<u8> {
+    xls_of(&xls_stream(texts, records))
+}
+
+fn with_value_at(at: usize, value: u32, sound: &[u8]) -> Vec<u8> {
+    let mut bytes = sound.to_vec();
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    bytes
+}
+
+fn ods_of_repeated(rows: &str, columns: &str, head: &str) -> Vec<u8> {
+    let cell = format!(
+        r#"<table:table-cell office:value-type="string" table:number-columns-repeated="{columns}"><text:p>文</text:p></table:table-cell>"#
+    );
+    let row = format!(r#"<table:table-row table:number-rows-repeated="{rows}">{cell}</table:table-row>"#);
+    ods_of(&content(&format!("{head}{row}")))
 }

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::samples::{self, Hostile};
+use super::samples::{self, HostileFile};
 use super::{HELD_PER_TEXT, compound};
-use crate::Format;
-use crate::tables::{AsText, Limits, Stream, Table, TableError, TableRow, Wanted};
+use crate::FileFormat;
+use crate::tables::{AsText, TableError, TableProperties, TableRequest, TableRow, TableStream, WorkbookLimits};
 
 fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -15,13 +15,13 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-fn wanted(extension: &str) -> Wanted {
-    let format = Format::of(Path::new(&format!("a.{extension}"))).unwrap();
-    Wanted { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 }
+fn wanted(extension: &str) -> TableRequest {
+    let format = FileFormat::of(Path::new(&format!("a.{extension}"))).unwrap();
+    TableRequest { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 }
 }
 
 fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
-    let mut stream = Stream::open(path, wanted(extension), &Arc::default())?;
+    let mut stream = TableStream::open(path, wanted(extension), &Arc::default())?;
     let mut rows = stream.top.clone();
     while let Some(row) = stream.next_row()? {
         rows.push(row);
@@ -45,13 +45,13 @@ fn sound_workbooks_of_every_kind_are_read() {
 
 #[test]
 fn a_workbook_that_declares_more_than_it_has_is_refused() {
-    for Hostile { name, extension, bytes, refused_for } in samples::hostile() {
+    for HostileFile { name, extension, bytes, refused_for } in samples::hostile() {
         let file = file(&bytes);
         // The file is refused, and reading neither ends the process nor takes very long.
         let error = read(file.path(), extension).map(|rows| rows.len()).unwrap_err();
         assert!(error.to_string().contains(refused_for), "{name}: {error}");
         if extension == "xlsx" {
-            let error = Table::open(file.path(), 1 << 20).unwrap_err();
+            let error = TableProperties::open(file.path(), 1 << 20).unwrap_err();
             assert!(error.to_string().contains(refused_for), "{name}, at the desk: {error}");
         }
     }
@@ -59,11 +59,14 @@ fn a_workbook_that_declares_more_than_it_has_is_refused() {
 
 #[test]
 fn more_texts_than_may_be_held_are_refused_at_the_desk() {
-    let most = usize::try_from(Limits::DESK.held / HELD_PER_TEXT).unwrap();
-    let read = |count| Table::open(file(&samples::empty_texts(count)).path(), 1 << 20).unwrap_err();
-    assert!(matches!(read(3), TableError::NoHeader), "the texts are all empty");
-    let error = read(most + 1);
+    let most = usize::try_from(WorkbookLimits::DESK.held / HELD_PER_TEXT).unwrap();
+    assert!(matches!(refusal_of_texts(3), TableError::NoHeader), "the texts are all empty");
+    let error = refusal_of_texts(most + 1);
     assert!(error.to_string().contains("different texts"), "{error}");
+}
+
+fn refusal_of_texts(count: usize) -> TableError {
+    TableProperties::open(file(&samples::empty_texts(count)).path(), 1 << 20).unwrap_err()
 }
 
 #[test]
@@ -77,12 +80,6 @@ fn a_wrong_count_within_the_limits_does_not_matter() {
 
 #[test]
 fn parts_are_found_as_the_library_finds_them() {
-    // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
-    let relations = |target: &str| {
-        format!(
-            r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
-        )
-    };
     let declared = samples::shared("2000000000", &["文"]);
     let sheet = samples::sheet(&[&[0, 0]]);
     for (target, name) in [
@@ -92,7 +89,8 @@ fn parts_are_found_as_the_library_finds_them() {
         ("elsewhere/list.xml", "Elsewhere/sharedstrings.xml"),
     ] {
         let bytes = samples::archive(&[
-            ("_rels/.rels", relations(target).as_bytes()),
+            // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
+            ("_rels/.rels", relations_to(target).as_bytes()),
             ("xl/workbook.xml", b"<workbook/>"),
             (name, declared.as_bytes()),
             ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
@@ -100,6 +98,12 @@ fn parts_are_found_as_the_library_finds_them() {
         let error = read(file(&bytes).path(), "xlsx").unwrap_err();
         assert!(error.to_string().contains("different texts"), "{name}: {error}");
     }
+}
+
+fn relations_to(target: &str) -> String {
+    format!(
+        r#"<Relationships><Relationship Type="http://x/relationships/officeDocument" Target="{target}"/></Relationships>"#
+    )
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn a_small_desk_file_cannot_stand_for_a_large_table() {
     let long = "长".repeat(100_000);
     let row: &[usize] = &[0; 100];
     let bytes = samples::xlsx_of(&samples::shared("1", &[&long]), &samples::sheet(&[row; 100]));
-    let error = Table::open(file(&bytes).path(), 1 << 20).unwrap_err();
+    let error = TableProperties::open(file(&bytes).path(), 1 << 20).unwrap_err();
     assert!(error.to_string().contains("bytes of text in its cells"), "{error}");
 }
 

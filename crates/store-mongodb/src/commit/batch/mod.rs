@@ -36,8 +36,8 @@ use crate::retry::{TransactionEnd, TransactionWork, TxnError};
 use doppel_core::collection::{CollectionName, Settings, SimhashChannel};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::LoggedKind;
-use doppel_store::rules::conclude::{Conclusion, conclude};
-use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoreError};
+use doppel_store::rules::conclude::{RegistrationConclusion, conclude};
+use doppel_store::{GenerationId, RegisterOutcome, Registration, Result as StoreResult, Seq, StoreError};
 
 type TxnResult<T> = Result<T, TxnError>;
 
@@ -240,7 +240,7 @@ impl<'a> BatchRound<'a> {
                     let conclusion = self.concluded(session, place, at, registration, earlier, buckets).await?;
                     let put = PutRecord { registration, old, seq };
                     let outcome = put.put(conclusion, place, near, earlier, &mut writes)?;
-                    if !matches!(outcome, Registered::Skipped(_)) {
+                    if !matches!(outcome, RegisterOutcome::Skipped(_)) {
                         standby.push(StandbyFiling { registration, seq, generations: registration.standby() });
                     }
                     Ok(ChangeOutcome::Registered(Box::new(outcome)))
@@ -251,7 +251,7 @@ impl<'a> BatchRound<'a> {
                     writes.log(number, member.id(), LoggedKind::Updated { seq });
                     let updated = update(place, registration, old, earlier, &mut writes)?;
                     standby.push(StandbyFiling { registration, seq, generations: missing });
-                    Ok(ChangeOutcome::Registered(Box::new(Registered::Updated(updated))))
+                    Ok(ChangeOutcome::Registered(Box::new(RegisterOutcome::Updated(updated))))
                 }
                 MemberPlan::Remove(old) => {
                     let id = member.id();
@@ -282,7 +282,7 @@ impl<'a> BatchRound<'a> {
         registration: &Registration,
         earlier: &mut PrecedingMembers,
         buckets: BucketContents,
-    ) -> TxnResult<Conclusion> {
+    ) -> TxnResult<RegistrationConclusion> {
         let RecordChange::Register { judge, .. } = &self.members[at].change else {
             return Err(StoreError::Internal("only registrations are judged".into()).into());
         };

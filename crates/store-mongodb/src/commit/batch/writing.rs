@@ -17,8 +17,8 @@ use crate::write::IndexWrites;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::rules::conclude::Conclusion;
-use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoredRecord};
+use doppel_store::rules::conclude::RegistrationConclusion;
+use doppel_store::{GenerationId, RegisterOutcome, Registration, Result as StoreResult, Seq, StoredRecord};
 
 /// The documents to be written.
 #[derive(Default)]
@@ -54,16 +54,18 @@ impl PutRecord<'_> {
     /// Adds the documents of the record to `writes` and returns the outcome.
     pub(super) fn put(
         self,
-        conclusion: Conclusion,
+        conclusion: RegistrationConclusion,
         place: GenerationKey,
         near: usize,
         earlier: &mut PrecedingMembers,
         writes: &mut BatchWrites,
-    ) -> TxnResult<Registered> {
+    ) -> TxnResult<RegisterOutcome> {
         let Self { registration, old, seq } = self;
         let (verdict, duplicate_of_seq, pairs) = match conclusion {
-            Conclusion::Skip(verdict) => return Ok(Registered::Skipped(verdict)),
-            Conclusion::Store { verdict, duplicate_of_seq, earlier } => (verdict, duplicate_of_seq, earlier),
+            RegistrationConclusion::Skip(verdict) => return Ok(RegisterOutcome::Skipped(verdict)),
+            RegistrationConclusion::Store { verdict, duplicate_of_seq, earlier } => {
+                (verdict, duplicate_of_seq, earlier)
+            }
         };
         let Registration { id, signed, content, now, .. } = registration;
         let mut document = doc! { "_id": record_key(place.number, id) };
@@ -81,7 +83,7 @@ impl PutRecord<'_> {
         writes.layout.file(id, seq, signed, place.generation, pairs, &mut earlier.highest);
         let record = registration.record(seq, verdict, duplicate_of_seq);
         earlier.put(registration, record.clone());
-        Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
+        Ok(if old.is_some() { RegisterOutcome::Replaced(record) } else { RegisterOutcome::Created(record) })
     }
 }
 
