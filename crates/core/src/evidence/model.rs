@@ -201,8 +201,8 @@ impl CoefficientTable {
     fn of(coefficients: &Coefficients) -> Self {
         let named = Feature::RULES.iter().zip(coefficients.weights);
         Self {
-            intercept: coefficients.intercept,
-            weights: named.map(|(rule, weight)| (rule.name.to_owned(), weight)).collect(),
+            intercept: rounded(coefficients.intercept),
+            weights: named.map(|(rule, weight)| (rule.name.to_owned(), rounded(weight))).collect(),
         }
     }
 
@@ -234,6 +234,11 @@ impl CoefficientTable {
     }
 }
 
+/// Rounds a coefficient to six decimals, so that it is the same number after it was written as JSON and read again.
+fn rounded(coefficient: f64) -> f64 {
+    (coefficient * 1e6).round() / 1e6
+}
+
 fn digest(all: [&Coefficients; 2]) -> String {
     let mut hasher = Sha256::new();
     all.iter().for_each(|coefficients| coefficients.digest_into(&mut hasher, &Feature::RULES));
@@ -259,8 +264,12 @@ mod tests {
         let again = EvidenceModel::parse(&model.to_toml()).unwrap();
         assert_eq!(model, again);
         assert_eq!(model.digest().len(), DIGEST_DIGITS);
-        let learned = serde_json::to_string(&model.to_learned()).unwrap();
-        assert_eq!(EvidenceModel::of_learned(&serde_json::from_str(&learned).unwrap()).unwrap(), model);
+        let learned = model.to_learned();
+        let json = serde_json::to_string(&learned).unwrap();
+        assert_eq!(serde_json::from_str::<LearnedModel>(&json).unwrap(), learned);
+        let read = EvidenceModel::of_learned(&learned).unwrap();
+        assert_eq!(read.to_learned(), learned);
+        assert!((read.counted.intercept - model.counted.intercept).abs() < 1e-6);
     }
 
     #[test]

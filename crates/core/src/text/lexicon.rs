@@ -7,6 +7,8 @@
 //! hash reads a few bytes of the word, and each entry has two bytes, most of them empty; the default list takes 16 KiB.
 //! A word that is not in the list nearly always meets an empty entry.
 
+use std::sync::{Arc, LazyLock};
+
 use hashbrown::HashMap;
 
 use super::normalise::Normaliser;
@@ -41,8 +43,19 @@ pub struct Lexicon {
 }
 
 impl Lexicon {
-    /// Creates the lexicon that `settings` describe.
-    pub fn new(settings: &TextSettings, normaliser: Normaliser) -> Self {
+    /// Returns the lexicon that `settings` describe. All collections with the default stop words and without synonyms have the same one,
+    /// of 40 kilobytes.
+    pub fn of(settings: &TextSettings) -> Arc<Self> {
+        static DEFAULT: LazyLock<Arc<Lexicon>> = LazyLock::new(|| Arc::new(Lexicon::new(&TextSettings::default())));
+        let default = TextSettings::default();
+        let is_default = settings.stop_words == default.stop_words
+            && settings.synonyms == default.synonyms
+            && settings.simplify == default.simplify;
+        if is_default { Arc::clone(&DEFAULT) } else { Arc::new(Self::new(settings)) }
+    }
+
+    fn new(settings: &TextSettings) -> Self {
+        let normaliser = Normaliser::new(settings.simplify);
         let normal = |word: &str| normaliser.normalise(word).into_boxed_str();
         let stop_words = match &settings.stop_words {
             StopWords::Named(StopList::Default) => default_stop_words().map(normal).collect::<Vec<_>>(),
@@ -143,12 +156,12 @@ mod tests {
             synonyms: synonyms.iter().map(|group| owned(group)).collect(),
             ..TextSettings::default()
         };
-        Lexicon::new(&settings, Normaliser::new(true))
+        Lexicon::new(&settings)
     }
 
     #[test]
     fn the_default_list_holds_particles_and_courtesies_but_no_matters() {
-        let lexicon = Lexicon::new(&TextSettings::default(), Normaliser::new(true));
+        let lexicon = Lexicon::new(&TextSettings::default());
         assert!(["的", "我们", "谢谢", "尊敬", "the"].iter().all(|word| lexicon.fate(word) == Fate::Dropped));
         assert!(["噪音", "小区", "工资", "拆迁", "noise"].iter().all(|word| lexicon.fate(word) == Fate::Kept));
     }

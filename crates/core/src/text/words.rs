@@ -2,6 +2,7 @@
 //! synonyms and without stop words.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use jieba_rs::Tag;
 
@@ -19,7 +20,7 @@ const LONGEST_VALUE: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct Words {
     segmenter: Segmenter,
-    lexicon: Lexicon,
+    lexicon: Arc<Lexicon>,
 }
 
 impl Words {
@@ -27,7 +28,7 @@ impl Words {
     /// collection needs only one.
     pub fn new(settings: &TextSettings) -> Self {
         let normaliser = Normaliser::new(settings.simplify);
-        Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::new(settings, normaliser) }
+        Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::of(settings) }
     }
 
     /// Returns the objects that a normalised text names, see [`objects`](super::objects). O(length).
