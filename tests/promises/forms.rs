@@ -70,9 +70,12 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     let of_group = desk.ask("GET", "/groups/i3/form", &Value::Null);
     assert_eq!(of_group["passages"], proposal["passages"]);
 
-    // Teaching it changes nothing before the new generation is activated.
-    done(&desk, "PUT", "/forms/座谈会邀请", &json!({ "group": "i3" }));
+    // Teaching it changes nothing before the new generation is activated, and nothing else can be taught before.
+    let task = done(&desk, "PUT", "/forms/座谈会邀请", &json!({ "group": "i3" }));
+    assert_eq!(task["request"]["settings"]["verify"]["forms"], json!([]), "tasks show no text");
     assert_eq!(group_sizes(&desk), before);
+    let another = desk.send("PUT", "/forms/another", &json!({ "passages": ["另一个表格的固定文字"] }));
+    assert_eq!((another.status, &another.json()["code"]), (409, &json!("conflict")), "{}", another.text);
     let comparison = desk.ask("GET", "/generations/2/compare", &Value::Null);
     assert!(comparison["lost"].as_u64() >= Some(9), "{comparison}");
     done(&desk, "POST", "/generations/2/activate", &Value::Null);
@@ -85,6 +88,11 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     assert_eq!(found["matches"], false, "{found}");
     let passages = found["passages"].as_array().expect("a list").clone();
     assert!(passages.len() == 2 && passages.iter().all(|passage| passage["weight"].as_f64() < Some(0.1)), "{found}");
+
+    // The same settings again do not forget the form.
+    let again = desk.send("PUT", "", &json!({}));
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"], forms);
 
     // Records that are not on the form are judged as before.
     desk.register("call", &another_call("孙建国"));

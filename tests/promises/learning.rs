@@ -44,9 +44,9 @@ fn decisions_teach_the_model_and_one_step_undoes_it() {
     let learned = learn().json();
     assert_eq!((&learned["same"], &learned["not_same"]), (&json!(PAIRS), &json!(PAIRS)), "{learned}");
     let loss = |of: &str| learned[of]["log_loss"].as_f64().expect("a number");
-    assert!(loss("learned") < loss("present"), "{learned}");
-    assert!(learned["present"]["wrong"].as_u64() >= Some(5), "invitations look the same: {learned}");
-    assert!(learned["learned"]["wrong"].as_u64() < learned["present"]["wrong"].as_u64(), "{learned}");
+    assert!(loss("learned") < loss("shipped"), "{learned}");
+    assert!(learned["shipped"]["wrong"].as_u64() >= Some(5), "invitations look the same: {learned}");
+    assert!(learned["learned"]["wrong"].as_u64() < learned["shipped"]["wrong"].as_u64(), "{learned}");
     assert!(!learned["changed"].as_array().expect("a list").is_empty(), "{learned}");
 
     // The model is used by a generation of its own. A pair about which nobody decided is judged by it.
@@ -63,8 +63,11 @@ fn decisions_teach_the_model_and_one_step_undoes_it() {
 
     done(&desk, "POST", "/generations/1/activate", &Value::Null);
     assert_eq!(explain()["model"], before["model"]);
+    assert_eq!(desk.send("DELETE", "/generations/2", &Value::Null).status, 204);
     done(&desk, "PUT", "/model", &json!({ "model": null, "activate": true }));
     assert_eq!(explain()["model"], before["model"]);
+    let missing = desk.send("PUT", "/model", &json!({ "activate": true }));
+    assert_eq!((missing.status, &missing.json()["errors"][0]["code"]), (422, &json!("missing_key")));
     let strange = json!({ "model": { "counted": { "intercept": 0.0, "weights": {} } } });
     let strange = desk.send("PUT", "/model", &strange);
     assert_eq!((strange.status, &strange.json()["errors"][0]["pointer"]), (422, &json!("/model")));

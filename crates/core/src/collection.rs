@@ -41,6 +41,8 @@ pub const MAX_PLACEHOLDERS: usize = 1000;
 pub const MAX_FORMS: usize = 64;
 /// Maximum number of passages of a form.
 pub const MAX_FORM_PASSAGES: usize = 64;
+/// Maximum size of the passages of all forms of a collection in bytes.
+pub const MAX_FORM_BYTES: usize = 64 << 10;
 /// Maximum length of a passage of a form, in letters, digits and Han characters.
 pub const MAX_PASSAGE_CHARS: usize = 2_000;
 
@@ -703,6 +705,11 @@ fn validate_placeholders(placeholders: &[String], found: &mut Vec<Violation>) {
 fn validate_forms(forms: &[Form], found: &mut Vec<Violation>) {
     if forms.len() > MAX_FORMS {
         found.push(Violation::new("/verify/forms", "too_many_forms", format!("at most {MAX_FORMS} forms")));
+    }
+    let bytes: usize = forms.iter().flat_map(|form| &form.passages).map(String::len).sum();
+    if bytes > MAX_FORM_BYTES {
+        let detail = format!("the passages of all forms have {bytes} bytes; at most {MAX_FORM_BYTES}");
+        found.push(Violation::new("/verify/forms", "too_many_words", detail));
     }
     for (index, Form { name, passages }) in forms.iter().enumerate() {
         let at = format!("/verify/forms/{index}");

@@ -41,13 +41,30 @@ impl Engine {
             // Records are not counted: another request may have dropped the collection by now, although it was created.
             Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
-                self.refuse_lost_change(spec).await?;
+                let spec = self.with_taught(spec).await?;
+                self.refuse_lost_change(&spec).await?;
                 let state = self.store.update_collection(spec.clone()).await?;
                 self.count_what_lacks(&spec.name).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// Returns the settings with the forms and the model that the collection has, unless they name others. An office that sends its settings
+    /// at each deployment does not mean to forget what people taught the collection since.
+    async fn with_taught(&self, spec: &CollectionSpec) -> Result<CollectionSpec> {
+        let context = self.context(&spec.name).await?;
+        let mut spec = spec.clone();
+        if let (Some(given), Some(present)) = (&mut spec.settings.verify, &context.state.settings.verify) {
+            if given.forms.is_empty() {
+                given.forms.clone_from(&present.forms);
+            }
+            if given.model.is_none() {
+                given.model.clone_from(&present.model);
+            }
+        }
+        Ok(spec)
     }
 
     /// Refuses settings that a running task would overwrite: a reindex brings its own settings, so that other settings would be lost at its

@@ -1,5 +1,6 @@
 //! Compiled collections: the data about a collection that every request needs, made once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -217,7 +218,14 @@ impl Context {
 
     /// Returns the names in a normalised text.
     pub(super) fn named(&self, text: &str) -> Named {
-        Named::new(text, self.profile.objects(text))
+        let own = self.own_text(text);
+        let objects = self.profile.objects(&own);
+        Named::new(&own, objects)
+    }
+
+    /// Returns a normalised text without the text of forms.
+    pub(super) fn own_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.verifier.as_ref().map_or(Cow::Borrowed(text), |verifier| verifier.forms().strip(text))
     }
 
     /// Returns the context of the collection as if the standby generation `generation` were live.
@@ -310,7 +318,9 @@ impl Context {
     /// Reads and signs `row`, and finds the names in its text while the text is cut: for a batch, where nearly every record is compared by
     /// names. A request finds the names only when a candidate needs them. O(length of its text).
     pub(super) fn naming_subject(&self, row: &Row) -> Result<SignedRow> {
-        if !self.compares_names() {
+        // The names in the text of forms do not count.
+        let has_forms = self.verifier.as_ref().is_some_and(|verifier| !verifier.forms().is_empty());
+        if has_forms || !self.compares_names() {
             return self.subject(row);
         }
         let document = self.read(row)?;

@@ -9,8 +9,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::context::Context;
+use crate::rebuild::{on_pool, pool};
 use crate::tasks::{Reindex, Task, Work};
-use crate::{Engine, Error, Result, off_thread};
+use crate::{Engine, Error, READ_AT_ONCE, Result};
 use doppel_core::collection::{CollectionName, Form, MAX_FORM_PASSAGES, MAX_PASSAGE_CHARS, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::similarity::{FormText, MIN_FORM_CHARS};
@@ -18,17 +19,19 @@ use doppel_core::text::shingles;
 use doppel_core::violation::Violation;
 use doppel_store::{Seq, StoredRecord};
 
-/// Largest number of members of a group that are read, the earliest ones: more members hardly change the text that they share.
+/// Largest number of members of a group that are read, the earliest ones.
 const MEMBERS_READ: usize = 200;
+/// Number of bytes of a member's text that are read: a form is at the beginning of a text.
+const TEXT_BYTES: usize = 64 << 10;
 /// Smallest group that is proposed as a form.
 const MIN_MEMBERS: usize = 10;
-/// Largest number of groups that are read for proposals, the largest ones. They take some seconds.
+/// Largest number of groups that are read for proposals, the largest ones.
 const GROUPS_READ: usize = 100;
 /// Share of the members that contain a shingle of the form: the others may have typing errors.
 const COMMON_SHARE: f64 = 0.9;
 /// Smallest share of the members' text that a proposed form has.
 const MIN_SHARE: f64 = 0.6;
-/// Smallest share of different fillings among the members of a proposed form. The members of other groups are copies.
+/// Smallest share of different fillings among the members of a proposed form. If fewer are different, the group consists of copies.
 const MIN_DIFFERENT: f64 = 0.5;
 /// Number of members whose filling is shown.
 const EXAMPLES: usize = 5;
@@ -72,8 +75,8 @@ pub struct FormFilling {
 pub struct ProposedForms {
     /// Number of groups that were read: the largest groups of ten or more records.
     pub groups: usize,
-    /// The groups whose records differ only in what fills a form, the largest first. Letters that many people signed look the same: a person
-    /// decides.
+    /// The groups whose records differ only in the text that was filled in, the largest first. Letters that many people signed look the
+    /// same, so that a person decides.
     #[schema(max_items = 100)]
     pub proposals: Vec<GroupForm>,
     /// True if there are more groups of ten or more records.
@@ -122,7 +125,7 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::begin_task`].
     pub async fn teach_form(&self, collection: &CollectionName, form: Form, activate: bool) -> Result<Task> {
-        let mut settings = self.context(collection).await?.state.settings.clone();
+        let mut settings = self.latest_settings(collection).await?;
         let forms = forms_of(&mut settings)?;
         match forms.iter_mut().find(|known| known.name == form.name) {
             Some(known) => *known = form,
@@ -136,7 +139,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownForm`]; the errors of [`Engine::begin_task`].
     pub async fn forget_form(&self, collection: &CollectionName, name: &str, activate: bool) -> Result<Task> {
-        let mut settings = self.context(collection).await?.state.settings.clone();
+        let mut settings = self.latest_settings(collection).await?;
         let forms = forms_of(&mut settings)?;
         let count = forms.len();
         forms.retain(|form| form.name != name);
@@ -146,13 +149,33 @@ impl Engine {
         self.begin_task(collection, reindex(settings, activate)).await
     }
 
+    /// Returns the settings of the live generation.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a later generation has not been activated: a reindex with the settings of the live one would lose its
+    /// changes.
+    pub(super) async fn latest_settings(&self, collection: &CollectionName) -> Result<Settings> {
+        let context = self.context(collection).await?;
+        let state = &context.state;
+        match state.others.iter().map(|other| other.id).find(|other| *other > state.generation) {
+            Some(waiting) => Err(Error::Conflict(format!(
+                "generation {waiting} of the collection is not activated; activate it or delete it first, because its settings would be lost"
+            ))),
+            None => Ok(state.settings.clone()),
+        }
+    }
+
     /// Returns the text that some records share; `None` if none of them exists any more.
     async fn form_of(&self, collection: &CollectionName, members: &[Seq]) -> Result<Option<GroupForm>> {
         let context = self.context(collection).await?;
         let read = &members[..members.len().min(MEMBERS_READ)];
-        let records = self.store.records_at(collection, read).await?;
+        let mut texts = Vec::new();
+        for seqs in read.chunks(READ_AT_ONCE) {
+            let records = self.store.records_at(collection, seqs).await?;
+            texts.extend(records.iter().filter_map(|record| text_of(&context, record)));
+        }
         let size = members.len();
-        off_thread(move || shared_form(&context, &records, size)).await
+        on_pool(pool()?, move || shared_form(&context, &texts, size)).await?
     }
 }
 
@@ -178,27 +201,28 @@ pub(super) fn reindex(mut settings: Settings, activate: bool) -> Work {
     })
 }
 
-fn shared_form(context: &Context, records: &[StoredRecord], size: usize) -> Result<Option<GroupForm>> {
-    let width = context.verifier.as_ref().ok_or_else(without_verification)?.settings().shingle;
-    let texts: Vec<(&RecordId, String)> = records.iter().filter_map(|record| text_of(context, record)).collect();
+fn shared_form(context: &Context, texts: &[(RecordId, String)], size: usize) -> Result<Option<GroupForm>> {
+    if context.verifier.is_none() {
+        return Err(without_verification());
+    }
     let Some((first, first_text)) = texts.first() else { return Ok(None) };
-    let common = FormText::of_codes(common_codes(&texts, width), width);
+    let common = FormText::of_codes(common_codes(texts));
     let passages = cut_passages(&common, first_text);
-    let form = FormText::new(&[Form { name: String::new(), passages: passages.clone() }], width);
+    let form = FormText::new(&[Form { name: String::new(), passages: passages.clone() }]);
     let mut examples = Vec::new();
     let mut fillings = BTreeSet::new();
     let mut share = 0.0;
-    for (id, text) in &texts {
+    for (id, text) in texts {
         let filling = form.strip(text);
         let filling = filling.split_whitespace().collect::<Vec<_>>().join(" ");
         share += 1.0 - counted(&filling) as f64 / counted(text).max(1) as f64;
         if fillings.insert(filling.clone()) && examples.len() < EXAMPLES {
             let text = filling.chars().take(EXAMPLE_CHARS).collect();
-            examples.push(FormFilling { id: (*id).clone(), text });
+            examples.push(FormFilling { id: id.clone(), text });
         }
     }
     Ok(Some(GroupForm {
-        group: (*first).clone(),
+        group: first.clone(),
         size,
         read: texts.len(),
         passages,
@@ -208,17 +232,19 @@ fn shared_form(context: &Context, records: &[StoredRecord], size: usize) -> Resu
     }))
 }
 
-/// Returns the normalised text of a record; `None` if it cannot be read.
-fn text_of<'a>(context: &Context, record: &'a StoredRecord) -> Option<(&'a RecordId, String)> {
+/// Returns the beginning of the normalised text of a record; `None` if it cannot be read.
+fn text_of(context: &Context, record: &StoredRecord) -> Option<(RecordId, String)> {
     let row = Row::parse(record.content.row()?.as_bytes()).ok()?;
-    Some((&record.id, context.read(&row).ok()?.joined()))
+    let mut text = context.read(&row).ok()?.joined();
+    text.truncate(text.floor_char_boundary(TEXT_BYTES));
+    Some((record.id.clone(), text))
 }
 
 /// Returns the shingles that [`COMMON_SHARE`] of the texts contain.
-fn common_codes(texts: &[(&RecordId, String)], width: u8) -> HashSet<u64> {
+fn common_codes(texts: &[(RecordId, String)]) -> HashSet<u64> {
     let mut holders: HashMap<u64, usize> = HashMap::new();
     for (_, text) in texts {
-        let own: HashSet<u64> = shingles::codes(text, width).into_iter().collect();
+        let own: HashSet<u64> = FormText::codes(text).into_iter().collect();
         own.into_iter().for_each(|code| *holders.entry(code).or_default() += 1);
     }
     let least = (COMMON_SHARE * texts.len() as f64).ceil() as usize;

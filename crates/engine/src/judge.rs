@@ -182,7 +182,7 @@ impl RecordJudge {
             false => None,
         };
         match remembered {
-            Some(objects) => Named::new(text, objects),
+            Some(objects) => Named::new(&self.context.own_text(text), objects),
             None => self.context.named(text),
         }
     }

@@ -1,10 +1,11 @@
-//! Learning from decisions: fits the evidence model to what people of the office decided, with the present model as prior, and measures
-//! both on decisions that were left out.
+//! Learning from decisions: fits the evidence model to what people of the office decided, with the shipped model as prior, and measures
+//! both on decisions that were left out. The prior is never a model that was learned before, because that one knows the decisions that are
+//! left out.
 //!
-//! Nothing changes by a fit. A person who accepts the model has it written to the settings (`verify.model`) by a reindex, which can be
+//! A fit changes nothing. A person who accepts the model has it written to the settings (`verify.model`) by a reindex, which can be
 //! compared with the live generation before it is activated, and is undone by activating the former one.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,19 +13,21 @@ use utoipa::ToSchema;
 use crate::context::Context;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecord;
+use crate::rebuild::{on_pool, pool};
 use crate::tasks::{Task, Work};
-use crate::{Engine, Error, Result, forms, off_thread};
+use crate::{Engine, Error, Result, forms};
 use doppel_core::collection::CollectionName;
 use doppel_core::evidence::{
     Coefficients, EvidenceModel, Feature, FitOptions, LabelledFeatures, LearnedModel, PairFeatures, Sign, fit,
 };
+use doppel_core::index::groups::GroupSet;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Decision;
 
 /// Smallest number of decisions of each judgement: fewer say nothing about the decisions that are left out.
 const MIN_DECISIONS: usize = 5;
-/// Largest number of decisions that are read, in the order of their records. They take some seconds.
-const MAX_DECISIONS: usize = 2_000;
+/// Largest number of decisions that are read, in the order of their records.
+const MAX_DECISIONS: usize = 1_000;
 /// Number of decisions that are read at once.
 const PIECE: usize = 500;
 /// Number of parts of the decisions, of which each is left out once.
@@ -37,20 +40,20 @@ const EXAMPLES: usize = 20;
 /// Least probability in a log loss, so that one decision cannot outweigh all others.
 const LEAST_PROBABILITY: f64 = 1e-4;
 
-/// A model that was fitted to decisions, and its figures beside those of the present model.
+/// A model that was fitted to decisions, and its figures beside those of the shipped model.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LearnedEvidence {
     /// Number of decisions that two records are the same matter.
     pub same: usize,
     /// Number of decisions that they are not.
     pub not_same: usize,
-    /// True if there are more decisions than the 2,000 that were read.
+    /// True if there are more decisions than the 1,000 that were read.
     pub truncated: bool,
-    /// The figures of the present model.
-    pub present: EvidenceFigures,
+    /// The figures of the model of doppel.
+    pub shipped: EvidenceFigures,
     /// The figures of models that were fitted to the other decisions: each decision was left out once.
     pub learned: EvidenceFigures,
-    /// Decisions about which the two differ, the surest first.
+    /// Decisions about which the two differ, the largest change first.
     #[schema(max_items = 20)]
     pub changed: Vec<ChangedDecision>,
     /// The model that was fitted to all decisions.
@@ -77,8 +80,8 @@ pub struct ChangedDecision {
     pub b: RecordId,
     /// True if people declared them the same matter.
     pub same: bool,
-    /// The probability by the present model.
-    pub present: f64,
+    /// The probability by the model of doppel.
+    pub shipped: f64,
     /// The probability by a model that was fitted without this decision.
     pub learned: f64,
 }
@@ -110,12 +113,12 @@ impl Engine {
                 pairs.push((decision, one, other));
             }
         }
-        off_thread(move || {
+        on_pool(pool()?, move || {
             let measured =
-                pairs.into_iter().filter_map(|(decision, one, other)| measured(&context, decision, &one, &other));
-            learned(&context, measured.collect(), truncated)
+                pairs.into_iter().filter_map(|(decision, one, other)| measure_pair(&context, decision, &one, &other));
+            compare_models(&context, measured.collect(), truncated)
         })
-        .await
+        .await?
     }
 
     /// Begins a reindex with another evidence model; `None` for the model of doppel.
@@ -128,7 +131,7 @@ impl Engine {
         model: Option<LearnedModel>,
         activate: bool,
     ) -> Result<Task> {
-        let mut settings = self.context(collection).await?.state.settings.clone();
+        let mut settings = self.latest_settings(collection).await?;
         settings.verify.as_mut().ok_or_else(forms::without_verification)?.model = model;
         let work: Work = forms::reindex(settings, activate);
         self.begin_task(collection, work).await
@@ -152,7 +155,7 @@ impl Engine {
 }
 
 /// Measures the features of the pair of a decision; `None` if its records are copies, about which the model does not decide.
-fn measured(context: &Context, decision: Decision, one: &ReadRecord, other: &ReadRecord) -> Option<DecidedPair> {
+fn measure_pair(context: &Context, decision: Decision, one: &ReadRecord, other: &ReadRecord) -> Option<DecidedPair> {
     let verifier = context.verifier.as_ref()?;
     let same = decision.same()?;
     if context.are_copies(&one.document, &other.document) {
@@ -166,40 +169,64 @@ fn measured(context: &Context, decision: Decision, one: &ReadRecord, other: &Rea
     Some(DecidedPair { decision, labelled: LabelledFeatures { features, same, weight: 1.0 } })
 }
 
-fn learned(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -> Result<LearnedEvidence> {
+fn compare_models(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -> Result<LearnedEvidence> {
     let same = pairs.iter().filter(|pair| pair.labelled.same).count();
     let not_same = pairs.len() - same;
     if same.min(not_same) < MIN_DECISIONS {
         let detail = format!(
-            "there are {same} decisions that two records are the same matter, and {not_same} that they are not; {MIN_DECISIONS} of each \
-             are needed"
+            "there are {same} decisions that two records are the same matter, and {not_same} that they are not, without those about copies; \
+             {MIN_DECISIONS} of each are needed"
         );
         return Err(Error::Conflict(detail));
     }
     let verifier = context.verifier.as_ref().ok_or_else(forms::without_verification)?;
     let is_counted = verifier.is_counted();
-    let prior = *verifier.model().coefficients(is_counted);
+    let shipped = EvidenceModel::shipped();
+    let prior = *shipped.coefficients(is_counted);
     let threshold = verifier.settings().duplicate;
     let labelled: Vec<LabelledFeatures> = pairs.iter().map(|pair| pair.labelled).collect();
-    let present: Vec<f64> = labelled.iter().map(|pair| prior.probability(&pair.features)).collect();
-    let left_out = left_out_probabilities(&labelled, &prior, fit_with_chosen_pull);
-    let fitted = fit_with_chosen_pull(&labelled, &prior);
+    let before: Vec<f64> = labelled.iter().map(|pair| prior.probability(&pair.features)).collect();
+    let folds = folds_of(&pairs);
+    let left_out = left_out_probabilities(&labelled, &folds, &prior, fit_with_chosen_pull);
+    let fitted = fit_with_chosen_pull(&labelled, &folds, &prior);
     Ok(LearnedEvidence {
         same,
         not_same,
         truncated,
-        present: figures(&labelled, &present, threshold),
+        shipped: figures(&labelled, &before, threshold),
         learned: figures(&labelled, &left_out, threshold),
-        changed: changed(&pairs, &present, &left_out, threshold),
-        model: moved(verifier.model(), &prior, &fitted, is_counted).to_learned(),
+        changed: changed_decisions(&pairs, &before, &left_out, threshold),
+        model: with_table(&shipped, &fitted, is_counted).to_learned(),
     })
 }
 
+/// Returns the part to which each pair belongs. Pairs that are linked by common records are in the same part, because they may be nearly
+/// the same pair.
+fn folds_of(pairs: &[DecidedPair]) -> Vec<usize> {
+    let mut numbers: HashMap<&RecordId, u64> = HashMap::new();
+    let mut linked = GroupSet::new();
+    let mut ends = Vec::new();
+    for pair in pairs {
+        let [a, b] = [pair.decision.pair.a(), pair.decision.pair.b()].map(|id| {
+            let next = numbers.len() as u64;
+            *numbers.entry(id).or_insert(next)
+        });
+        linked.add_pair(a, b);
+        ends.push(a);
+    }
+    let mut fold_of: HashMap<Option<u64>, usize> = HashMap::new();
+    let folds = ends.iter().map(|end| {
+        let next = fold_of.len() % FOLDS;
+        *fold_of.entry(linked.component_of(*end)).or_insert(next)
+    });
+    folds.collect()
+}
+
 /// Fits a model with the pull that fits best to left-out parts of `pairs`. O(pulls × folds × steps × pairs × features).
-fn fit_with_chosen_pull(pairs: &[LabelledFeatures], prior: &Coefficients) -> Coefficients {
+fn fit_with_chosen_pull(pairs: &[LabelledFeatures], folds: &[usize], prior: &Coefficients) -> Coefficients {
     let losses = PULLS.map(|pull| {
-        let probabilities = left_out_probabilities(pairs, prior, |pairs, prior| fit_pulled(pairs, prior, pull));
-        log_loss(pairs, &probabilities)
+        let fit_to = |pairs: &[LabelledFeatures], _: &[usize], prior: &Coefficients| fit_pulled(pairs, prior, pull);
+        log_loss(pairs, &left_out_probabilities(pairs, folds, prior, fit_to))
     });
     let best = (0..PULLS.len()).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap_or_default();
     fit_pulled(pairs, prior, PULLS[best])
@@ -213,14 +240,16 @@ fn fit_pulled(pairs: &[LabelledFeatures], prior: &Coefficients, pull: f64) -> Co
 /// Returns the probability of each pair by a model that was fitted without the part of the pairs to which it belongs.
 fn left_out_probabilities(
     pairs: &[LabelledFeatures],
+    folds: &[usize],
     prior: &Coefficients,
-    fit_to: impl Fn(&[LabelledFeatures], &Coefficients) -> Coefficients,
+    fit_to: impl Fn(&[LabelledFeatures], &[usize], &Coefficients) -> Coefficients,
 ) -> Vec<f64> {
     let mut probabilities = vec![0.0; pairs.len()];
     for fold in 0..FOLDS {
-        let others = pairs.iter().enumerate().filter(|(at, _)| at % FOLDS != fold).map(|(_, pair)| *pair);
-        let fitted = fit_to(&others.collect::<Vec<_>>(), prior);
-        for at in (fold..pairs.len()).step_by(FOLDS) {
+        let others = pairs.iter().zip(folds).filter(|(_, other)| **other != fold);
+        let (others, their_folds): (Vec<LabelledFeatures>, Vec<usize>) = others.unzip();
+        let fitted = fit_to(&others, &their_folds, prior);
+        for at in (0..pairs.len()).filter(|at| folds[*at] == fold) {
             probabilities[at] = fitted.probability(&pairs[at].features);
         }
     }
@@ -245,26 +274,27 @@ fn figures(pairs: &[LabelledFeatures], probabilities: &[f64], threshold: f64) ->
     figures
 }
 
-fn changed(pairs: &[DecidedPair], present: &[f64], learned: &[f64], threshold: f64) -> Vec<ChangedDecision> {
-    let both = pairs.iter().zip(present.iter().zip(learned));
+fn changed_decisions(pairs: &[DecidedPair], shipped: &[f64], learned: &[f64], threshold: f64) -> Vec<ChangedDecision> {
+    let both = pairs.iter().zip(shipped.iter().zip(learned));
     let mut changed: Vec<ChangedDecision> = both
-        .filter(|(_, (present, learned))| (**present >= threshold) != (**learned >= threshold))
-        .map(|(pair, (present, learned))| ChangedDecision {
+        .filter(|(_, (shipped, learned))| (**shipped >= threshold) != (**learned >= threshold))
+        .map(|(pair, (shipped, learned))| ChangedDecision {
             a: pair.decision.pair.a().clone(),
             b: pair.decision.pair.b().clone(),
             same: pair.labelled.same,
-            present: *present,
+            shipped: *shipped,
             learned: *learned,
         })
         .collect();
-    changed.sort_by(|one, other| (other.learned - other.present).abs().total_cmp(&(one.learned - one.present).abs()));
+    changed.sort_by(|one, other| (other.learned - other.shipped).abs().total_cmp(&(one.learned - one.shipped).abs()));
     changed.truncate(EXAMPLES);
     changed
 }
 
-/// Returns the model with the fitted coefficients. The decisions were measured with one of its two tables; the other one moves by as much.
-fn moved(model: &EvidenceModel, prior: &Coefficients, fitted: &Coefficients, is_counted: bool) -> Arc<EvidenceModel> {
-    let mut other = *model.coefficients(!is_counted);
+/// Returns the shipped model with the fitted coefficients in the table with which the decisions were measured. The other table moves by as much.
+fn with_table(shipped: &EvidenceModel, fitted: &Coefficients, is_counted: bool) -> EvidenceModel {
+    let prior = shipped.coefficients(is_counted);
+    let mut other = *shipped.coefficients(!is_counted);
     other.intercept += fitted.intercept - prior.intercept;
     for (at, rule) in Feature::RULES.iter().enumerate() {
         let weight = other.weights[at] + fitted.weights[at] - prior.weights[at];
@@ -273,7 +303,7 @@ fn moved(model: &EvidenceModel, prior: &Coefficients, fitted: &Coefficients, is_
             Sign::Against => weight.min(0.0),
         };
     }
-    Arc::new(if is_counted { EvidenceModel::new(*fitted, other) } else { EvidenceModel::new(other, *fitted) })
+    if is_counted { EvidenceModel::new(*fitted, other) } else { EvidenceModel::new(other, *fitted) }
 }
 
 #[cfg(test)]
@@ -287,6 +317,10 @@ mod tests {
         LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
     }
 
+    fn folds(pairs: usize) -> Vec<usize> {
+        (0..pairs).map(|at| at % FOLDS).collect()
+    }
+
     fn prior() -> Coefficients {
         let mut prior = Coefficients { intercept: -3.0, ..Coefficients::default() };
         prior.weights[Feature::FarJaccard as usize] = 6.0;
@@ -297,19 +331,19 @@ mod tests {
     fn decisions_move_the_model_as_far_as_left_out_decisions_say() {
         // The office takes pairs from .3 on for the same matter, the prior from .5 on.
         let pairs: Vec<_> = (0..200).map(|at| pair(f64::from(at % 100) / 100.0, at % 100 >= 30)).collect();
-        let probabilities = left_out_probabilities(&pairs, &prior(), fit_with_chosen_pull);
+        let probabilities = left_out_probabilities(&pairs, &folds(pairs.len()), &prior(), fit_with_chosen_pull);
         let before: Vec<f64> = pairs.iter().map(|pair| prior().probability(&pair.features)).collect();
         let learned = figures(&pairs, &probabilities, 0.5);
-        let present = figures(&pairs, &before, 0.5);
-        assert!(learned.log_loss < 0.6 * present.log_loss, "{learned:?} {present:?}");
-        assert_eq!((present.missed, present.wrong), (40, 0));
+        let shipped = figures(&pairs, &before, 0.5);
+        assert!(learned.log_loss < 0.6 * shipped.log_loss, "{learned:?} {shipped:?}");
+        assert_eq!((shipped.missed, shipped.wrong), (40, 0));
         assert!(learned.missed + learned.wrong <= 6, "{learned:?}");
     }
 
     #[test]
     fn decisions_by_chance_leave_the_model_as_it_is() {
         let pairs: Vec<_> = (0..60).map(|at| pair(f64::from(at * 7 % 60) / 60.0, at * 7 % 60 >= 30)).collect();
-        let fitted = fit_with_chosen_pull(&pairs[..12], &prior());
+        let fitted = fit_with_chosen_pull(&pairs[..12], &folds(12), &prior());
         let moved =
             (fitted.probability(&pair(0.2, false).features) - prior().probability(&pair(0.2, false).features)).abs();
         assert!(moved < 0.2, "{moved}");
@@ -321,7 +355,7 @@ mod tests {
         let mut fitted = prior();
         fitted.intercept = -2.0;
         fitted.weights[Feature::FarJaccard as usize] = 1.0;
-        let moved = moved(&model, &prior(), &fitted, true);
+        let moved = with_table(&model, &fitted, true);
         assert_eq!(moved.coefficients(true), &fitted);
         assert_eq!(moved.coefficients(false).intercept, -3.0);
         assert_eq!(moved.coefficients(false).weights[Feature::FarJaccard as usize], 0.0);

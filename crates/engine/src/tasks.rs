@@ -180,7 +180,8 @@ pub struct Task {
 }
 
 impl From<TaskState> for Task {
-    fn from(task: TaskState) -> Self {
+    fn from(mut task: TaskState) -> Self {
+        forget_forms(&mut task.request);
         let left = task.total.saturating_sub(task.done) as f64;
         let running = task.status == TaskStatus::Processing && task.rate > 0.0;
         Self {
@@ -209,10 +210,19 @@ impl From<TaskState> for Task {
 /// few seconds.
 const TRIES: usize = 16;
 
-/// Removes the petitioner's identity from a task. Tasks are stored long after their end.
-pub(crate) fn forget_identity(task: &mut TaskState) {
+/// Removes personal data from a task: the petitioner's identity, and the passages of forms, which come from records. Tasks are stored long
+/// after their end.
+pub(crate) fn forget_personal_data(task: &mut TaskState) {
     if let Some(identity) = task.request.pointer_mut("/which/identity") {
         *identity = Value::Null;
+    }
+    forget_forms(&mut task.request);
+}
+
+/// Removes the forms from the settings of a request.
+fn forget_forms(request: &mut Value) {
+    if let Some(forms) = request.pointer_mut("/settings/verify/forms") {
+        *forms = Value::Array(Vec::new());
     }
 }
 
@@ -340,7 +350,7 @@ impl Engine {
         task.status = TaskStatus::Failed;
         task.error = Some(why.to_owned());
         task.finished_at = Some((self.options.now)());
-        forget_identity(&mut task);
+        forget_personal_data(&mut task);
         if let Err(error) = self.store.put_task(task).await {
             tracing::warn!(task = id, %error, "the end of a task could not be stored");
         }
@@ -382,7 +392,7 @@ impl Engine {
             if task.status == TaskStatus::Enqueued {
                 task.status = TaskStatus::Canceled;
                 task.finished_at = Some((self.options.now)());
-                forget_identity(&mut task);
+                forget_personal_data(&mut task);
             }
             if let TaskPut::Stored(task) = self.store.put_task(task).await? {
                 self.tasks.notify_one();

@@ -101,7 +101,7 @@ pub async fn propose(
     request_body = FormInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection or the record does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `ungrouped`: the record is in no group")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `ungrouped`: the record is in no group; `conflict`: a later generation is not activated")))]
 pub async fn teach(
     _: Administrator,
     State(app): State<App>,
@@ -115,7 +115,14 @@ pub async fn teach(
     let activate = input.truth("activate").unwrap_or(false);
     input.finish()?;
     let passages = match (group, passages) {
-        (Some(group), None) => app.engine.group_form(&collection, &group).await?.passages,
+        (Some(group), None) => {
+            let passages = app.engine.group_form(&collection, &group).await?.passages;
+            if passages.is_empty() {
+                let detail = "the records of the group share no passage";
+                return Err(Problem::invalid(vec![Violation::new("/group", "no_passages", detail)]));
+            }
+            passages
+        }
         (None, Some(passages)) => passages,
         _ => return Err(Problem::invalid(vec![Violation::new("", "one_of", "give either group or passages")])),
     };
@@ -131,7 +138,7 @@ pub async fn teach(
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ForgetParams),
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist, or has no such form (`unknown_form`)"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn forget(
     _: Administrator,
     State(app): State<App>,

@@ -32,6 +32,11 @@ impl ObjectReader {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
+    /// True if the object has `key`, also if its value is `null`.
+    pub fn has(&self, key: &str) -> bool {
+        self.left.contains_key(key)
+    }
+
     /// Takes a text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         match self.take(key)? {

@@ -31,6 +31,7 @@ pub struct LearnInput {
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ModelInput {
     /// The model of an answer of `learnEvidence`; `null` for the model of doppel.
+    #[schema(required = true)]
     model: Option<LearnedModel>,
     /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
     #[schema(default = false)]
@@ -39,8 +40,8 @@ pub struct ModelInput {
 
 /// Fit the evidence model to decisions
 ///
-/// Fits the coefficients to the decisions of people about pairs of this collection, with the present model as prior. The figures of both are measured on
-/// decisions that were left out. Five decisions of each judgement are needed. Changes nothing.
+/// Fits the coefficients to the decisions of people about pairs of this collection, with the model of doppel as prior. The figures of both are
+/// measured on decisions that were left out. Five decisions of each judgement are needed. Changes nothing.
 #[utoipa::path(post, path = "/v1/admin/evidence", operation_id = "learnEvidence", tag = "admin", request_body = LearnInput,
     responses((status = 200, description = "the fitted model, and the figures of both", body = LearnedEvidence),
         (status = 404, description = "the collection does not exist"),
@@ -66,7 +67,7 @@ pub async fn learn(
     request_body = ModelInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn use_model(
     _: Administrator,
     State(app): State<App>,
@@ -75,6 +76,9 @@ pub async fn use_model(
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut input = ObjectReader::parse(&body)?;
+    if !input.has("model") {
+        input.refuse::<()>("model", "missing_key", "give a model, or null for the model of doppel");
+    }
     let model = input.take("model");
     let activate = input.truth("activate").unwrap_or(false);
     input.finish()?;

@@ -11,6 +11,8 @@ use super::features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, PairFe
 
 /// The shipped coefficients with their provenance.
 const SHIPPED: &str = include_str!("../../models/evidence-1.toml");
+/// Largest absolute value of a learned coefficient: far above those of any fit, and sums of such coefficients are finite.
+const MAX_LEARNED: f64 = 100.0;
 /// Number of hexadecimal digits of a digest: enough to distinguish some thousand models.
 const DIGEST_DIGITS: usize = 12;
 
@@ -144,12 +146,15 @@ impl EvidenceModel {
         Self { counted, uncounted, digest }
     }
 
-    /// Returns the model that settings contain.
+    /// Returns the model that settings contain. It may be of a version with other features: a missing feature has its shipped
+    /// coefficient, and an unknown one is left out.
     ///
     /// # Errors
-    /// [`ModelError`] if a feature is missing or unknown, or a coefficient is not finite or has the wrong sign.
+    /// [`ModelError`] if a coefficient has the wrong sign, is not finite or is beyond [`MAX_LEARNED`].
     pub fn of_learned(learned: &LearnedModel) -> Result<Self, ModelError> {
-        Ok(Self::new(learned.counted.read(&Feature::RULES)?, learned.uncounted.read(&Feature::RULES)?))
+        let shipped = Self::shipped();
+        let counted = learned.counted.completed(&shipped.counted)?.read(&Feature::RULES)?;
+        Ok(Self::new(counted, learned.uncounted.completed(&shipped.uncounted)?.read(&Feature::RULES)?))
     }
 
     /// Returns the model as settings contain it.
@@ -198,6 +203,20 @@ impl EvidenceModel {
 }
 
 impl CoefficientTable {
+    /// Returns the table with exactly the features of this version.
+    fn completed(&self, shipped: &Coefficients) -> Result<Self, ModelError> {
+        let mut table = Self::of(shipped);
+        table.intercept = self.intercept;
+        for (name, weight) in &mut table.weights {
+            *weight = self.weights.get(name).copied().unwrap_or(*weight);
+        }
+        let is_beyond = |coefficient: &f64| coefficient.abs() > MAX_LEARNED;
+        if is_beyond(&table.intercept) || table.weights.values().any(is_beyond) {
+            return Err(ModelError::OtherFeatures(format!("a coefficient is beyond {MAX_LEARNED}")));
+        }
+        Ok(table)
+    }
+
     fn of(coefficients: &Coefficients) -> Self {
         let named = Feature::RULES.iter().zip(coefficients.weights);
         Self {

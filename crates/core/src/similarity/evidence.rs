@@ -88,7 +88,7 @@ impl Verifier {
     /// Creates a verifier with the model of the settings, or else the shipped one. If the settings say so, the verifier
     /// ignores the document frequencies.
     pub fn new(verify: Verify, frequencies: Arc<Frequencies>) -> Self {
-        let forms = Arc::new(FormText::new(&verify.forms, verify.shingle));
+        let forms = Arc::new(FormText::new(&verify.forms));
         let learned = verify.model.as_ref().and_then(|model| EvidenceModel::of_learned(model).ok());
         let model = learned.map_or_else(EvidenceModel::shipped, Arc::new);
         Self { verify, frequencies, model, forms }
@@ -120,6 +120,11 @@ impl Verifier {
         self.verify.rarity.then(|| self.frequencies())
     }
 
+    /// Returns the text of the forms of the collection.
+    pub fn forms(&self) -> &FormText {
+        &self.forms
+    }
+
     /// True if the weights of text depend on frequencies that were counted in the collection.
     pub fn is_counted(&self) -> bool {
         self.verify.rarity && self.frequencies.are_counted()
@@ -133,7 +138,7 @@ impl Verifier {
 
     /// Returns the shingles of a text, without the text of forms. O(L log L).
     pub fn shingles(&self, text: &str) -> ShingleSet {
-        ShingleSet::of(&self.forms.strip(text), self.verify.shingle)
+        ShingleSet::of_parts(&self.forms.parts(text), self.verify.shingle)
     }
 
     /// Weighs a set. O(n).

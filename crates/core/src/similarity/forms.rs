@@ -16,34 +16,48 @@ use crate::text::shingles::{codes, counts};
 /// Least number of letters, digits and Han characters of a passage. A shorter run of a form's shingles also occurs in texts
 /// that are not on the form.
 pub const MIN_FORM_CHARS: usize = 6;
+/// Number of characters of the shingles by which passages are recognised, whatever the width of verification is.
+const WIDTH: u8 = 3;
+/// Smallest share of a form that a text on the form contains. Other texts may contain one of its passages by chance.
+const MIN_SHARE_OF_FORM: f64 = 0.5;
 
-/// The shingles of all passages of the forms of a collection.
+/// The text of the forms of a collection.
 #[derive(Clone, Debug, Default)]
 pub struct FormText {
+    forms: Vec<FormShingles>,
+}
+
+/// The shingles of a form.
+#[derive(Clone, Debug)]
+struct FormShingles {
     codes: HashSet<u64>,
-    width: u8,
+    /// Number of characters of the form that count.
+    length: usize,
 }
 
 impl FormText {
-    /// Returns the text of some forms, for shingles of `width` characters. O(length of the forms).
-    pub fn new(forms: &[Form], width: u8) -> Self {
-        // A collection may compare traditional characters or not, so that both versions of a passage are known.
-        let normalisers = [true, false].map(Normaliser::new);
-        let passages = forms.iter().flat_map(|form| &form.passages);
-        let texts = passages.flat_map(|passage| normalisers.map(|normaliser| normaliser.normalise(passage)));
-        Self::of_codes(texts.flat_map(|text| codes(&text, width)).collect(), width)
+    /// Returns the text of some forms. O(length of the forms).
+    pub fn new(forms: &[Form]) -> Self {
+        Self { forms: forms.iter().map(FormShingles::new).collect() }
     }
 
-    /// Returns the text of which these are the shingles of `width` characters.
-    pub fn of_codes(codes: HashSet<u64>, width: u8) -> Self {
-        Self { codes, width }
+    /// Returns the text of one form of which these are the shingles, see [`FormText::codes`].
+    pub fn of_codes(codes: HashSet<u64>) -> Self {
+        Self { forms: vec![FormShingles { codes, length: 0 }] }
     }
 
-    /// Returns `text` without the passages that are on a form. Each becomes a space. O(length).
+    /// Returns the shingles by which passages of a text are recognised, in order.
+    pub fn codes(text: &str) -> Vec<u64> {
+        codes(text, WIDTH)
+    }
+
+    /// True if there are no forms.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// Returns `text` without the passages of the forms that it is on. Each passage becomes a space. O(forms × length).
     pub fn strip<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.codes.is_empty() {
-            return Cow::Borrowed(text);
-        }
         let passages = self.passages(text);
         if passages.is_empty() {
             return Cow::Borrowed(text);
@@ -59,27 +73,75 @@ impl FormText {
         Cow::Owned(own)
     }
 
+    /// Returns the parts of `text` between the passages of the forms that it is on. O(forms × length).
+    pub fn parts<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let mut parts = Vec::new();
+        let mut at = 0;
+        for passage in self.passages(text) {
+            parts.push(&text[at..passage.start]);
+            at = passage.end;
+        }
+        parts.push(&text[at..]);
+        parts
+    }
+
     /// Returns the bytes of each passage of `text` that is on a form, ascending. A passage has at least [`MIN_FORM_CHARS`] characters that
-    /// count. O(length).
+    /// count, and the text has at least half of the form. O(forms × length).
     pub fn passages(&self, text: &str) -> Vec<Range<usize>> {
-        let width = usize::from(self.width.max(1));
-        let chars: Vec<Range<usize>> =
-            text.char_indices().filter(|(_, char)| counts(*char)).map(|(at, char)| at..at + char.len_utf8()).collect();
-        if chars.len() < width.max(MIN_FORM_CHARS) {
+        if self.forms.is_empty() {
             return Vec::new();
         }
-        let mut found: Vec<Range<usize>> = Vec::new();
-        for (first, code) in codes(text, self.width).into_iter().enumerate() {
-            if !self.codes.contains(&code) {
-                continue;
-            }
-            match found.last_mut() {
-                Some(last) if first <= last.end => last.end = first + width,
-                _ => found.push(first..first + width),
+        let chars: Vec<Range<usize>> =
+            text.char_indices().filter(|(_, char)| counts(*char)).map(|(at, char)| at..at + char.len_utf8()).collect();
+        if chars.len() < MIN_FORM_CHARS {
+            return Vec::new();
+        }
+        let codes = Self::codes(text);
+        let mut on_forms = vec![false; chars.len()];
+        for form in &self.forms {
+            let runs = form.runs(&codes);
+            let found: usize = runs.iter().map(Range::len).sum();
+            if found as f64 >= MIN_SHARE_OF_FORM * form.length as f64 {
+                runs.into_iter().for_each(|run| on_forms[run].fill(true));
             }
         }
-        found.retain(|run| run.len() >= MIN_FORM_CHARS);
-        found.into_iter().map(|run| chars[run.start].start..chars[run.end - 1].end).collect()
+        let mut passages: Vec<Range<usize>> = Vec::new();
+        let mut at = 0;
+        for run in on_forms.chunk_by(|a, b| a == b) {
+            if run[0] {
+                passages.push(chars[at].start..chars[at + run.len() - 1].end);
+            }
+            at += run.len();
+        }
+        passages
+    }
+}
+
+impl FormShingles {
+    fn new(form: &Form) -> Self {
+        // A collection may compare traditional characters or simplified ones, so that the form has the shingles of both.
+        let normalisers = [true, false].map(Normaliser::new);
+        let texts =
+            form.passages.iter().flat_map(|passage| normalisers.map(|normaliser| normaliser.normalise(passage)));
+        let length = form.passages.iter().map(|passage| passage.chars().filter(|&char| counts(char)).count()).sum();
+        Self { codes: texts.flat_map(|text| FormText::codes(&text)).collect(), length }
+    }
+
+    /// Returns the runs of characters whose consecutive shingles are all on the form.
+    fn runs(&self, codes: &[u64]) -> Vec<Range<usize>> {
+        let width = usize::from(WIDTH);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (first, code) in codes.iter().enumerate() {
+            if !self.codes.contains(code) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if first + width == last.end + 1 => last.end += 1,
+                _ => runs.push(first..first + width),
+            }
+        }
+        runs.retain(|run| run.len() >= MIN_FORM_CHARS);
+        runs
     }
 }
 
@@ -93,7 +155,7 @@ mod tests {
 
     fn invitation_form() -> FormText {
         let passages = vec!["于本周五上午到街道办事处三楼会议室参加座谈，并携带本人身份证件。".into()];
-        FormText::new(&[Form { name: "invitation".into(), passages }], 3)
+        FormText::new(&[Form { name: "invitation".into(), passages }])
     }
 
     #[test]
@@ -109,13 +171,23 @@ mod tests {
         let written = "請到街道辦事處3樓會議室";
         let simplified = Normaliser::new(true).normalise(written);
         for text in [written, &simplified, "请到街道办事处，三楼会议室"] {
-            let form = FormText::new(&[Form { name: "room".into(), passages: vec![written.into()] }], 3);
+            let form = FormText::new(&[Form { name: "room".into(), passages: vec![written.into()] }]);
             assert_eq!(form.strip(text).trim(), "", "{text}");
         }
     }
 
     #[test]
-    fn a_few_characters_of_a_form_are_no_passage() {
-        assert_eq!(invitation_form().strip("我在街道办事处门口等了很久"), "我在街道办事处门口等了很久");
+    fn a_text_that_is_not_on_the_form_stays_whole() {
+        for text in ["我在街道办事处门口等了很久", "街道办事处三楼会议室漏水三天没有人来修"]
+        {
+            assert_eq!(invitation_form().strip(text), text);
+        }
+    }
+
+    #[test]
+    fn the_parts_are_the_text_between_the_passages() {
+        let text = invitation("周明远");
+        assert_eq!(invitation_form().parts(&text), ["请人员周明远", "。"]);
+        assert_eq!(FormText::default().parts(&text), [text.as_str()]);
     }
 }

@@ -17,7 +17,15 @@ pub struct ShingleSet {
 impl ShingleSet {
     /// Returns the shingles of `text` with `width` characters each (at least 1).
     pub fn of(text: &str, width: u8) -> Self {
-        let mut codes = shingles::codes(text, width);
+        Self::of_parts(&[text], width)
+    }
+
+    /// Returns the shingles of the parts of a text. No shingle contains characters of two parts.
+    pub fn of_parts(parts: &[&str], width: u8) -> Self {
+        let mut codes = match parts {
+            [whole] => shingles::codes(whole, width),
+            _ => parts.iter().flat_map(|part| shingles::codes(part, width)).collect(),
+        };
         codes.sort_unstable();
         codes.dedup();
         if codes.capacity() > 2 * codes.len() {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::StopReason;
-use crate::tasks::forget_identity;
+use crate::tasks::forget_personal_data;
 use crate::{Engine, Error};
 use doppel_core::collection::CollectionName;
 use doppel_store::tasks::{TaskState, TaskStatus};
@@ -181,7 +181,7 @@ impl TaskHandle {
             if status.is_finished() {
                 state.finished_at = Some((self.engine.options().now)());
                 state.phase = "ended".into();
-                forget_identity(&mut state);
+                forget_personal_data(&mut state);
             }
         }
         // If the end is not stored, the lease ends, and the work is done again from its checkpoint.
