@@ -3,11 +3,11 @@
 use std::iter::{once, repeat_n};
 use std::process::ExitCode;
 
-use super::{Args, Format, write_svg};
+use super::{EvalArgs, EvalFormat, write_svg};
 use crate::cli::PARTLY;
-use crate::cli::output::Outputs;
-use crate::cli::progress::Progress;
-use crate::cli::table::{Column, numbers, table, words};
+use crate::cli::output::CommandOutputs;
+use crate::cli::progress::CommandProgress;
+use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
 use doppel_lab::eval::all::{Alone, Comparison, compare};
 use doppel_lab::eval::dataset::Dataset;
@@ -15,15 +15,20 @@ use doppel_lab::eval::metrics::Quality;
 use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
-pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let progress = Progress::new();
+pub(super) fn run(
+    args: &EvalArgs,
+    set: &Dataset,
+    settings: &Settings,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<ExitCode> {
+    let progress = CommandProgress::new();
     progress.phase("schemes", Some(SCHEMES.len() as u64));
     let compared = compare(set, settings, |done| progress.at(done as u64));
     progress.finish();
     write_svg(args, outputs, || draw(&compared))?;
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
-        Format::Table => print!("{}", report(&compared)),
+        EvalFormat::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
+        EvalFormat::Table => print!("{}", report(&compared)),
     }
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
@@ -39,11 +44,11 @@ fn report(compared: &Comparison) -> String {
     let mut out =
         format!("each scheme alone with its defaults: no exact stage, no verification; {records} records\n\n");
     let heads = ["recall", "precision", "f1", "keys", "bytes", "sign µs", "lookup µs", "signed"].map(numbers);
-    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("note"))).collect();
+    let columns: Vec<ColumnHeading> = once(words("scheme")).chain(heads).chain(once(words("note"))).collect();
     out += &table(&columns, compared.schemes.iter().map(defaults));
     out += "\nsettings chosen on one half of the records, measured on the other half\n\n";
     let heads = ["recall", "precision", "f1", "defaults there", "tried"].map(numbers);
-    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("settings"))).collect();
+    let columns: Vec<ColumnHeading> = once(words("scheme")).chain(heads).chain(once(words("settings"))).collect();
     out += &table(&columns, compared.schemes.iter().filter(|alone| alone.inactive.is_none()).map(chosen));
     for (reason, count) in &compared.refused {
         out += &format!("\nrefused as {reason}: {count} records; pairs with them count as missed\n");

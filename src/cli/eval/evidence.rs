@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::Args;
-use crate::cli::output::Outputs;
-use crate::cli::table::{Column, numbers, table, words};
+use super::EvalArgs;
+use crate::cli::output::CommandOutputs;
+use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_lab::eval::dataset::Dataset;
 use doppel_lab::eval::evidence::fitting::{
     ModelFigures, PerturbedFigures, leave_one_out, leave_one_out_models, perturbed,
@@ -27,7 +27,7 @@ struct LeaveOneOut {
 ///
 /// # Errors
 /// Fewer than two sets, unreadable files, or an output that cannot be written.
-pub(super) fn run(args: &Args, names: &[String], outputs: &Outputs) -> anyhow::Result<()> {
+pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.sets.len() >= MIN_SETS,
         "--leave-one-out needs at least {MIN_SETS} sets: the model is fitted to the others"
@@ -41,8 +41,8 @@ pub(super) fn run(args: &Args, names: &[String], outputs: &Outputs) -> anyhow::R
     super::write_svg(args, outputs, || reliability(&figures))?;
     let answer = LeaveOneOut { sets: figures, perturbed };
     let text = match args.format {
-        super::Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
-        super::Format::Table => text(&answer, args.perturb),
+        super::EvalFormat::Json => serde_json::to_string_pretty(&answer)? + "\n",
+        super::EvalFormat::Table => text(&answer, args.perturb),
     };
     Ok(crate::cli::answer(&text)?)
 }
@@ -116,7 +116,7 @@ fn changes(answer: &LeaveOneOut) -> String {
         ]
     });
     let mut text = format!("\n{}", table(&columns, rows));
-    let columns: [Column<'_>; 4] =
+    let columns: [ColumnHeading<'_>; 4] =
         [words("set"), words("a record beside a copy with"), numbers("accepted"), numbers("of")];
     let made = answer.sets.iter().flat_map(|set| {
         let row = |(name, (accepted, all)): (&String, &(usize, usize))| {

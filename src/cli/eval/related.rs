@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{Args, Format};
+use super::{EvalArgs, EvalFormat};
 use crate::cli::answer;
-use crate::cli::output::Outputs;
-use crate::cli::transfer::{Whole, whole};
+use crate::cli::output::CommandOutputs;
+use crate::cli::transfer::{ExportedCollection, whole};
 use doppel_core::collection::Settings;
 use doppel_lab::eval::dataset::{Dataset, open};
 use doppel_lab::eval::decided::{self, Used};
@@ -21,11 +21,11 @@ use doppel_search::related::Weights;
 /// # Errors
 /// Judgements or weights that cannot be read, or an index that cannot be created.
 pub(super) fn run(
-    args: &Args,
+    args: &EvalArgs,
     judgements: &Path,
     set: &Dataset,
     settings: &Settings,
-    outputs: &Outputs,
+    outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
     let name = judgements.display().to_string();
     let judgements = Judgements::read(set, (&name, open(judgements)?))?;
@@ -36,15 +36,15 @@ pub(super) fn run(
 ///
 /// # Errors
 /// A file that is no export, weights that cannot be read, too few decisions, or an index that cannot be created.
-pub(super) fn run_exported(args: &Args, exported: &Path, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let Whole { settings, set, decided } = whole(exported)?;
+pub(super) fn run_exported(args: &EvalArgs, exported: &Path, outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
+    let ExportedCollection { settings, set, decided } = whole(exported)?;
     let (judgements, used) = decided::judgements(&set, &settings, decided)?;
     measure(args, &judgements, Some(used), (&set, &settings), outputs)
 }
 
 /// The result in the output.
 #[derive(Serialize)]
-struct Measured {
+struct RelatedMeasurements {
     #[serde(flatten)]
     report: Report,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,11 +52,11 @@ struct Measured {
 }
 
 fn measure(
-    args: &Args,
+    args: &EvalArgs,
     judgements: &Judgements,
     decisions: Option<Used>,
     (set, settings): (&Dataset, &Settings),
-    outputs: &Outputs,
+    outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
     let weights = match &args.weights {
         Some(file) => serde_json::from_reader(open(file)?).with_context(|| format!("reading {}", file.display()))?,
@@ -64,15 +64,15 @@ fn measure(
     };
     let folder = outputs.scratch(&std::env::temp_dir())?;
     let report = evaluate(set, judgements, settings, &weights, &folder.path().join("index"), args.fit)?;
-    let measured = Measured { report, decisions };
+    let measured = RelatedMeasurements { report, decisions };
     match args.format {
-        Format::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
-        Format::Table => answer(&table(&measured))?,
+        EvalFormat::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
+        EvalFormat::Table => answer(&table(&measured))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(Measured { report, decisions }: &Measured) -> String {
+fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> String {
     let mut text = format!(
         "{} records, {} questions, {} records of the same matter in other words\n",
         report.records, report.queries, report.same

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::Args;
+use super::ExperimentArgs;
 use crate::cli::store;
 use crate::{clock, config};
 use doppel_lab::eval::experiments::t5::{self, Places, Stored};
@@ -15,18 +15,18 @@ use doppel_store_mongodb::MongoStore;
 
 /// The addresses of the servers.
 #[derive(Clone, Debug)]
-pub(super) struct Servers {
+pub(super) struct ServerAddresses {
     mysql: String,
     mongo: String,
     database: String,
 }
 
-impl Servers {
+impl ServerAddresses {
     /// Reads the servers from the command line.
     ///
     /// # Errors
     /// An address is missing.
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+    pub(super) fn of(args: &ExperimentArgs) -> anyhow::Result<Self> {
         match (&args.mysql, &args.mongo) {
             (Some(mysql), Some(mongo)) => {
                 Ok(Self { mysql: mysql.clone(), mongo: mongo.clone(), database: args.mongo_database.clone() })
