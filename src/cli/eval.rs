@@ -22,14 +22,14 @@ use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::{Engine, Options};
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::events::fitting::{
     choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures,
 };
 use doppel_lab::eval::events::measure_folders;
-use doppel_lab::eval::metrics::Quality;
-use doppel_lab::eval::run::{Report, evaluate, evaluate_with_statistics};
-use doppel_lab::eval::svg::{Line, chart};
+use doppel_lab::eval::metrics::PairQuality;
+use doppel_lab::eval::run::{EvaluationReport, evaluate, evaluate_with_statistics};
+use doppel_lab::eval::svg::{PlotLine, chart};
 
 const EXAMPLES: &str = "\
 RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:
@@ -162,7 +162,7 @@ pub enum EvalFormat {
 struct SetMeasurements {
     name: String,
     #[serde(flatten)]
-    report: Report,
+    report: EvaluationReport,
 }
 
 /// Runs the command.
@@ -180,7 +180,7 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
         return run_sets(&args, &settings, &outputs);
     };
-    let set = Dataset::read_files(records, Some(groups), args.pairs.as_deref())?;
+    let set = LabelledSet::read_files(records, Some(groups), args.pairs.as_deref())?;
     if let Some(judgements) = &args.related {
         return related::run(&args, judgements, &set, &settings, &outputs);
     }
@@ -205,7 +205,7 @@ fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> a
     }
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
-        let set = Dataset::read_folder(folder)?;
+        let set = LabelledSet::read_folder(folder)?;
         measured.push(SetMeasurements { name, report: measure(&set, settings, args, outputs)? });
     }
     let text = match args.format {
@@ -255,7 +255,12 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
 }
 
 /// Measures with a store, or in memory if the settings need statistics of the collection.
-fn measure(set: &Dataset, settings: &Settings, args: &EvalArgs, outputs: &CommandOutputs) -> anyhow::Result<Report> {
+fn measure(
+    set: &LabelledSet,
+    settings: &Settings,
+    args: &EvalArgs,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<EvaluationReport> {
     let needs_statistics = Profile::compile(settings, None).needs_statistics();
     match (needs_statistics, args.store) {
         (false, _) => measure_over(set, settings, args, outputs),
@@ -268,9 +273,9 @@ fn measure(set: &Dataset, settings: &Settings, args: &EvalArgs, outputs: &Comman
 
 fn draw(measured: &[SetMeasurements]) -> String {
     let line = |SetMeasurements { name, report }: &SetMeasurements| {
-        let point = |quality: &Quality| (quality.recall, quality.precision);
+        let point = |quality: &PairQuality| (quality.recall, quality.precision);
         let points = report.curve.iter().map(|at| point(&at.quality)).collect();
-        (Line { name: name.clone(), points }, point(&report.quality))
+        (PlotLine { name: name.clone(), points }, point(&report.quality))
     };
     let lines: Vec<_> = measured.iter().map(line).collect();
     chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
@@ -307,11 +312,11 @@ pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Resu
 }
 
 fn measure_over(
-    set: &Dataset,
+    set: &LabelledSet,
     settings: &Settings,
     args: &EvalArgs,
     outputs: &CommandOutputs,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<EvaluationReport> {
     let folder = outputs.scratch(&std::env::temp_dir())?;
     let options = Options {
         auto_create: false,

@@ -11,7 +11,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::output::{CommandOutputs, OutputFile};
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 
 const EXAMPLES: &str = "\
 Files written to DIR:
@@ -90,7 +90,7 @@ fn up_to(text: &str, most: f64) -> Result<f64, String> {
 /// The directory or a file cannot be written.
 pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
     let SampleArgs { records, seed, out, duplicates, forms, labels, until } = args;
-    let sample = Sample::new(&Options { records, seed, duplicates, forms, labels, until });
+    let sample = RecordSample::new(&SampleOptions { records, seed, duplicates, forms, labels, until });
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
     let outputs = CommandOutputs::new();
     outputs.abandon_on_signal()?;

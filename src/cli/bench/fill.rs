@@ -11,7 +11,7 @@ use crate::cli::progress::CommandProgress;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::Row;
 use doppel_engine::{Engine, IfDuplicate, Options};
-use doppel_lab::sample::{self, Sample};
+use doppel_lab::sample::{self, RecordSample};
 use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::EmbeddedStore;
@@ -31,9 +31,9 @@ pub(super) struct FilledDirectory {
 }
 
 /// Returns invented petitions. Series 0 contains the petitions of the directory; the other series contain new petitions.
-pub(super) fn petitions(setup: &BenchSetup, series: u64) -> Sample {
+pub(super) fn petitions(setup: &BenchSetup, series: u64) -> RecordSample {
     let seed = setup.seed ^ series << 32;
-    Sample::new(&sample::Options {
+    RecordSample::new(&sample::SampleOptions {
         records: setup.records,
         seed,
         duplicates: 0.1,

@@ -26,7 +26,7 @@ use crate::http::state::{App, OptionalParts};
 use crate::observe;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_engine::Engine;
-use doppel_lab::sample::Record;
+use doppel_lab::sample::GeneratedRecord;
 
 const CONNECTIONS: [usize; 2] = [1, 64];
 const CHECK: &str = "/v1/collections/bench/check";
@@ -122,7 +122,10 @@ fn put(
 }
 
 /// Returns bodies for `check`: one in four is a stored petition, the others are new ones.
-fn checked(setup: &BenchSetup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) -> serde_json::Result<Vec<Bytes>> {
+fn checked(
+    setup: &BenchSetup,
+    body: impl Fn(GeneratedRecord) -> serde_json::Result<Vec<u8>>,
+) -> serde_json::Result<Vec<Bytes>> {
     let stored = petitions(setup, 0);
     let new = petitions(setup, 1 << 16);
     let count = CHECKED.min(setup.records);
@@ -130,13 +133,13 @@ fn checked(setup: &BenchSetup, body: impl Fn(Record) -> serde_json::Result<Vec<u
         0 => stored.record(n * setup.records / count),
         _ => new.record(n),
     };
-    let without_id = |record: Record, n: u64| Record { id: format!("asked-{n}"), ..record };
+    let without_id = |record: GeneratedRecord, n: u64| GeneratedRecord { id: format!("asked-{n}"), ..record };
     (0..count).map(|n| body(without_id(record(n), n)).map(Bytes::from)).collect()
 }
 
 /// Returns a body of the usual size whose petition has one or two lines, without an id.
-fn short_body(record: Record) -> serde_json::Result<Vec<u8>> {
-    let Record { content, user, time, .. } = record;
+fn short_body(record: GeneratedRecord) -> serde_json::Result<Vec<u8>> {
+    let GeneratedRecord { content, user, time, .. } = record;
     // The greeting is skipped, because many petitions have the same one.
     let skipped = if content.chars().count() > 2 * SHORT_CHARS { SHORT_CHARS / 2 } else { 0 };
     let content: String = content.chars().skip(skipped).take(SHORT_CHARS).collect();

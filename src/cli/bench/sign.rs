@@ -10,7 +10,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::text::segment::Segmenter;
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 
 /// Number of texts, enough to use all parts of the dictionary.
 const TEXTS: u64 = 1000;
@@ -18,7 +18,7 @@ const BASELINE: &str = "cutting alone (jieba)";
 
 pub(super) fn measure(setup: &BenchSetup) -> Vec<BenchFigure> {
     let count = TEXTS.min(setup.records);
-    let sample = Sample::new(&Options {
+    let sample = RecordSample::new(&SampleOptions {
         records: setup.records,
         seed: setup.seed,
         duplicates: 0.1,

@@ -9,15 +9,15 @@ use crate::cli::output::CommandOutputs;
 use crate::cli::progress::CommandProgress;
 use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
-use doppel_lab::eval::all::{Alone, Comparison, compare};
-use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::metrics::Quality;
+use doppel_lab::eval::all::{SchemeComparison, SchemeResult, compare};
+use doppel_lab::eval::dataset::LabelledSet;
+use doppel_lab::eval::metrics::PairQuality;
 use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(
     args: &EvalArgs,
-    set: &Dataset,
+    set: &LabelledSet,
     settings: &Settings,
     outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
@@ -33,13 +33,13 @@ pub(super) fn run(
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 
-fn draw(compared: &Comparison) -> String {
-    let point = |alone: &Alone| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision));
+fn draw(compared: &SchemeComparison) -> String {
+    let point = |alone: &SchemeResult| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision));
     let points: Vec<_> = compared.schemes.iter().map(point).collect();
     scatter("Recall and precision of pairs, each scheme alone", "recall", "precision", &points)
 }
 
-fn report(compared: &Comparison) -> String {
+fn report(compared: &SchemeComparison) -> String {
     let records = compared.records;
     let mut out =
         format!("each scheme alone with its defaults: no exact stage, no verification; {records} records\n\n");
@@ -57,8 +57,8 @@ fn report(compared: &Comparison) -> String {
 }
 
 /// Returns the result of a scheme with its default parameters, or the reason why there is none.
-fn defaults(alone: &Alone) -> Vec<String> {
-    let Alone { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
+fn defaults(alone: &SchemeResult) -> Vec<String> {
+    let SchemeResult { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
     let costs = [
         format!("{keys:.1}"),
         format!("{bytes:.0}"),
@@ -76,13 +76,13 @@ fn defaults(alone: &Alone) -> Vec<String> {
 }
 
 /// Returns the result of a scheme with the parameters that were best.
-fn chosen(alone: &Alone) -> Vec<String> {
+fn chosen(alone: &SchemeResult) -> Vec<String> {
     let best = &alone.best;
     let rest = [format!("{:.3}", best.held_out_default.f1), best.tried.to_string(), changed(&best.channel)];
     once(alone.scheme.to_owned()).chain(shown(&best.held_out)).chain(rest).collect()
 }
 
-fn shown(quality: &Quality) -> [String; 3] {
+fn shown(quality: &PairQuality) -> [String; 3] {
     [quality.recall, quality.precision, quality.f1].map(|share| format!("{share:.3}"))
 }
 

@@ -5,12 +5,12 @@ use serde::Serialize;
 use super::EvalArgs;
 use crate::cli::output::CommandOutputs;
 use crate::cli::table::{ColumnHeading, numbers, table, words};
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::evidence::fitting::{
     ModelFigures, PerturbedFigures, leave_one_out, leave_one_out_models, perturbed,
 };
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
-use doppel_lab::eval::svg::{Line, chart};
+use doppel_lab::eval::svg::{PlotLine, chart};
 
 /// Smallest number of sets from which one can be left out.
 const MIN_SETS: usize = 2;
@@ -32,8 +32,8 @@ pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -
         args.sets.len() >= MIN_SETS,
         "--leave-one-out needs at least {MIN_SETS} sets: the model is fitted to the others"
     );
-    let sets = args.sets.iter().map(|folder| Dataset::read_folder(folder)).collect::<anyhow::Result<Vec<_>>>()?;
-    let named: Vec<(&str, &Dataset)> = names.iter().map(String::as_str).zip(&sets).collect();
+    let sets = args.sets.iter().map(|folder| LabelledSet::read_folder(folder)).collect::<anyhow::Result<Vec<_>>>()?;
+    let named: Vec<(&str, &LabelledSet)> = names.iter().map(String::as_str).zip(&sets).collect();
     let measured: Vec<MeasuredSet> = named.iter().map(|(name, set)| measure(name, set)).collect();
     let models = leave_one_out_models(&measured);
     let figures = leave_one_out(&measured, &models);
@@ -49,11 +49,11 @@ pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -
 
 /// A reliability diagram: predicted against observed probability. Calibrated probabilities lie on the diagonal.
 fn reliability(figures: &[ModelFigures]) -> String {
-    let diagonal = Line { name: "calibrated".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] };
+    let diagonal = PlotLine { name: "calibrated".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] };
     let line = |set: &ModelFigures| {
         let points: Vec<(f64, f64)> = set.calibration.iter().map(|band| (band.predicted, band.observed)).collect();
         let last = points.last().copied().unwrap_or_default();
-        (Line { name: set.name.clone(), points }, last)
+        (PlotLine { name: set.name.clone(), points }, last)
     };
     let lines: Vec<_> = std::iter::once((diagonal, (1.0, 1.0))).chain(figures.iter().map(line)).collect();
     chart("Predicted and observed probability of the same matter", "predicted", "observed", &lines)

@@ -11,9 +11,11 @@ use crate::cli::answer;
 use crate::cli::output::CommandOutputs;
 use crate::cli::transfer::{ExportedCollection, whole};
 use doppel_core::collection::Settings;
-use doppel_lab::eval::dataset::{Dataset, open};
-use doppel_lab::eval::decided::{self, Used};
-use doppel_lab::eval::related::{Fitted, Halves, Judgements, Quality, Report, evaluate};
+use doppel_lab::eval::dataset::{LabelledSet, open};
+use doppel_lab::eval::decided::{self, DecisionUse};
+use doppel_lab::eval::related::{
+    FittedWeights, HalvesReport, QueryJudgements, RankingQuality, RankingReport, evaluate,
+};
 use doppel_search::related::Weights;
 
 /// Measures the ranking by judgements and prints the result.
@@ -23,12 +25,12 @@ use doppel_search::related::Weights;
 pub(super) fn run(
     args: &EvalArgs,
     judgements: &Path,
-    set: &Dataset,
+    set: &LabelledSet,
     settings: &Settings,
     outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
     let name = judgements.display().to_string();
-    let judgements = Judgements::read(set, (&name, open(judgements)?))?;
+    let judgements = QueryJudgements::read(set, (&name, open(judgements)?))?;
     measure(args, &judgements, None, (set, settings), outputs)
 }
 
@@ -46,16 +48,16 @@ pub(super) fn run_exported(args: &EvalArgs, exported: &Path, outputs: &CommandOu
 #[derive(Serialize)]
 struct RelatedMeasurements {
     #[serde(flatten)]
-    report: Report,
+    report: RankingReport,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decisions: Option<Used>,
+    decisions: Option<DecisionUse>,
 }
 
 fn measure(
     args: &EvalArgs,
-    judgements: &Judgements,
-    decisions: Option<Used>,
-    (set, settings): (&Dataset, &Settings),
+    judgements: &QueryJudgements,
+    decisions: Option<DecisionUse>,
+    (set, settings): (&LabelledSet, &Settings),
     outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
     let weights = match &args.weights {
@@ -77,7 +79,7 @@ fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> Str
         "{} records, {} questions, {} records of the same matter in other words\n",
         report.records, report.queries, report.same
     );
-    if let Some(Used { same, found_by_text, not_same, gone }) = decisions {
+    if let Some(DecisionUse { same, found_by_text, not_same, gone }) = decisions {
         text += &format!(
             "decided: {same} pairs the same in other words, {found_by_text} the same that their texts show (left out), {not_same} not the same, \
              {gone} of records that are gone\n"
@@ -87,11 +89,11 @@ fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> Str
     text += &line("related", &report.quality);
     text += &line("BM25 of words", &report.words);
     text += &line("BM25 of character pairs", &report.pairs);
-    if let Some(Fitted { held_out, weights }) = &report.fitted {
+    if let Some(FittedWeights { held_out, weights }) = &report.fitted {
         text += &line("fitted, on others", held_out);
         text += &format!("\nfitted on all:\n\n{}", section(weights));
     }
-    if let Some(Halves { queries, same, given, fitted, weights, is_better }) = &report.halves {
+    if let Some(HalvesReport { queries, same, given, fitted, weights, is_better }) = &report.halves {
         text += &line("related, on one half", given);
         text += &line("fitted on the other half", fitted);
         let advice = if *is_better { "better" } else { "no better than the weights they began with: keep those" };
@@ -103,8 +105,8 @@ fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> Str
     text
 }
 
-fn line(name: &str, quality: &Quality) -> String {
-    let Quality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
+fn line(name: &str, quality: &RankingQuality) -> String {
+    let RankingQuality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
     format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
 }
 

@@ -5,8 +5,8 @@ use std::fmt::{Arguments, Write as _};
 use super::SetMeasurements;
 use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_lab::eval::evidence::fitting::BCubed;
-use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
-use doppel_lab::eval::run::{NamedPair, Report};
+use doppel_lab::eval::labelled::{LabelTallies, LabelledResults, SAME, TEMPLATE};
+use doppel_lab::eval::run::{EvaluationReport, NamedPair};
 
 /// Largest number of pairs of each list in the table. The JSON contains all pairs.
 const PAIRS_SHOWN: usize = 20;
@@ -74,13 +74,13 @@ fn row(SetMeasurements { name, report }: &SetMeasurements) -> Vec<String> {
 }
 
 /// Returns the details of one set.
-pub(super) fn one(report: &Report) -> String {
+pub(super) fn one(report: &EvaluationReport) -> String {
     let mut page = ReportText(String::new());
     details(&mut page, report);
     page.0
 }
 
-fn details(page: &mut ReportText, report: &Report) {
+fn details(page: &mut ReportText, report: &EvaluationReport) {
     if report.b_cubed.is_some() {
         figures(page, report);
     }
@@ -105,7 +105,7 @@ fn details(page: &mut ReportText, report: &Report) {
     ));
 }
 
-fn figures(page: &mut ReportText, report: &Report) {
+fn figures(page: &mut ReportText, report: &EvaluationReport) {
     let quality = &report.quality;
     page.line(format_args!(
         "recall     {:.4}   {} of {} true pairs",
@@ -136,10 +136,10 @@ fn share(of_one: f64) -> String {
     format!("{of_one:.4}")
 }
 
-fn labelled(page: &mut ReportText, counted: &Labelled) {
+fn labelled(page: &mut ReportText, counted: &LabelledResults) {
     page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
     let labels: Vec<&String> = counted.labels.keys().collect();
-    let row = |name: &str, tallies: &Tallies| {
+    let row = |name: &str, tallies: &LabelTallies| {
         let cell = |label: &&String| match tallies.get(*label) {
             Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
             None => "-".to_owned(),

@@ -16,8 +16,10 @@ use crate::cli::output::CommandOutputs;
 use crate::cli::{USAGE, progress, usage};
 use crate::shutdown;
 use doppel_core::collection::Preset;
-use doppel_lab::eval::dataset::{Dataset, open};
-use doppel_lab::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
+use doppel_lab::eval::dataset::{LabelledSet, open};
+use doppel_lab::eval::experiments::{
+    ExperimentError, ExperimentProgress, ExperimentReport, ExperimentSetup, cleaning, t2, t3, t4, tianwang,
+};
 
 /// The exit status after a signal.
 const STOPPED: u8 = 130;
@@ -152,7 +154,7 @@ pub fn run(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
     let stop = Arc::<AtomicBool>::default();
     shutdown::stop_on_signal(stop.clone()).context("waiting for signals")?;
     let shown = Arc::new(progress::CommandProgress::new());
-    let progress = Progress::new(
+    let progress = ExperimentProgress::new(
         {
             let shown = shown.clone();
             move |what: &str, done, total| shown.step(what, done, total)
@@ -165,7 +167,7 @@ pub fn run(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
         shown.finish();
         let report = match measured? {
             Ok(report) => report,
-            Err(Error::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
+            Err(ExperimentError::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
             Err(error) => return Err(error.into()),
         };
         super::answer(&(report.markdown(None) + "\n"))?;
@@ -204,25 +206,25 @@ fn outputs(args: &ExperimentArgs) -> anyhow::Result<CommandOutputs> {
     Ok(outputs)
 }
 
-fn setup(args: &ExperimentArgs) -> anyhow::Result<Setup> {
+fn setup(args: &ExperimentArgs) -> anyhow::Result<ExperimentSetup> {
     let set = match (&args.records, &args.groups) {
-        (Some(records), Some(groups)) => Some(Dataset::read(
+        (Some(records), Some(groups)) => Some(LabelledSet::read(
             (&records.display().to_string(), open(records)?),
             (&groups.display().to_string(), open(groups)?),
         )?),
         _ => None,
     };
     let settings = read_settings(args.settings.as_deref(), Preset::Paper)?;
-    Ok(Setup { set, settings, seed: args.seed, scale: args.scale })
+    Ok(ExperimentSetup { set, settings, seed: args.seed, scale: args.scale })
 }
 
 /// Runs one experiment. The outer error means that a server cannot be used.
 fn measure(
     experiment: ExperimentName,
     args: &ExperimentArgs,
-    (setup, progress): (&Setup, &Progress),
+    (setup, progress): (&ExperimentSetup, &ExperimentProgress),
     outputs: &CommandOutputs,
-) -> anyhow::Result<Result<Report, Error>> {
+) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
     Ok(match experiment {
         ExperimentName::T2 | ExperimentName::All => t2::run(setup, progress),
         ExperimentName::T3 => t3::run(setup, progress),
@@ -236,9 +238,9 @@ fn measure(
 /// Runs the experiment about the cleaning of notices, and writes the notices to a file if an option demands it.
 fn cleaning(
     notices: Option<&Path>,
-    (setup, progress): (&Setup, &Progress),
+    (setup, progress): (&ExperimentSetup, &ExperimentProgress),
     outputs: &CommandOutputs,
-) -> anyhow::Result<Result<Report, Error>> {
+) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
     if let Some(path) = notices {
         let mut file = outputs.create(path)?;
         if let Err(error) = cleaning::write_notices(setup, &mut file, progress) {
@@ -255,7 +257,7 @@ fn tell(text: &str) {
 }
 
 /// Writes `DIR/NAME.md`, and its charts next to it.
-fn write_one(folder: &Path, report: &Report, outputs: &CommandOutputs) -> anyhow::Result<()> {
+fn write_one(folder: &Path, report: &ExperimentReport, outputs: &CommandOutputs) -> anyhow::Result<()> {
     write_charts(folder, report, outputs)?;
     let file = folder.join(format!("{}.md", report.name));
     outputs.write(&file, &report.markdown(Some("")))?;
@@ -263,13 +265,18 @@ fn write_one(folder: &Path, report: &Report, outputs: &CommandOutputs) -> anyhow
     Ok(())
 }
 
-fn write_charts(folder: &Path, report: &Report, outputs: &CommandOutputs) -> anyhow::Result<()> {
+fn write_charts(folder: &Path, report: &ExperimentReport, outputs: &CommandOutputs) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
     report.figures.iter().try_for_each(|figure| outputs.write(&folder.join(&figure.file), &figure.svg))
 }
 
 /// Writes one file with all reports, and the charts in a folder with the name of the file.
-fn write_all(file: &Path, args: &ExperimentArgs, reports: &[Report], outputs: &CommandOutputs) -> anyhow::Result<()> {
+fn write_all(
+    file: &Path,
+    args: &ExperimentArgs,
+    reports: &[ExperimentReport],
+    outputs: &CommandOutputs,
+) -> anyhow::Result<()> {
     let folder = file.with_extension("");
     let pictures = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = introduction(args);

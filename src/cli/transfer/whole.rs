@@ -8,8 +8,8 @@ use super::restore::ExportReader;
 use super::{ExportEnd, ExportLine};
 use doppel_core::collection::Settings;
 use doppel_core::record::Row;
-use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::decided::Decided;
+use doppel_lab::eval::dataset::LabelledSet;
+use doppel_lab::eval::decided::PairDecision;
 use doppel_store::decisions::Judgement;
 
 /// The content of a file of `doppel export`.
@@ -17,9 +17,9 @@ pub(in crate::cli) struct ExportedCollection {
     /// The settings of the collection.
     pub(in crate::cli) settings: Settings,
     /// The records in their order.
-    pub(in crate::cli) set: Dataset,
+    pub(in crate::cli) set: LabelledSet,
     /// The decisions about pairs of records that hold.
-    pub(in crate::cli) decided: Vec<Decided>,
+    pub(in crate::cli) decided: Vec<PairDecision>,
 }
 
 /// Reads a file of `doppel export`.
@@ -30,7 +30,7 @@ pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<ExportedCollection> {
     let name = file.display().to_string();
     let mut input = ExportReader::open(&name)?;
     let settings = input.header()?.settings;
-    let mut set = Dataset::default();
+    let mut set = LabelledSet::default();
     let mut decided = Vec::new();
     let mut read = ExportEnd::default();
     loop {
@@ -42,7 +42,7 @@ pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<ExportedCollection> {
                     Some(Judgement::NotSame) => false,
                     Some(Judgement::Withdrawn) | None => continue,
                 };
-                decided.push(Decided { a: line.a, b: line.b, same });
+                decided.push(PairDecision { a: line.a, b: line.b, same });
             }
             Some(ExportLine::Record(line)) => {
                 read.records += 1;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A named line of points. Both coordinates are from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PlotLine {
     /// The name in the legend.
     pub name: String,
     /// The points, in drawing order.
@@ -21,7 +21,7 @@ pub(super) const PLOT_HEIGHT: f64 = 320.0;
 pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// Returns a chart of `lines`. On each line one point is marked.
-pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f64))]) -> String {
+pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(PlotLine, (f64, f64))]) -> String {
     let mut svg = begin(title, lines.iter().map(|(line, _)| &*line.name));
     axes(&mut svg, x_label, y_label);
     for (number, (line, marked)) in lines.iter().enumerate() {
@@ -95,7 +95,7 @@ fn axes(svg: &mut String, x_label: &str, y_label: &str) {
     text(svg, (16.0, middle), &turned, y_label);
 }
 
-fn draw(svg: &mut String, number: usize, line: &Line) {
+fn draw(svg: &mut String, number: usize, line: &PlotLine) {
     let colour = COLOURS[number % COLOURS.len()];
     let points: Vec<_> =
         line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).map(|p| place(*p)).collect();
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_chart_is_well_formed_and_labelled() {
         let line =
-            Line { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
+            PlotLine { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
         let svg = chart("quality", "threshold", "share", &[(line, (0.5, 1.0))]);
         assert!(tags_balance(&svg) && svg.contains("<circle cx=\"290.0\" cy=\"40.0\" r=\"5\""));
         assert!(svg.contains(">threshold</text>") && svg.contains(">share</text>") && svg.contains("a &lt; b &amp; c"));

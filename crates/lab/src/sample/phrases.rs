@@ -2,35 +2,35 @@
 //!
 //! `{甲}`, `{乙}` … are filled with parts of the matter when a letter is planned; all other slots when it is written.
 
-use super::topics::Who;
+use super::topics::WriterRelation;
 
 /// Greetings.
 pub(super) const GREETINGS: &str = "[尊敬的|]领导[您好|你好]！|您好，|领导好，|[尊敬的|]各位领导：|你好！|||";
 
 /// Returns the introductions of a writer, separated by `|`.
-pub(super) fn introductions(who: Who) -> &'static str {
+pub(super) fn introductions(who: WriterRelation) -> &'static str {
     match who {
-        Who::Resident => {
+        WriterRelation::Resident => {
             "[我是|我们是]{区}{小区}的[居民|业主|住户]|我[家|]住{区}{小区}{栋}|我家在{街道}{小区}[，住了{几}年|]|\
              [我|我们]代表{小区}{几十}户[居民|业主]写信|{小区}的[几位|一些]住户[托我|让我]写这封信|我在{小区}{栋}住了{几}年"
         }
-        Who::Villager => {
+        WriterRelation::Villager => {
             "我是{区}{镇}{村}的[村民|农民]|我家[住|在]{区}{镇}{村}{组}|我们是{镇}{村}{组}的[村民|十几户村民]|\
              我[常年|]在外打工，老家在{镇}{村}|{村}{几十}户村民[托我|让我]写这封信|我在{村}[住了|种了]{年头}年"
         }
-        Who::Parent => {
+        WriterRelation::Parent => {
             "我是{区}的一[名|位][学生家长|家长]|我家[住|在]{街道}{小区}，[有一个孩子|家里有个孩子]|[我是|作为]{小区}的一位[妈妈|父亲|家长]|\
              我们是{区}{几}位[学生|孩子]的家长|我[在外打工|上班忙]，孩子[由老人带|的事一直操心]"
         }
-        Who::Worker => {
+        WriterRelation::Worker => {
             "我在{公司}[干活|做事][{月数}个月|一年多]了|我们{几}个人[一起|]在{公司}[做工|干活]|[我是|本人系]{公司}的[工人|员工]|\
              我从[外地|老家]来{区}打工，在{公司}[做事|干活]|我和{几}个[老乡|同事]都在{公司}[做工|上班]"
         }
-        Who::Customer => {
+        WriterRelation::Customer => {
             "我是{区}的一名[消费者|顾客]|我在{公司}[花了钱|消费过]，[却|反倒][一肚子气|没得到应有的服务]|我[住|家在]{街道}|\
              我[和家人|和朋友]是{公司}的[顾客|客户]|本人是{区}[居民|市民]"
         }
-        Who::Citizen => {
+        WriterRelation::Citizen => {
             "我是{区}[居民|市民]|我[家|]住{区}{街道}|[本人|我]是{街道}的一名普通[市民|居民]|本人是{区}{街道}的居民|我是{街道}的一名[普通|]居民"
         }
     }
