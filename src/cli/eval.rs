@@ -346,7 +346,9 @@ fn measure_over(
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
         let _dropped = (args.store == StoreChoice::Mongodb).then(|| {
-            let (engine, name, handle) = (engine.clone(), name.clone(), Handle::current());
+            let engine = engine.clone();
+            let name = name.clone();
+            let handle = Handle::current();
             outputs.when_stopped(move || {
                 // The command is ending, so nobody can be told about a failure to drop the collection.
                 let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };

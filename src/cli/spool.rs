@@ -60,7 +60,8 @@ pub(super) struct RowSpool {
 
 impl RowSpool {
     /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
-    pub(super) fn new(input: &RecordInput, (dir, memory): (&Path, usize), words: &'static DeskWords) -> Self {
+    pub(super) fn new(input: &RecordInput, buffer: (&Path, usize), words: &'static DeskWords) -> Self {
+        let (dir, memory) = buffer;
         let heads: Vec<Option<TableHeadings>> = input.files.iter().map(|source| source.head.clone()).collect();
         let names = input.files.iter().map(|source| source.name.clone()).collect();
         let columns = TableColumns::of(&heads);

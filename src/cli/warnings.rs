@@ -40,10 +40,11 @@ impl WarningCounts {
     /// Records the warnings about the record at a line of the file `name`. Prints the first warning of each code.
     pub(super) fn note<'a>(
         &mut self,
-        (name, line): (&str, u64),
+        at: (&str, u64),
         warnings: impl IntoIterator<Item = RecordWarning<'a>>,
         say: impl Fn(&str),
     ) {
+        let (name, line) = at;
         let mut codes: Vec<&str> = Vec::new();
         for RecordWarning { code, pointer, detail } in warnings {
             // A record counts once, even if the warning applies to several fields.

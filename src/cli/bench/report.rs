@@ -87,10 +87,12 @@ impl BenchFigure {
     /// Makes the figure of `ours` and `theirs`. They were measured in turns: number n of one belongs to number n of the other.
     pub(super) fn new(
         name: impl Into<String>,
-        (unit, better): (&'static str, BetterDirection),
+        unit: (&'static str, BetterDirection),
         ours: &[RoundResult],
-        (baseline, theirs): (&'static str, &[RoundResult]),
+        baseline: (&'static str, &[RoundResult]),
     ) -> Self {
+        let (unit, better) = unit;
+        let (baseline, theirs) = baseline;
         let ratios = ours.iter().zip(theirs).map(|(a, b)| match better {
             BetterDirection::Higher => a.value / b.value,
             BetterDirection::Lower => b.value / a.value,

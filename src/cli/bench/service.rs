@@ -69,9 +69,10 @@ fn check(
     setup: &BenchSetup,
     servers: &MeasuredServers,
     client: &Runtime,
-    (name, connections): (&str, usize),
+    figure: (&str, usize),
     bodies: &Arc<[Bytes]>,
 ) -> anyhow::Result<BenchFigure> {
+    let (name, connections) = figure;
     let plan = |address| LoadPlan {
         address,
         method: Method::POST,

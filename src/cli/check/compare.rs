@@ -46,13 +46,15 @@ impl RowComparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
         let mut within = PlacedRows::new(Arc::clone(&replay), self.dir)?;
-        let (delivery, progress) = (&*self.delivery, self.report.progress());
+        let delivery = &*self.delivery;
+        let progress = self.report.progress();
         let mut under_way = FuturesOrdered::new();
         let mut next = 0;
         loop {
             while next < self.spool.len() && under_way.len() < AT_ONCE {
                 let entry = self.spool.entry(next)?;
-                let (replay, progress) = (Arc::clone(&replay), Arc::clone(&progress));
+                let replay = Arc::clone(&replay);
+                let progress = Arc::clone(&progress);
                 under_way.push_back(async move {
                     let outcome = match &entry.content {
                         Err(_) => None,
@@ -95,7 +97,8 @@ impl RowComparison<'_, '_> {
         let mut next = 0;
         while next < self.spool.len() {
             let first = next;
-            let (mut entries, mut bytes) = (Vec::new(), 0);
+            let mut entries = Vec::new();
+            let mut bytes = 0;
             while next < self.spool.len() && entries.len() < BATCH_ROWS && bytes < BATCH_BYTES {
                 let mut entry = self.spool.entry(next)?;
                 let repeats = self.repeated_id(&entry, next, &mut ids)?;

@@ -272,8 +272,9 @@ impl CheckJob<'_> {
         input: RecordInput,
         settings: &Settings,
         mut spool: Option<&mut RowSpool>,
-        (stop, report): (&Shutdown, &mut CheckReport),
+        run: (&Shutdown, &mut CheckReport),
     ) -> anyhow::Result<()> {
+        let (stop, report) = run;
         let rules = Replay::new(settings.clone(), None, 0)?;
         let mut batches = input.start();
         loop {

@@ -87,7 +87,8 @@ impl CheckReport {
     }
 
     /// Records a row that can be compared, with warnings about values that cannot be read.
-    pub(super) fn would_take(&mut self, (file, line): (usize, u64), warnings: &[Violation]) {
+    pub(super) fn would_take(&mut self, at: (usize, u64), warnings: &[Violation]) {
+        let (file, line) = at;
         self.readable += 1;
         let progress = &self.progress;
         let warnings = warnings.iter().map(RecordWarning::from);
@@ -107,7 +108,8 @@ impl CheckReport {
         self.note_refused(at, RejectionReason { code: "repeated_id", pointer: "/id", detail, text: None })
     }
 
-    fn note_refused(&mut self, (file, line): (usize, u64), why: RejectionReason<'_>) -> anyhow::Result<()> {
+    fn note_refused(&mut self, at: (usize, u64), why: RejectionReason<'_>) -> anyhow::Result<()> {
+        let (file, line) = at;
         let progress = &self.progress;
         self.rejects.note((&self.names[file], line), why, |text| progress.say(text))
     }
@@ -170,7 +172,9 @@ impl CheckReport {
             Some(_) => format!("found     {verdicts}; nothing was stored\n"),
         };
         let written = out.map(|path| format!("written   {}\n", path.display())).unwrap_or_default();
-        let (rows, seconds, rejected) = (self.rows(), self.began.elapsed().as_secs_f64(), self.rejected());
+        let rows = self.rows();
+        let seconds = self.began.elapsed().as_secs_f64();
+        let rejected = self.rejected();
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
         let left_out = self.rejects.left_out_line();
         format!(

@@ -24,7 +24,8 @@ impl UnionFind {
 
     /// Joins the sets of two positions.
     pub(super) fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
+        let a = self.root(a);
+        let b = self.root(b);
         self.parents[a.max(b) as usize] = a.min(b);
     }
 

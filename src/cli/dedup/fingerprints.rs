@@ -142,7 +142,9 @@ fn read(
     };
     let mut input = BufReader::with_capacity(1 << 20, input);
     let mut listed = FingerprintLines { fingerprints: Vec::new(), names: FingerprintNames { ids, shifts: Vec::new() } };
-    let (mut number, mut bytes, mut line) = (0_u64, 0_u64, Vec::new());
+    let mut number = 0_u64;
+    let mut bytes = 0_u64;
+    let mut line = Vec::new();
     loop {
         let buffer = input.fill_buf().with_context(|| format!("cannot read {file} on"))?;
         // Almost all lines have this form. For them, there is no need to search the end or to copy.
@@ -177,7 +179,8 @@ fn read(
 
 /// Reads to the end of a line that begins with `line`. Returns the number of bytes read.
 fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
-    let (mut skipped, mut ended) = (0, line.ends_with(b"\n"));
+    let mut skipped = 0;
+    let mut ended = line.ends_with(b"\n");
     while !ended {
         let buffer = input.fill_buf()?;
         let end = buffer.iter().position(|&byte| byte == b'\n');
@@ -315,7 +318,8 @@ impl NamedFingerprints<'_> {
     }
 
     fn write_pair(&self, a: u32, b: u32, distance: u32, out: &mut JsonLinesFile) -> anyhow::Result<()> {
-        let (a, b) = (self.first_place(a), self.first_place(b));
+        let a = self.first_place(a);
+        let b = self.first_place(b);
         let (a, b) = (self.names.get(a.min(b))?, self.names.get(a.max(b))?);
         out.put(&PairLine { a, b, distance })
     }
@@ -407,7 +411,8 @@ impl NamedFingerprints<'_> {
             pairs.sort_unstable();
             pairs.into_iter().map(|[a, b]| anyhow::Ok([name(a)?, name(b)?])).collect::<anyhow::Result<Vec<_>>>()
         };
-        let (bridges, cut) = (named(links.bridges)?, named(links.cut)?);
+        let bridges = named(links.bridges)?;
+        let cut = named(links.cut)?;
         let density = (density * 10_000.0).round() / 10_000.0;
         out.put(&GroupLine {
             group: &members[0],

@@ -274,7 +274,8 @@ impl DedupFiles {
             anyhow::Ok(JsonLinesFile(path.as_deref().map(|path| outputs.create(path)).transpose()?))
         };
         let table = args.out.as_deref().map(|path| anyhow::Ok((form_of(path)?, outputs.create(path)?))).transpose()?;
-        let (pairs, groups) = (create(&args.pairs)?, create(&args.groups)?);
+        let pairs = create(&args.pairs)?;
+        let groups = create(&args.groups)?;
         Ok(Self { pairs, groups, survivors: create(&args.survivors)?, table, written: None })
     }
 

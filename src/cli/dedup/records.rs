@@ -220,13 +220,16 @@ impl ComparisonOutcome {
     fn compare_all(
         &mut self,
         replay: &Replay,
-        (stock, batch): (&mut RecordStock, u32),
-        (out, mut back): (&mut JsonLinesFile, Option<&mut GivenBack>),
+        records: (&mut RecordStock, u32),
+        outputs: (&mut JsonLinesFile, Option<&mut GivenBack>),
         progress: &CommandProgress,
     ) -> anyhow::Result<()> {
+        let (stock, batch) = records;
+        let (out, mut back) = outputs;
         let whole = replay.needs_signatures();
         let count = stock.len() as u32;
-        let (mut before, mut placed) = (0..0_u32, Vec::new());
+        let mut before = 0..0_u32;
+        let mut placed = Vec::new();
         loop {
             let positions = before.end..count.min(before.end.saturating_add(batch));
             let signed = sign_all(replay, stock, positions.clone())?;
@@ -237,7 +240,8 @@ impl ComparisonOutcome {
                 }
             }
             // Only one thread can place records. The other threads judge the records that were placed before.
-            let (so_far, first) = (&*stock, positions.start);
+            let so_far = &*stock;
+            let first = positions.start;
             let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
             let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) =
                 rayon::join(judging, || place_all(replay, first, signed));

@@ -41,7 +41,8 @@ pub(super) struct KeptRecord<'a> {
 impl RecordStock {
     /// Keeps about `memory` bytes of rows in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
-        let (rows, signed) = (ByteLog::new(dir, memory / 4 * 3), ByteLog::new(dir, memory / 4));
+        let rows = ByteLog::new(dir, memory / 4 * 3);
+        let signed = ByteLog::new(dir, memory / 4);
         Self { rows, signed, times: Vec::new(), petitioners: Vec::new(), ids: HashMap::new() }
     }
 

@@ -28,7 +28,8 @@ pub(super) fn write(
 }
 
 /// Returns the position that stays. `b` is not before `a`.
-fn better(keep: KeepRule, (a, b): (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
+fn better(keep: KeepRule, pair: (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
+    let (a, b) = pair;
     let second = match keep {
         KeepRule::First => false,
         // If the times are equal, the later row stays.

@@ -165,11 +165,8 @@ impl InspectedCollection {
     }
 
     /// Returns the entries of a generation after one seq and up to another.
-    async fn filed(
-        &self,
-        generation: GenerationId,
-        (mut after, end): (Seq, Seq),
-    ) -> anyhow::Result<BTreeMap<Seq, Entry>> {
+    async fn filed(&self, generation: GenerationId, bounds: (Seq, Seq)) -> anyhow::Result<BTreeMap<Seq, Entry>> {
+        let (mut after, end) = bounds;
         let mut all = BTreeMap::new();
         loop {
             let page = self.store.filed(&self.state.name, generation, after, PAGE).await?;

@@ -90,7 +90,8 @@ fn shown(quality: &PairQuality) -> [String; 3] {
 fn changed(channel: &Channel) -> String {
     let value = |channel: &Channel| serde_json::to_value(channel).unwrap_or_default();
     let default = Channel::all_defaults().into_iter().find(|default| default.scheme() == channel.scheme());
-    let (default, own) = (default.as_ref().map(value).unwrap_or_default(), value(channel));
+    let default = default.as_ref().map(value).unwrap_or_default();
+    let own = value(channel);
     let parameters = own.as_object().into_iter().flatten();
     let differing = parameters.filter(|(name, value)| default.get(name) != Some(value));
     let shown: Vec<String> = differing.map(|(name, value)| format!("{name} {value}")).collect();

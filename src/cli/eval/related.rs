@@ -57,9 +57,10 @@ fn measure(
     args: &EvalArgs,
     judgements: &QueryJudgements,
     decisions: Option<DecisionUse>,
-    (set, settings): (&LabelledSet, &Settings),
+    data: (&LabelledSet, &Settings),
     outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
+    let (set, settings) = data;
     let weights = match &args.weights {
         Some(file) => serde_json::from_reader(open(file)?).with_context(|| format!("reading {}", file.display()))?,
         None => Weights::default(),

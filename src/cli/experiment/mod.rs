@@ -222,9 +222,10 @@ fn setup(args: &ExperimentArgs) -> anyhow::Result<ExperimentSetup> {
 fn measure(
     experiment: ExperimentName,
     args: &ExperimentArgs,
-    (setup, progress): (&ExperimentSetup, &ExperimentProgress),
+    input: (&ExperimentSetup, &ExperimentProgress),
     outputs: &CommandOutputs,
 ) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
+    let (setup, progress) = input;
     Ok(match experiment {
         ExperimentName::T2 | ExperimentName::All => t2::run(setup, progress),
         ExperimentName::T3 => t3::run(setup, progress),
@@ -238,9 +239,10 @@ fn measure(
 /// Runs the experiment about the cleaning of notices, and writes the notices to a file if an option demands it.
 fn cleaning(
     notices: Option<&Path>,
-    (setup, progress): (&ExperimentSetup, &ExperimentProgress),
+    input: (&ExperimentSetup, &ExperimentProgress),
     outputs: &CommandOutputs,
 ) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
+    let (setup, progress) = input;
     if let Some(path) = notices {
         let mut file = outputs.create(path)?;
         if let Err(error) = cleaning::write_notices(setup, &mut file, progress) {

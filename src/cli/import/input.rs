@@ -149,9 +149,10 @@ impl RecordInput {
     pub(in crate::cli) fn of_files(
         names: &[String],
         format: Option<FileFormat>,
-        (columns, nulls): (&ColumnArgs, &[String]),
+        options: (&ColumnArgs, &[String]),
         max_line_bytes: usize,
     ) -> anyhow::Result<Self> {
+        let (columns, nulls) = options;
         if names.iter().filter(|name| *name == "-").count() > 1 {
             return Err(usage("standard input (\"-\") is named twice"));
         }
@@ -258,7 +259,8 @@ impl RecordInput {
             if self.make_ids == Some(MakeIds::Line) {
                 source.check_stem()?;
                 if let Some(other) = stems.insert(&source.stem, &source.name) {
-                    let (name, stem) = (&source.name, &source.stem);
+                    let name = &source.name;
+                    let stem = &source.stem;
                     return Err(usage(format!(
                         "{other} and {name} would both make ids {stem}-1, {stem}-2 …; rename one"
                     )));
@@ -443,7 +445,8 @@ impl RecordInput {
     }
 
     /// Adds an id to a row, so that the row can be sent again without harm.
-    fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, UnreadableLine> {
+    fn with_id(&self, row: Row, at: (&str, u64), ids: &mut ContentIds) -> Result<Row, UnreadableLine> {
+        let (stem, number) = at;
         if row.id().is_some() {
             return Ok(row);
         }

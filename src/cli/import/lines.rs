@@ -36,7 +36,9 @@ pub(in crate::cli) fn check(replay: &Replay, line: &InputLine) -> Result<Checked
 /// Returns the row of a line, and its document with the settings of `replay`.
 pub(in crate::cli) fn readable(replay: &Replay, line: &InputLine) -> Result<(Row, Document), LineRefusal> {
     let json = line.content.as_ref().map_err(|why| {
-        let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
+        let pointer = why.pointer.clone();
+        let detail = why.detail.clone();
+        let text = why.text.clone();
         LineRefusal { code: why.code, pointer, detail, text }
     })?;
     let refusal = |code, pointer: &str, detail: String| LineRefusal {

@@ -253,7 +253,8 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         }
         let how = CallOptions { key: key.as_deref(), trust: &args.trust, coding: args.compress };
         let target = ImportTarget::open(&to, &how, &config).await?;
-        let (collection, to) = (&args.collection, args.to.as_str());
+        let collection = &args.collection;
+        let to = args.to.as_str();
         let mut delivery = BatchDelivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;

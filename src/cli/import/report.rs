@@ -71,10 +71,11 @@ impl RejectsFile {
     /// Writes a refused line of the file `name`. Without a rejects file, prints the first few.
     pub(in crate::cli) fn note(
         &mut self,
-        (name, line): (&str, u64),
+        at: (&str, u64),
         why: RejectionReason<'_>,
         say: impl Fn(&str),
     ) -> anyhow::Result<()> {
+        let (name, line) = at;
         let RejectionReason { code, pointer, detail, text } = why;
         if LEFT_OUT.contains(&code) {
             *self.left_out.entry(code.to_owned()).or_default() += 1;
@@ -216,7 +217,8 @@ impl ImportReport {
         Ok(())
     }
 
-    fn passed(&mut self, (file, line): (usize, u64), read_bytes: u64) {
+    fn passed(&mut self, at: (usize, u64), read_bytes: u64) {
+        let (file, line) = at;
         self.lines += 1;
         self.done[file] = line;
         self.show(read_bytes);
@@ -237,7 +239,8 @@ impl ImportReport {
             match (&line.content, answer) {
                 (Ok(_), None) => break,
                 (Err(why), _) => {
-                    let (pointer, text) = (why.pointer.as_str(), why.text.as_deref());
+                    let pointer = why.pointer.as_str();
+                    let text = why.text.as_deref();
                     self.reject((line.file, line.number), why.code, pointer, &why.detail, text)?;
                 }
                 (Ok(json), Some(answer)) => match (answer.outcome, answer.verdict) {
@@ -265,7 +268,8 @@ impl ImportReport {
         *self.outcomes.entry(outcome_name(outcome)).or_default() += 1;
     }
 
-    fn warn(&mut self, (file, line): (usize, u64), warnings: &[target::ValueWarning]) {
+    fn warn(&mut self, at: (usize, u64), warnings: &[target::ValueWarning]) {
+        let (file, line) = at;
         // If the fields are known, one warning about all columns was printed before.
         let told = self.uses.is_some();
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
@@ -284,12 +288,13 @@ impl ImportReport {
 
     fn reject(
         &mut self,
-        (file, line): (usize, u64),
+        at: (usize, u64),
         code: &str,
         pointer: &str,
         detail: &str,
         text: Option<&str>,
     ) -> anyhow::Result<()> {
+        let (file, line) = at;
         let say = |text: &str| self.progress.say(text);
         self.rejects.note((&self.names[file], line), RejectionReason { code, pointer, detail, text }, say)
     }
@@ -338,7 +343,8 @@ impl ImportReport {
         self.progress.finish();
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
-        let (rejected, into) = (self.rejects.count, self.rejects.listed());
+        let rejected = self.rejects.count;
+        let into = self.rejects.listed();
         let (used, unused) = self.uses.as_ref().map(ColumnUses::lines).unzip();
         let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
