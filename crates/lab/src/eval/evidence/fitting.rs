@@ -327,7 +327,8 @@ mod tests {
             counted: PairFeatures::default(),
             uncounted: None,
         };
-        let (same, other) = (pair(true), pair(false));
+        let same = pair(true);
+        let other = pair(false);
         let error = |real: &[(&MeasuredPair, f64)]| calibration_error(&calibration_bands(real));
         assert!(error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);
         assert!((error(&[(&other, 0.8), (&same, 0.2)]) - 0.8).abs() < 1e-12);

@@ -174,7 +174,8 @@ impl HarmlessChange {
                 1_000 + random.below(8_999)
             ),
             Self::Link => {
-                let (day, number) = (random.below(365), random.below(1_000_000));
+                let day = random.below(365);
+                let number = random.below(1_000_000);
                 format!("{text} 附件:https://letters.example.org/upload/{day:03}/IMG_{number:06}.jpg")
             }
             Self::Signature => {
