@@ -142,10 +142,9 @@ impl CommandOutputs {
     /// The file must not or cannot be written.
     pub(super) fn create(&self, path: &Path) -> anyhow::Result<OutputFile> {
         self.check(path)?;
-        let cannot = || format!("cannot write {}", path.display());
         let (file, part) = match is_special(path) {
-            true => (File::options().write(true).open(path).with_context(cannot)?, None),
-            false => self.begin(path).map(|(file, part)| (file, Some(part))).with_context(cannot)?,
+            true => (File::options().write(true).open(path).with_context(|| cannot_write(path))?, None),
+            false => self.begin(path).map(|(file, part)| (file, Some(part))).with_context(|| cannot_write(path))?,
         };
         let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
         Ok(OutputFile { outputs: self.clone(), path: path.to_owned(), part, writer })
@@ -160,8 +159,7 @@ impl CommandOutputs {
         if path.symlink_metadata().is_ok() {
             return Err(usage(format!("{} is there already; name a new file", path.display())));
         }
-        let cannot = || format!("cannot write {}", path.display());
-        let (file, part) = self.begin_with(path, PRIVATE).with_context(cannot)?;
+        let (file, part) = self.begin_with(path, PRIVATE).with_context(|| cannot_write(path))?;
         let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
         Ok(OutputFile { outputs: self.clone(), path: path.to_owned(), part: Some(part), writer })
     }
@@ -323,7 +321,7 @@ impl OutputFile {
             if line.last() != Some(&b'\n') {
                 line.push(b'\n');
             }
-            self.writer.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.writer.write_all(&line).with_context(|| cannot_write(&self.path))?;
             line.clear();
         }
         Ok(())
@@ -334,7 +332,7 @@ impl OutputFile {
     /// # Errors
     /// The bytes cannot be written. The error names the file.
     pub(super) fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.writer.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))
+        self.writer.write_all(bytes).with_context(|| cannot_write(&self.path))
     }
 
     /// Writes `line` as JSON, with a line end.
@@ -342,8 +340,7 @@ impl OutputFile {
     /// # Errors
     /// The line cannot be written. The error names the file.
     pub(super) fn put_json(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.writer, line)
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        serde_json::to_writer(&mut self.writer, line).with_context(|| cannot_write(&self.path))?;
         self.put(b"\n")
     }
 
@@ -352,7 +349,7 @@ impl OutputFile {
     /// # Errors
     /// The file cannot be written. The error names the file.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
-        self.writer.flush().with_context(|| format!("cannot write {}", self.path.display()))
+        self.writer.flush().with_context(|| cannot_write(&self.path))
     }
 
     /// Completes the file: waits until it is on disk and gives it its name.
@@ -362,11 +359,10 @@ impl OutputFile {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.flush()?;
         let Some(PartFile { at, to }) = self.part.take() else { return Ok(()) };
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.get_ref().sync_all().with_context(cannot)?;
+        self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
         let mut state = self.outputs.0.lock();
         state.open.retain(|(part, _)| *part != *at);
-        at.persist(&to).map_err(|error| error.error).with_context(cannot)?;
+        at.persist(&to).map_err(|error| error.error).with_context(|| cannot_write(&self.path))?;
         state.done.push(self.path.clone());
         Ok(())
     }
@@ -405,6 +401,11 @@ impl Seek for OutputFile {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         self.writer.seek(to)
     }
+}
+
+/// Returns the context of an error of writing.
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// True for devices, pipes and files that the process has already opened. They may be written any number of times and get no name. Other

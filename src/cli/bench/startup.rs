@@ -35,16 +35,19 @@ pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::R
         bare.push(RoundResult::from(ServiceProcess::start(&setup.outputs, &empty)?.seconds));
         served.push(RoundResult::from(ServiceProcess::start(&setup.outputs, &filled.dir)?.seconds));
     }
-    let rates = |seconds: &[RoundResult]| -> Vec<RoundResult> {
-        seconds.iter().map(|round| RoundResult::from(filled.records as f64 / round.value)).collect()
-    };
-    let (rates, floor) = (rates(&opened), rates(&read));
+    let rates = record_rates(filled.records, &opened);
+    let floor = record_rates(filled.records, &read);
     let seconds = ("s", BetterDirection::Lower);
     Ok(vec![
         BenchFigure::new("startup.open", seconds, &opened, ("reading the files", &read)),
         BenchFigure::new("startup.rate", ("records/s", BetterDirection::Higher), &rates, ("reading the files", &floor)),
         BenchFigure::new("startup.serve", seconds, &served, ("serve with nothing", &bare)),
     ])
+}
+
+/// Returns the records per second of rounds that are measured in seconds.
+fn record_rates(records: u64, seconds: &[RoundResult]) -> Vec<RoundResult> {
+    seconds.iter().map(|round| RoundResult::from(records as f64 / round.value)).collect()
 }
 
 /// Returns the seconds for reading all files of a directory.

@@ -320,8 +320,9 @@ impl NamedFingerprints<'_> {
     fn write_pair(&self, a: u32, b: u32, distance: u32, out: &mut JsonLinesFile) -> anyhow::Result<()> {
         let a = self.first_place(a);
         let b = self.first_place(b);
-        let (a, b) = (self.names.get(a.min(b))?, self.names.get(a.max(b))?);
-        out.put(&PairLine { a, b, distance })
+        let first = self.names.get(a.min(b))?;
+        let second = self.names.get(a.max(b))?;
+        out.put(&PairLine { a: first, b: second, distance })
     }
 
     fn names_of(&self, places: &[u32]) -> anyhow::Result<Vec<String>> {
