@@ -92,9 +92,10 @@ pub fn compare(set: &LabelledSet, base: &Settings, mut progress: impl FnMut(usiz
 
 fn sweep(
     default: &Channel,
-    (training, testing): (&RecordSubset<'_>, &RecordSubset<'_>),
+    subsets: (&RecordSubset<'_>, &RecordSubset<'_>),
     readings: &mut [Vec<TextReading<'_>>; 2],
 ) -> BestSettings {
+    let (training, testing) = subsets;
     let tried = grid::of(default);
     let mut best: Option<(f64, &Channel)> = None;
     for channel in &tried {

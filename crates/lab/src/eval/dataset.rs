@@ -65,10 +65,9 @@ impl LabelledSet {
     ///
     /// # Errors
     /// The first line that cannot be read, is no record or group, repeats an id, or names an unknown member.
-    pub fn read(
-        (records_name, records): (&str, impl BufRead),
-        (groups_name, groups): (&str, impl BufRead),
-    ) -> Result<Self, DatasetError> {
+    pub fn read(named_records: (&str, impl BufRead), named_groups: (&str, impl BufRead)) -> Result<Self, DatasetError> {
+        let (records_name, records) = named_records;
+        let (groups_name, groups) = named_groups;
         let mut set = Self::default();
         each_line(records_name, records, |line| set.add_record(line))?;
         each_line(groups_name, groups, |line| set.add_group(line))?;
@@ -113,7 +112,8 @@ impl LabelledSet {
     ///
     /// # Errors
     /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
-    pub fn read_pairs(&mut self, (name, pairs): (&str, impl BufRead)) -> Result<(), DatasetError> {
+    pub fn read_pairs(&mut self, named_pairs: (&str, impl BufRead)) -> Result<(), DatasetError> {
+        let (name, pairs) = named_pairs;
         let mut seen: BTreeSet<PositionPair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
         each_line(name, pairs, |line| {
             let labelled = self.labelled_pair(line)?;

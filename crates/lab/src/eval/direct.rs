@@ -153,11 +153,12 @@ pub fn look_up(
 
 fn judge(
     profile: &Profile,
-    (at, other): (usize, usize),
+    positions: (usize, usize),
     signed: &[Signed],
     proposal: &Proposal,
     stages: ExtraStages<'_>,
 ) -> Option<FoundPair> {
+    let (at, other) = positions;
     let a = &signed[at];
     let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {

@@ -52,7 +52,9 @@ pub fn plot(title: &str, x: ChartAxis<'_>, y: ChartAxis<'_>, lines: &[PlotLine])
     svg
 }
 
-fn axes(svg: &mut String, (x, x_label): (&FittedAxis, &str), (y, y_label): (&FittedAxis, &str)) {
+fn axes(svg: &mut String, horizontal: (&FittedAxis, &str), vertical: (&FittedAxis, &str)) {
+    let (x, x_label) = horizontal;
+    let (y, y_label) = vertical;
     let right = LEFT + PLOT_WIDTH;
     let bottom = TOP + PLOT_HEIGHT;
     for tick in &x.ticks {

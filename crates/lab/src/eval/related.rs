@@ -140,7 +140,8 @@ impl QueryJudgements {
     ///
     /// # Errors
     /// The first line that cannot be read, names an unknown record, or judges a pair again.
-    pub fn read(set: &LabelledSet, (name, lines): (&str, impl BufRead)) -> Result<Self, DatasetError> {
+    pub fn read(set: &LabelledSet, named_lines: (&str, impl BufRead)) -> Result<Self, DatasetError> {
+        let (name, lines) = named_lines;
         let mut judgements = Self::default();
         each_line(name, lines, |line| judgements.add(set, line))?;
         Ok(judgements)

@@ -145,13 +145,8 @@ pub fn evaluate_with_statistics(settings: &Settings, set: &LabelledSet) -> Evalu
 }
 
 impl EvaluationReport {
-    fn of(
-        set: &LabelledSet,
-        profile: &Profile,
-        found: &FoundPairs,
-        records: usize,
-        (register_s, similar_s): (f64, f64),
-    ) -> Self {
+    fn of(set: &LabelledSet, profile: &Profile, found: &FoundPairs, records: usize, seconds: (f64, f64)) -> Self {
+        let (register_s, similar_s) = seconds;
         let wrong = found.iter().filter(|(pair, _)| !set.truth.contains(pair));
         let missed = set.truth.iter().filter(|pair| !found.contains_key(pair));
         let (groups_found, largest_group) = groups(found);

@@ -26,7 +26,8 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(PlotLine, (f64
     axes(&mut svg, x_label, y_label);
     for (number, (line, marked)) in lines.iter().enumerate() {
         draw(&mut svg, number, line);
-        let ((x, y), colour) = (place(*marked), COLOURS[number % COLOURS.len()]);
+        let (x, y) = place(*marked);
+        let colour = COLOURS[number % COLOURS.len()];
         push(&mut svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>\n"));
     }
     svg.push_str("</svg>\n");
@@ -72,7 +73,8 @@ pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f6
     svg
 }
 
-fn place((x, y): (f64, f64)) -> (f64, f64) {
+fn place(point: (f64, f64)) -> (f64, f64) {
+    let (x, y) = point;
     (LEFT + x.clamp(0.0, 1.0) * PLOT_WIDTH, TOP + (1.0 - y.clamp(0.0, 1.0)) * PLOT_HEIGHT)
 }
 
@@ -80,11 +82,13 @@ fn axes(svg: &mut String, x_label: &str, y_label: &str) {
     for tick in 0..=10 {
         let at = f64::from(tick) / 10.0;
         for (from, to) in [((at, 0.0), (at, 1.0)), ((0.0, at), (1.0, at))] {
-            let ((x1, y1), (x2, y2)) = (place(from), place(to));
+            let (x1, y1) = place(from);
+            let (x2, y2) = place(to);
             let colour = if tick == 0 { "#333" } else { "#ddd" };
             push(svg, format_args!("<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{colour}\"/>\n"));
         }
-        let ((x, bottom), (left, y)) = (place((at, 0.0)), place((0.0, at)));
+        let (x, bottom) = place((at, 0.0));
+        let (left, y) = place((0.0, at));
         text(svg, (x, bottom + 16.0), "text-anchor=\"middle\"", &format!("{at:.1}"));
         text(svg, (left - 6.0, y + 4.0), "text-anchor=\"end\"", &format!("{at:.1}"));
     }
@@ -119,7 +123,8 @@ pub(super) fn legend(svg: &mut String, number: usize, name: &str) {
     text(svg, (x + 20.0, y), "", name);
 }
 
-pub(super) fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) {
+pub(super) fn text(svg: &mut String, point: (f64, f64), attributes: &str, words: &str) {
+    let (x, y) = point;
     push(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(words)));
 }
 

@@ -223,8 +223,9 @@ fn alike(
     among: &[u32],
     index: &GenerationIndex,
     keys: &[PostingKey],
-    (own, scheme): (usize, usize),
+    place: (usize, usize),
 ) -> (Vec<usize>, bool) {
+    let (own, scheme) = place;
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return (vec![own], false) };
     let proposals = index.propose(&Lookup { digest_key: None, ball: None, keys });

@@ -105,7 +105,8 @@ pub fn families(records: usize, pairs: &BTreeSet<PositionPair>) -> Vec<u32> {
 }
 
 /// Returns the value of `field` in the row, if it is text.
-pub fn said<'a>((_, row): &'a (RecordId, Row), field: &str) -> Option<&'a str> {
+pub fn said<'a>(record: &'a (RecordId, Row), field: &str) -> Option<&'a str> {
+    let (_, row) = record;
     match row.value(field)? {
         Value::Text(text) => Some(text),
         _ => None,

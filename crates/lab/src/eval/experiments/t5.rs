@@ -154,10 +154,12 @@ fn items(
 
 async fn measure(
     contenders: &mut [(String, StoreContender)],
-    (settings, profile): (&Settings, &Profile),
-    (stock, new): (&[NewRecord], &[NewRecord]),
+    rules: (&Settings, &Profile),
+    records: (&[NewRecord], &[NewRecord]),
     progress: &ExperimentProgress,
 ) -> ExperimentResult<Vec<Vec<QueryAnswers>>> {
+    let (settings, profile) = rules;
+    let (stock, new) = records;
     for (done, (_, contender)) in contenders.iter_mut().enumerate() {
         progress.at("filing the stock", done as u64, 3)?;
         contender.create(settings, profile, &new[0].now).await?;
@@ -330,10 +332,11 @@ const QUESTIONS: [&str; 3] = ["any similar?", "all similar", "insert"];
 
 fn report(
     setup: &ExperimentSetup,
-    (stock, new): (usize, usize),
+    records: (usize, usize),
     names: &[String; 3],
     asked: &[Vec<QueryAnswers>],
 ) -> ExperimentReport {
+    let (stock, new) = records;
     let head = [
         "store",
         "any similar?, ms",
