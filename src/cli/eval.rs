@@ -248,8 +248,10 @@ fn print(
 
 /// Returns the last parts of the paths, or the whole paths if two last parts are equal.
 fn names(folders: &[PathBuf]) -> Vec<String> {
-    let last = |folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let short: Vec<_> = folders.iter().filter_map(last).collect();
+    let short: Vec<_> = folders
+        .iter()
+        .filter_map(|folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .collect();
     let distinct: BTreeSet<_> = short.iter().collect();
     if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
 }

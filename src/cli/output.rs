@@ -316,8 +316,10 @@ impl OutputFile {
         let Some(before) = self.part.as_ref().and_then(|part| File::open(&part.to).ok()) else { return Ok(()) };
         let mut before = std::io::BufReader::new(before);
         let mut line = Vec::new();
-        let cannot = || format!("cannot read {}", self.path.display());
-        while std::io::BufRead::read_until(&mut before, b'\n', &mut line).with_context(cannot)? > 0 {
+        while std::io::BufRead::read_until(&mut before, b'\n', &mut line)
+            .with_context(|| format!("cannot read {}", self.path.display()))?
+            > 0
+        {
             if line.last() != Some(&b'\n') {
                 line.push(b'\n');
             }

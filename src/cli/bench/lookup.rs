@@ -68,10 +68,17 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
     }
     let names = RADII.map(|radius| format!("radius_{radius}")).into_iter().chain(["record".to_owned()]);
     let flat = rounds.pop().unwrap_or_default();
-    let figure = |(variant, ours): (String, Vec<RoundResult>)| {
-        BenchFigure::new(format!("lookup.{name}.{variant}"), ("ns", BetterDirection::Lower), &ours, (BASELINE, &flat))
-    };
-    Ok(names.zip(rounds).map(figure).collect())
+    Ok(names
+        .zip(rounds)
+        .map(|(variant, ours): (String, Vec<RoundResult>)| {
+            BenchFigure::new(
+                format!("lookup.{name}.{variant}"),
+                ("ns", BetterDirection::Lower),
+                &ours,
+                (BASELINE, &flat),
+            )
+        })
+        .collect())
 }
 
 /// Asks questions until the time is over, at least two batches. The time for making the questions is not measured. Every other batch is

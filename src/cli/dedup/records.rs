@@ -323,11 +323,13 @@ impl ComparisonOutcome {
 
 /// Signs the records at `positions` on all threads.
 fn sign_all(replay: &Replay, stock: &RecordStock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
-    let sign = |position| {
-        let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
-        Ok(replay.sign(&row)?)
-    };
-    positions.into_par_iter().map(sign).collect()
+    positions
+        .into_par_iter()
+        .map(|position| {
+            let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+            Ok(replay.sign(&row)?)
+        })
+        .collect()
 }
 
 /// Places consecutive records, beginning at the position `first`.

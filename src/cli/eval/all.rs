@@ -34,8 +34,11 @@ pub(super) fn run(
 }
 
 fn draw(compared: &SchemeComparison) -> String {
-    let point = |alone: &SchemeResult| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision));
-    let points: Vec<_> = compared.schemes.iter().map(point).collect();
+    let points: Vec<_> = compared
+        .schemes
+        .iter()
+        .map(|alone: &SchemeResult| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision)))
+        .collect();
     scatter("Recall and precision of pairs, each scheme alone", "recall", "precision", &points)
 }
 

@@ -119,10 +119,9 @@ fn changes(answer: &LeaveOneOut) -> String {
     let columns: [ColumnHeading<'_>; 4] =
         [words("set"), words("a record beside a copy with"), numbers("accepted"), numbers("of")];
     let made = answer.sets.iter().flat_map(|set| {
-        let row = |(name, (accepted, all)): (&String, &(usize, usize))| {
+        set.made.iter().map(|(name, (accepted, all)): (&String, &(usize, usize))| {
             vec![set.name.clone(), name.clone(), accepted.to_string(), all.to_string()]
-        };
-        set.made.iter().map(row)
+        })
     });
     text += &format!("\n{}", table(&columns, made));
     text

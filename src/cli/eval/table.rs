@@ -140,11 +140,12 @@ fn labelled(page: &mut ReportText, counted: &LabelledResults) {
     page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
     let labels: Vec<&String> = counted.labels.keys().collect();
     let row = |name: &str, tallies: &LabelTallies| {
-        let cell = |label: &&String| match tallies.get(*label) {
-            Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
-            None => "-".to_owned(),
-        };
-        std::iter::once(name.to_owned()).chain(labels.iter().map(cell)).collect()
+        std::iter::once(name.to_owned())
+            .chain(labels.iter().map(|label: &&String| match tallies.get(*label) {
+                Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
+                None => "-".to_owned(),
+            }))
+            .collect()
     };
     let bands = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty());
     let bands = bands.map(|band| row(&format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels));

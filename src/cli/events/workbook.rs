@@ -119,8 +119,13 @@ impl EventBook<'_> {
 
     /// Describes why the members belong together, with their ids.
     fn evidence(&self, event: &EventSummary, language: usize) -> String {
-        let is_member = |record: &u32| event.members.binary_search(record).is_ok();
-        let matches = self.report.links.matches.iter().filter(|pair| pair.iter().all(is_member)).count();
+        let matches = self
+            .report
+            .links
+            .matches
+            .iter()
+            .filter(|pair| pair.iter().all(|record: &u32| event.members.binary_search(record).is_ok()))
+            .count();
         let ids = self.ids(&event.members);
         match language {
             0 => format!("重复或引用 {matches} 对；工单 {ids}"),

@@ -288,10 +288,9 @@ impl ExportReader {
         self.line += 1;
         // The error of the parser may repeat text of the record, so that only its position is reported.
         let line = serde_json::from_slice(&bytes);
-        let wrong = |error: serde_json::Error| {
+        line.map(Some).map_err(|error: serde_json::Error| {
             anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
-        };
-        line.map(Some).map_err(wrong)
+        })
     }
 }
 
