@@ -102,11 +102,14 @@ pub fn examine(set: &LabelledSet, settings: &Settings, exact: bool) -> SetResult
     let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
     let sign_s = begun.elapsed().as_secs_f64();
     let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
-    let shingles = |verify: &Verify| {
-        let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
-        all.collect::<Vec<_>>()
-    };
-    let texts = settings.verify.as_ref().map(shingles).unwrap_or_default();
+    let texts = settings
+        .verify
+        .as_ref()
+        .map(|verify: &Verify| {
+            let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
+            all.collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
     let verify = settings.verify.as_ref().map(|_| &texts[..]);
     let looked = look_up(&profile, settings, &positions, &signed, ExtraStages { exact, verify });
     SetResults { refused, records: signed.len(), sign_s, looked }

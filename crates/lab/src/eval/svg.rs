@@ -37,8 +37,9 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(PlotLine, (f64
 /// Begins a picture that has room for `names` next to the chart.
 pub(super) fn begin<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
     // A Han character is as wide as the font is high; other characters have about half of this width.
-    let pixels = |name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>();
-    let width = names.map(pixels).fold(0.0, f64::max);
+    let width = names
+        .map(|name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>())
+        .fold(0.0, f64::max);
     let width = (LEFT + PLOT_WIDTH + 42.0 + width).max(WIDTH);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\" \

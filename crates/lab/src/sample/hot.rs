@@ -88,11 +88,13 @@ const EVENTS: &[HotEvent] = &[
 /// Templates that the expansion test checks.
 #[cfg(test)]
 pub(super) fn templates() -> impl Iterator<Item = &'static str> {
-    let of = |event: &'static HotEvent| {
-        let matter = &event.matter;
-        [matter.titles, matter.places, matter.signs, matter.causes, matter.effects, matter.asks]
-    };
-    EVENTS.iter().flat_map(of).chain([GREETINGS, ENDS])
+    EVENTS
+        .iter()
+        .flat_map(|event: &'static HotEvent| {
+            let matter = &event.matter;
+            [matter.titles, matter.places, matter.signs, matter.causes, matter.effects, matter.asks]
+        })
+        .chain([GREETINGS, ENDS])
 }
 
 const GREETINGS: &str = "[领导|你们]好，|您好！||||";

@@ -215,11 +215,12 @@ impl RecordSample {
     /// Returns the members of every group of [`RecordSample::groups`] as positions in the file, without measurements.
     pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
         let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, ClusterBond::Copies(_)));
-        let letter = |(index, _): (u64, u64)| self.layout.letter(index);
-        let letters = copied.map(move |cluster| self.letters.members(cluster).into_iter().map(letter).collect());
-        let order = |index| self.layout.order(index);
+        let letters = copied.map(move |cluster| {
+            self.letters.members(cluster).into_iter().map(|(index, _): (u64, u64)| self.layout.letter(index)).collect()
+        });
         let repeated = self.orders.repeated();
-        let orders = repeated.map(move |matter| matter.positions.into_iter().map(order).collect());
+        let orders =
+            repeated.map(move |matter| matter.positions.into_iter().map(|index| self.layout.order(index)).collect());
         letters.chain(orders).chain(self.hot_positions())
     }
 

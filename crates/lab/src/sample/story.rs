@@ -203,8 +203,10 @@ fn matters_of_letter(first: &'static TopicMatter, chars: usize, rng: &mut Random
 /// Returns the other matters about which the writer of these matters may write, in a random order.
 fn others(matters: &[&'static TopicMatter], rng: &mut RandomStream) -> Vec<&'static TopicMatter> {
     let who = matters[0].who;
-    let same = |matter: &&TopicMatter| matter.who == who && !matters.iter().any(|own| std::ptr::eq(*own, *matter));
-    let mut others: Vec<&'static TopicMatter> = topics::all().flat_map(|topic| topic.matters).filter(same).collect();
+    let mut others: Vec<&'static TopicMatter> = topics::all()
+        .flat_map(|topic| topic.matters)
+        .filter(|matter: &&TopicMatter| matter.who == who && !matters.iter().any(|own| std::ptr::eq(*own, *matter)))
+        .collect();
     rng.shuffle(&mut others);
     others
 }

@@ -189,11 +189,18 @@ fn the_same_share_of_orders_gives_the_same_bytes_for_ever() {
 
 #[test]
 fn the_share_asked_for_are_orders_and_none_are_labelled_without_them() {
-    let form = |label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     for (share, expected) in [(0.0, 0), (0.25, 99), (1.0, 394)] {
         let sample = orders(400, 3, share);
         assert_eq!(sample.layout.hot, 6, "these are neither letters nor orders");
-        let found = sample.records().filter(|record| record.label.as_deref().is_some_and(form)).count();
+        let found = sample
+            .records()
+            .filter(|record| {
+                record
+                    .label
+                    .as_deref()
+                    .is_some_and(|label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+            })
+            .count();
         assert_eq!((found, sample.pairs().count() > 0), (expected, share > 0.0), "{share}");
     }
 }
@@ -229,8 +236,7 @@ fn pairs_labelled_same_are_those_of_the_groups_of_orders_and_templates_share_a_f
 
 #[test]
 fn most_orders_that_share_much_text_are_about_different_matters() {
-    let alike = |pair: &LabelledPair| pair.jaccard >= 0.3;
-    let pairs: Vec<_> = orders(2_000, 5, 1.0).pairs().filter(alike).collect();
+    let pairs: Vec<_> = orders(2_000, 5, 1.0).pairs().filter(|pair: &LabelledPair| pair.jaccard >= 0.3).collect();
     let same = pairs.iter().filter(|pair| pair.label == "same").count();
     assert!(same > 100 && pairs.len() > 2 * same, "{same} of {}", pairs.len());
 }
@@ -238,8 +244,12 @@ fn most_orders_that_share_much_text_are_about_different_matters() {
 #[test]
 fn families_are_the_members_of_the_groups_of_letters_and_orders() {
     let sample = orders(600, 13, 0.5);
-    let ids = |family: Vec<u64>| family.into_iter().map(id).collect::<Vec<_>>();
-    assert!(sample.families().map(ids).eq(sample.groups().map(|group| group.members)));
+    assert!(
+        sample
+            .families()
+            .map(|family: Vec<u64>| family.into_iter().map(id).collect::<Vec<_>>())
+            .eq(sample.groups().map(|group| group.members))
+    );
 }
 
 /// Characters that may follow a number in figures: measure words, and the first characters of names of measures.
@@ -277,8 +287,7 @@ fn no_text_has_an_unfilled_slot_or_two_marks_in_sequence() {
             assert!(!text.contains(['{', '}', '[', ']', '|']), "{text}");
             assert!(!record.content.is_empty() && !record.content.starts_with(marks), "{text}");
             let signs: Vec<char> = text.chars().collect();
-            let doubled = |pair: &[char]| pair.iter().all(|sign| marks.contains(sign));
-            assert!(!signs.windows(2).any(doubled), "{text}");
+            assert!(!signs.windows(2).any(|pair: &[char]| pair.iter().all(|sign| marks.contains(sign))), "{text}");
         }
     }
 }

@@ -219,8 +219,8 @@ fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
 /// Returns the mean distance between predicted and observed probability, weighted by the number of pairs in each band (Naeini 2015).
 fn calibration_error(bands: &[CalibrationBand]) -> f64 {
     let pairs: usize = bands.iter().map(|band| band.pairs).sum();
-    let distance = |band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64;
-    bands.iter().map(distance).sum::<f64>() / pairs.max(1) as f64
+    bands.iter().map(|band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64).sum::<f64>()
+        / pairs.max(1) as f64
 }
 
 /// Returns B-cubed of the groups that the found pairs form, over the records of true and of found pairs (Bagga and Baldwin 1998).

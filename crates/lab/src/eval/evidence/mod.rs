@@ -213,10 +213,13 @@ impl<'a> SetComparison<'a> {
             let counted = self.counted.pair_features(&self.counted_records, *pair)?;
             Some(MeasuredPair { kind: PairKind::Real, pair: *pair, same, counted, uncounted, label })
         };
-        let is_wanted = |pair: &MeasuredPair| {
-            pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
-        };
-        let pairs = wanted.par_iter().filter_map(measured).filter(is_wanted).collect();
+        let pairs = wanted
+            .par_iter()
+            .filter_map(measured)
+            .filter(|pair: &MeasuredPair| {
+                pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
+            })
+            .collect();
         MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
     }
 

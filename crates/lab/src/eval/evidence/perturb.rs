@@ -266,18 +266,19 @@ fn with_synonym(text: &str, random: &mut XorShift64) -> String {
 /// Returns a text in which each character of `forms` is replaced by the one after it.
 fn with_other_forms(text: &str, forms: &str) -> String {
     let forms: Vec<char> = forms.chars().collect();
-    let other = |c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1]);
-    text.chars().map(other).collect()
+    text.chars().map(|c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1])).collect()
 }
 
 /// Returns a text with one wrong Han character in each [`TYPO_EVERY`] characters.
 fn mistyped(text: &str, random: &mut XorShift64) -> String {
     let is_han = |c: char| ('\u{4E00}'..'\u{9FA5}').contains(&c);
-    let wrong = |(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
-        true => char::from_u32(0x4E00 + random.below(3_000) as u32).unwrap_or(c),
-        false => c,
-    };
-    text.chars().enumerate().map(wrong).collect()
+    text.chars()
+        .enumerate()
+        .map(|(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
+            true => char::from_u32(0x4E00 + random.below(3_000) as u32).unwrap_or(c),
+            false => c,
+        })
+        .collect()
 }
 
 /// Returns a text that begins with another of its sentences.

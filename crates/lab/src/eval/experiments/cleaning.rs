@@ -275,8 +275,12 @@ struct MethodScores {
 
 fn scores(signed: &[SignedNotice], methods: &[MethodDeletions]) -> Vec<MethodScores> {
     let correct = |cleaned: &MethodDeletions| -> HashSet<u32> {
-        let same = |(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter;
-        cleaned.deleted.iter().filter(same).map(|(gone, _)| *gone).collect()
+        cleaned
+            .deleted
+            .iter()
+            .filter(|(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter)
+            .map(|(gone, _)| *gone)
+            .collect()
     };
     let correct: Vec<HashSet<u32>> = methods.iter().map(correct).collect();
     let union = methods.iter().flat_map(|cleaned| &cleaned.deleted).map(|(gone, _)| gone).collect::<HashSet<_>>().len();
@@ -451,8 +455,9 @@ mod tests {
 
     #[test]
     fn recall_is_found_of_all_found_and_correct_of_the_truth() {
-        let record = |matter| SignedNotice { signatures: [None, None], seconds: [0.0; 2], time: None, matter };
-        let signed: Vec<SignedNotice> = [1, 1, 1, 2, 2, 3, 4].map(record).into();
+        let signed: Vec<SignedNotice> = [1, 1, 1, 2, 2, 3, 4]
+            .map(|matter| SignedNotice { signatures: [None, None], seconds: [0.0; 2], time: None, matter })
+            .into();
         let cleaned = |deleted: &[(u32, u32)]| MethodDeletions { deleted: deleted.to_vec(), seconds: 1.0, cut: 0 };
         let scores = scores(&signed, &[cleaned(&[(0, 2)]), cleaned(&[(0, 1), (1, 2), (5, 6)])]);
         assert_eq!(scores[0], MethodScores { precision: 1.0, of_union: 1.0 / 3.0, of_truth: 1.0 / 3.0 });

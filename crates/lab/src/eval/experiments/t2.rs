@@ -171,11 +171,13 @@ fn table(caption: &str, sizes: &[usize], times: &[(&HashContender, &[f64])]) -> 
 }
 
 fn figure(file: &str, title: &str, sizes: &[usize], times: &[(&HashContender, &[f64])]) -> ReportChart {
-    let line = |(one, seconds): &(&HashContender, &[f64])| PlotLine {
-        name: one.name.into(),
-        points: sizes.iter().zip(*seconds).map(|(size, seconds)| (*size as f64, seconds * 1e3)).collect(),
-    };
-    let lines: Vec<PlotLine> = times.iter().map(line).collect();
+    let lines: Vec<PlotLine> = times
+        .iter()
+        .map(|(one, seconds): &(&HashContender, &[f64])| PlotLine {
+            name: one.name.into(),
+            points: sizes.iter().zip(*seconds).map(|(size, seconds)| (*size as f64, seconds * 1e3)).collect(),
+        })
+        .collect();
     let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
     ReportChart { file: file.into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }
 }

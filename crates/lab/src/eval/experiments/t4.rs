@@ -140,8 +140,7 @@ impl RadiusPairs {
     /// Returns the number of pairs of records that `wanted` accepts. It gets the places of the records.
     fn count(&self, wanted: impl Fn(u32, u32) -> bool) -> u64 {
         let between = |a: &[u32], b: &[u32]| {
-            let one = |a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64;
-            a.iter().map(one).sum::<u64>()
+            a.iter().map(|a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64).sum::<u64>()
         };
         let near = self.near.iter().map(|pair| between(self.distinct.places(pair.a), self.distinct.places(pair.b)));
         let equal = self.distinct.positions().map(|position| {

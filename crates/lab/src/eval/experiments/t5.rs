@@ -363,15 +363,14 @@ fn report(
                 .collect(),
         );
     }
-    let line = |(name, asked): (&String, &Vec<QueryAnswers>)| {
-        let point = |question: usize| {
-            let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
-            (question as f64 + 1.0, mean(&seconds) * 1e3)
-        };
-        PlotLine {
-            name: name.split(" (").next().unwrap_or_default().into(),
-            points: (0..QUESTIONS.len()).map(point).collect(),
-        }
+    let line = |(name, asked): (&String, &Vec<QueryAnswers>)| PlotLine {
+        name: name.split(" (").next().unwrap_or_default().into(),
+        points: (0..QUESTIONS.len())
+            .map(|question: usize| {
+                let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
+                (question as f64 + 1.0, mean(&seconds) * 1e3)
+            })
+            .collect(),
     };
     let lines: Vec<PlotLine> = names.iter().zip(asked).map(line).collect();
     let x = ChartAxis { label: "1 any similar?   2 all similar   3 insert", scale: AxisScale::Linear };

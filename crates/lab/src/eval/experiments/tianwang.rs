@@ -118,11 +118,13 @@ fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[Algorit
         };
         table.rows.push(std::iter::once(n.to_string()).chain(names.iter().map(cell)).collect());
     }
-    let line = |name: &&str| PlotLine {
-        name: (*name).into(),
-        points: KEYWORDS.iter().filter_map(|n| Some((f64::from(*n), of(name, *n)?.quality.recall))).collect(),
-    };
-    let lines: Vec<PlotLine> = names.iter().map(line).collect();
+    let lines: Vec<PlotLine> = names
+        .iter()
+        .map(|name: &&str| PlotLine {
+            name: (*name).into(),
+            points: KEYWORDS.iter().filter_map(|n| Some((f64::from(*n), of(name, *n)?.quality.recall))).collect(),
+        })
+        .collect();
     let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
     let title = "Recall of pairs by the number of keywords";
     ExperimentReport {

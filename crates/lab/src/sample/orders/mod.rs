@@ -138,11 +138,13 @@ impl SampleOrders {
     fn all_about(&self, matter: OrderMatter) -> Vec<WrittenOrder> {
         let filled = FilledMatter::new(matter, self.plan.seed);
         let members = self.plan.members(matter);
-        let write = |&(position, item): &(u64, u64)| {
-            let SampleOrder { title, content, .. } = self.written(&filled, [position, item], members[0].into());
-            WrittenOrder { position, filled: filled.clone(), grams: TextGrams::of(&format!("{title}\n{content}")) }
-        };
-        members.iter().map(write).collect()
+        members
+            .iter()
+            .map(|&(position, item): &(u64, u64)| {
+                let SampleOrder { title, content, .. } = self.written(&filled, [position, item], members[0].into());
+                WrittenOrder { position, filled: filled.clone(), grams: TextGrams::of(&format!("{title}\n{content}")) }
+            })
+            .collect()
     }
 
     fn edits_of(&self, item: u64) -> Vec<ResubmitEdit> {
