@@ -14,7 +14,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 
 /// Number of records, which have a few hundred thousand characters. They go through a step in slices of a few milliseconds.
 const RECORDS: usize = 1_000;
@@ -22,7 +22,7 @@ const SLICE: usize = 50;
 const PASSES: usize = 40;
 
 fn main() {
-    let sample = Sample::new(&Options {
+    let sample = RecordSample::new(&SampleOptions {
         records: RECORDS as u64,
         seed: 7,
         duplicates: 0.2,

@@ -23,12 +23,12 @@ use crate::texts::language::of_process;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Number of connections that are kept for further requests: the largest number of requests that any command has in progress.
 const MOST_IDLE: usize = 8;
-/// Time in which a service must answer one request of [`Service`].
+/// Time in which a service must answer one request of [`ServiceClient`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whom to trust, and who one is oneself.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Trust {
+pub struct TlsArgs {
     /// File of certificates (PEM) to trust instead of the system's, for a service with https
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Trust {
     pub(super) client_key: Option<PathBuf>,
 }
 
-impl Trust {
+impl TlsArgs {
     /// Returns the first of these options that was given. All of them are for https.
     pub(super) fn option(&self) -> Option<&'static str> {
         let Self { ca, client_certificate, client_key } = self;
@@ -56,7 +56,7 @@ impl Trust {
 
 /// The options that all commands have to call a service: its address and the key.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Calling {
+pub struct ServiceArgs {
     /// The running service
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     to: String,
@@ -64,12 +64,12 @@ pub struct Calling {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
+    trust: TlsArgs,
 }
 
 /// The check of the certificate of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identification {
+pub(super) enum CertificateCheck {
     /// The certificate must be trusted.
     Required,
     /// Any certificate is accepted: the request is not secret, and the service is on this machine.
@@ -78,7 +78,7 @@ pub(super) enum Identification {
 
 /// The reasons why a request got no response.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum RequestFault {
     /// The connection could not be opened.
     Unreached(String),
     /// The certificate of the other side is not trusted: the reason and the remedy.
@@ -104,7 +104,7 @@ pub(super) fn parse_url(text: &str) -> Result<Url, String> {
 ///
 /// # Errors
 /// Wrong usage, or files that cannot be used.
-pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identification) -> anyhow::Result<Client> {
+pub(super) fn client(url: &Url, key: Option<&str>, trust: &TlsArgs, who: CertificateCheck) -> anyhow::Result<Client> {
     let builder = Client::builder()
         .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
         .default_headers(default_headers(key)?)
@@ -120,7 +120,7 @@ pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identific
 }
 
 /// Adds the certificate of the client, if there is one.
-fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBuilder> {
+fn identified(builder: ClientBuilder, trust: &TlsArgs) -> anyhow::Result<ClientBuilder> {
     let (Some(certificate), Some(key)) = (&trust.client_certificate, &trust.client_key) else { return Ok(builder) };
     let both = [pem("--client-certificate", certificate)?, b"\n".to_vec(), pem("--client-key", key)?].concat();
     let identity = Identity::from_pem(&both).map_err(|_| {
@@ -155,7 +155,12 @@ fn default_headers(key: Option<&str>) -> anyhow::Result<HeaderMap> {
     Ok(headers)
 }
 
-fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identification) -> anyhow::Result<ClientBuilder> {
+fn trusting(
+    builder: ClientBuilder,
+    url: &Url,
+    trust: &TlsArgs,
+    who: CertificateCheck,
+) -> anyhow::Result<ClientBuilder> {
     // Installs the provider of this process. This fails if it is installed already, and there is only one provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let (Some(option), "http") = (trust.option(), url.scheme()) {
@@ -163,8 +168,8 @@ fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identificatio
     }
     let Some(ca) = &trust.ca else {
         return Ok(match (url.scheme(), who) {
-            ("https", Identification::Required) => builder,
-            ("https", Identification::Waived) => builder.tls_danger_accept_invalid_certs(true),
+            ("https", CertificateCheck::Required) => builder,
+            ("https", CertificateCheck::Waived) => builder.tls_danger_accept_invalid_certs(true),
             // Plain http needs no certificates, and some systems have none.
             _ => builder.tls_certs_only([]),
         });
@@ -177,15 +182,15 @@ fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identificatio
 }
 
 /// Classifies an error of the HTTP client.
-pub(super) fn fault(error: &reqwest::Error) -> Fault {
+pub(super) fn fault(error: &reqwest::Error) -> RequestFault {
     match cause(error) {
         _ if error.is_connect() && error.is_timeout() => {
-            Fault::Unreached(format!("no connection within {} s", CONNECT.as_secs()))
+            RequestFault::Unreached(format!("no connection within {} s", CONNECT.as_secs()))
         }
         reason => match Chain::new(error).find_map(distrust) {
-            Some(distrust) => Fault::Untrusted(reason, remedy(distrust)),
-            None if error.is_connect() => Fault::Unreached(reason),
-            None => Fault::Broken(reason),
+            Some(distrust) => RequestFault::Untrusted(reason, remedy(distrust)),
+            None if error.is_connect() => RequestFault::Unreached(reason),
+            None => RequestFault::Broken(reason),
         },
     }
 }
@@ -227,22 +232,22 @@ fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError
 /// The error that the service does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} does not answer: {1}")]
-pub(super) struct Away(String, String);
+pub(super) struct ServiceUnavailable(String, String);
 
 /// A running service that gets one request at a time and answers in JSON.
-pub(super) struct Service {
+pub(super) struct ServiceClient {
     url: String,
     client: Client,
     runtime: Runtime,
 }
 
-impl Service {
+impl ServiceClient {
     /// Prepares calls, but does not connect yet.
     ///
     /// # Errors
     /// Wrong usage, or files that cannot be used.
-    pub(super) fn open(calling: &Calling) -> anyhow::Result<Self> {
-        let Calling { to, key_file, trust } = calling;
+    pub(super) fn open(calling: &ServiceArgs) -> anyhow::Result<Self> {
+        let ServiceArgs { to, key_file, trust } = calling;
         let url = parse_url(to).map_err(|reason| usage(format!("--to {to}: {reason}")))?;
         Self::at(&url, key_file.as_deref(), trust)
     }
@@ -250,9 +255,9 @@ impl Service {
     /// Does the same for an address that is given in another way.
     ///
     /// # Errors
-    /// The same as for [`Service::open`].
-    pub(super) fn at(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
-        let client = client(url, key(key_file)?.as_deref(), trust, Identification::Required)?;
+    /// The same as for [`ServiceClient::open`].
+    pub(super) fn at(url: &Url, key_file: Option<&Path>, trust: &TlsArgs) -> anyhow::Result<Self> {
+        let client = client(url, key(key_file)?.as_deref(), trust, CertificateCheck::Required)?;
         Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
     }
 
@@ -269,7 +274,7 @@ impl Service {
     /// Requests `path` with GET.
     ///
     /// # Errors
-    /// [`Away`] if the service does not answer or is not available; the problem if the service refuses the request.
+    /// [`ServiceUnavailable`] if the service does not answer or is not available; the problem if the service refuses the request.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::GET, path, None)
     }
@@ -277,7 +282,7 @@ impl Service {
     /// Sends `body` to `path` with POST.
     ///
     /// # Errors
-    /// The same as for [`Service::get`].
+    /// The same as for [`ServiceClient::get`].
     pub(super) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send(Method::POST, path, Some(body))
     }
@@ -285,7 +290,7 @@ impl Service {
     /// Requests `path` with DELETE.
     ///
     /// # Errors
-    /// The same as for [`Service::get`].
+    /// The same as for [`ServiceClient::get`].
     pub(super) fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.send(Method::DELETE, path, None).map(drop)
     }
@@ -302,11 +307,11 @@ impl Service {
     /// Begins a GET request with a response of any length. The usual timeout applies only to the beginning of the response.
     ///
     /// # Errors
-    /// The same as for [`Service::get`].
+    /// The same as for [`ServiceClient::get`].
     pub(super) async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
         let sent = self.client.get(format!("{}{path}", self.url)).send();
         let Ok(sent) = tokio::time::timeout(TIMEOUT, sent).await else {
-            return Err(Away(self.url.clone(), "it says nothing".into()).into());
+            return Err(ServiceUnavailable(self.url.clone(), "it says nothing".into()).into());
         };
         let answer = sent.map_err(|error| self.unanswered(fault(&error)))?;
         let status = answer.status().as_u16();
@@ -326,17 +331,19 @@ impl Service {
         };
         match status {
             200..300 => Ok(body),
-            503 => Err(Away(self.url.clone(), refusal(&body)).into()),
+            503 => Err(ServiceUnavailable(self.url.clone(), refusal(&body)).into()),
             _ => bail!("{} refuses ({status}): {}", self.url, refusal(&body)),
         }
     }
 
-    fn unanswered(&self, fault: Fault) -> anyhow::Error {
+    fn unanswered(&self, fault: RequestFault) -> anyhow::Error {
         match fault {
-            Fault::Untrusted(why, remedy) => {
+            RequestFault::Untrusted(why, remedy) => {
                 anyhow::anyhow!("the certificate of {} is not trusted: {why}; {remedy}", self.url)
             }
-            Fault::Unreached(why) | Fault::Broken(why) => Away(self.url.clone(), why).into(),
+            RequestFault::Unreached(why) | RequestFault::Broken(why) => {
+                ServiceUnavailable(self.url.clone(), why).into()
+            }
         }
     }
 }
@@ -347,7 +354,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
 }
 
 /// Sends a request. Returns the status and the body of the response.
-pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), Fault> {
+pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), RequestFault> {
     let answer = request.send().await.map_err(|error| fault(&error))?;
     let status = answer.status().as_u16();
     let body = answer.bytes().await.map_err(|error| fault(&error))?;

@@ -13,14 +13,14 @@ const MOST: usize = 1024;
 
 /// The names of the members of rows except `id`, in the order of their first occurrence.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct ColumnNames {
     names: Vec<String>,
     seen: HashSet<String>,
     /// Number of rows that were accepted.
     taken: usize,
 }
 
-impl Columns {
+impl ColumnNames {
     /// Records the names of one row. Takes O(names).
     pub(super) fn note<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
@@ -39,12 +39,12 @@ impl Columns {
     }
 
     /// Returns the uses of the members under settings with these fields.
-    pub(super) fn uses(&self, fields: &[Field]) -> Uses {
-        let mut uses = Uses::default();
+    pub(super) fn uses(&self, fields: &[Field]) -> ColumnUses {
+        let mut uses = ColumnUses::default();
         for name in &self.names {
             let field = fields.iter().find(|field| field.name == *name);
             match field.map(|field| field.role).or_else(|| shown_role(name)) {
-                Some(role) => uses.used.push(Use { name: name.clone(), role }),
+                Some(role) => uses.used.push(ColumnUse { name: name.clone(), role }),
                 None => uses.unused.push(name.clone()),
             }
         }
@@ -54,19 +54,19 @@ impl Columns {
 
 /// The used members with their roles, and the unused members.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub(super) struct Uses {
-    used: Vec<Use>,
+pub(super) struct ColumnUses {
+    used: Vec<ColumnUse>,
     /// The unused members, which are stored unchanged and never compared.
     unused: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-struct Use {
+struct ColumnUse {
     name: String,
     role: Role,
 }
 
-impl Uses {
+impl ColumnUses {
     /// Describes the used members, and the unused members if there are any.
     pub(super) fn lines(&self) -> (String, Option<String>) {
         let role = |role: Role| serde_json::to_value(role).ok().and_then(|role| Some(role.as_str()?.to_owned()));
@@ -98,7 +98,7 @@ mod tests {
     fn what_no_field_names_is_said_once_and_what_is_used_with_its_role() {
         let field = |name: &str, role| Field { name: name.into(), role, ..plain() };
         let fields = [field("标题", Role::Text), field("姓名", Role::Identity), field("note", Role::Ignore)];
-        let mut columns = Columns::default();
+        let mut columns = ColumnNames::default();
         columns.note(["标题", "来电人", "姓名"].into_iter());
         let new = columns.take_new();
         assert_eq!(columns.uses(&fields).lines(), ("标题 (text), 姓名 (identity)".into(), Some("来电人".into())));

@@ -9,7 +9,7 @@ use crate::texts::help;
 
 /// Options of `doppel completions`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct CompletionsArgs {
     /// For which shell. bash: doppel completions bash > ~/.local/share/bash-completion/completions/doppel
     shell: Shell,
 }
@@ -18,9 +18,9 @@ pub struct Args {
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn run(Args { shell }: Args) -> anyhow::Result<ExitCode> {
+pub fn run(CompletionsArgs { shell }: CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    let mut command = help::in_language_of_process(super::Cli::command());
+    let mut command = help::in_language_of_process(super::CliArguments::command());
     clap_complete::generate(shell, &mut command, "doppel", &mut script);
     super::answer(&String::from_utf8(script)?)?;
     Ok(ExitCode::SUCCESS)

@@ -9,17 +9,17 @@ use crate::http::tls::CertificatesInUse;
 
 /// Options of `doppel config`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct ConfigArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// Show every key with its value and where it came from; hashes of secrets are left out
-    Print(serve::Args),
+    Print(serve::ServeArgs),
     /// Find mistakes: exits with 1 and names the key
-    Check(serve::Args),
+    Check(serve::ServeArgs),
     /// Make a key: the key itself is shown once, on standard error; its section, which goes into the configuration and holds no
     /// secret, on standard output
     NewKey {
@@ -35,10 +35,10 @@ enum Command {
 ///
 /// # Errors
 /// The configuration is invalid.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
     let text = match args.command {
-        Command::Print(flags) => print::print(&config::load(&flags.flags())?),
-        Command::Check(flags) => {
+        ConfigCommand::Print(flags) => print::print(&config::load(&flags.flags())?),
+        ConfigCommand::Check(flags) => {
             let loaded = config::load(&flags.flags())?;
             let certificates = CertificatesInUse::open(&loaded.config.server.tls)?;
             for warning in certificates.iter().flat_map(|certificates| certificates.warnings()) {
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             "the configuration is fine\n".to_owned()
         }
-        Command::NewKey { name, scopes } => {
+        ConfigCommand::NewKey { name, scopes } => {
             let (key, section) = new_key(name, scopes)?;
             // The secret goes to standard error, so that the output that is pasted or redirected into a file does not contain it.
             tell(&format!(

@@ -14,22 +14,22 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::cli::output::Outputs;
-use crate::cli::progress::Progress;
+use crate::cli::output::CommandOutputs;
+use crate::cli::progress::CommandProgress;
 use crate::cli::{PARTLY, store};
 use crate::config::{self, ConfigFlags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::{Engine, Options};
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::events::fitting::{
     choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures,
 };
 use doppel_lab::eval::events::measure_folders;
-use doppel_lab::eval::metrics::Quality;
-use doppel_lab::eval::run::{Report, evaluate, evaluate_with_statistics};
-use doppel_lab::eval::svg::{Line, chart};
+use doppel_lab::eval::metrics::PairQuality;
+use doppel_lab::eval::run::{EvaluationReport, evaluate, evaluate_with_statistics};
+use doppel_lab::eval::svg::{PlotLine, chart};
 
 const EXAMPLES: &str = "\
 RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:
@@ -79,7 +79,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they c
 /// Options of `doppel eval`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct EvalArgs {
     /// Folders of labelled sets, measured one after the other
     #[arg(value_name = "SET", conflicts_with_all = ["records", "groups", "pairs", "all"])]
     pub sets: Vec<PathBuf>,
@@ -99,8 +99,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
-    #[arg(long, value_enum, default_value_t = Over::Embedded)]
-    pub store: Over,
+    #[arg(long, value_enum, default_value_t = StoreChoice::Embedded)]
+    pub store: StoreChoice,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -129,8 +129,8 @@ pub struct Args {
     #[arg(long, requires = "ranking")]
     pub fit: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = EvalFormat::Table)]
+    pub format: EvalFormat,
     /// Also draw recall against precision: over thresholds of the similarity, or with --all of every scheme
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -141,7 +141,7 @@ const STOPPING: Duration = Duration::from_secs(10);
 
 /// The store that is measured over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Over {
+pub enum StoreChoice {
     /// An embedded one in a temporary directory.
     Embedded,
     /// The MongoDB database of the configuration, in a collection of its own that is dropped afterwards.
@@ -150,7 +150,7 @@ pub enum Over {
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum EvalFormat {
     /// For people.
     Table,
     /// For programs: one object.
@@ -159,10 +159,10 @@ pub enum Format {
 
 /// The measurements of a set.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct SetMeasurements {
     name: String,
     #[serde(flatten)]
-    report: Report,
+    report: EvaluationReport,
 }
 
 /// Runs the command.
@@ -170,7 +170,7 @@ struct Measured {
 /// # Errors
 /// Files that cannot be read, invalid settings, or a store that cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
     let outputs = outputs(&args)?;
     outputs.abandon_on_signal()?;
     if let Some(exported) = &args.exported {
@@ -180,22 +180,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
         return run_sets(&args, &settings, &outputs);
     };
-    let set = Dataset::read_files(records, Some(groups), args.pairs.as_deref())?;
+    let set = LabelledSet::read_files(records, Some(groups), args.pairs.as_deref())?;
     if let Some(judgements) = &args.related {
         return related::run(&args, judgements, &set, &settings, &outputs);
     }
     if args.all {
         return all::run(&args, &set, &settings, &outputs);
     }
-    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
+    let measured = SetMeasurements { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
-        Format::Table => table::one(&measured.report),
+        EvalFormat::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
+        EvalFormat::Table => table::one(&measured.report),
     };
     print(&args, &[measured], &text, &outputs)
 }
 
-fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
     if args.events {
         return run_events(args);
     }
@@ -205,18 +205,18 @@ fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Resu
     }
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
-        let set = Dataset::read_folder(folder)?;
-        measured.push(Measured { name, report: measure(&set, settings, args, outputs)? });
+        let set = LabelledSet::read_folder(folder)?;
+        measured.push(SetMeasurements { name, report: measure(&set, settings, args, outputs)? });
     }
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
-        Format::Table => table::sets(&measured),
+        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
+        EvalFormat::Table => table::sets(&measured),
     };
     print(args, &measured, &text, outputs)
 }
 
 /// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
-fn run_events(args: &Args) -> anyhow::Result<ExitCode> {
+fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let folders = args.sets.iter().map(PathBuf::as_path);
     let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
     let figures = if args.leave_one_out {
@@ -226,15 +226,20 @@ fn run_events(args: &Args) -> anyhow::Result<ExitCode> {
         model_figures(&sets, &EventModel::shipped())
     };
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": figures }))? + "\n",
-        Format::Table => event_table(&figures),
+        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": figures }))? + "\n",
+        EvalFormat::Table => event_table(&figures),
     };
     super::answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the chart if it is wanted, and then prints `text`.
-fn print(args: &Args, measured: &[Measured], text: &str, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+fn print(
+    args: &EvalArgs,
+    measured: &[SetMeasurements],
+    text: &str,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<ExitCode> {
     write_svg(args, outputs, || draw(measured))?;
     super::answer(text)?;
     let refused = measured.iter().any(|set| !set.report.refused.is_empty());
@@ -243,42 +248,49 @@ fn print(args: &Args, measured: &[Measured], text: &str, outputs: &Outputs) -> a
 
 /// Returns the last parts of the paths, or the whole paths if two last parts are equal.
 fn names(folders: &[PathBuf]) -> Vec<String> {
-    let last = |folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let short: Vec<_> = folders.iter().filter_map(last).collect();
+    let short: Vec<_> = folders
+        .iter()
+        .filter_map(|folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .collect();
     let distinct: BTreeSet<_> = short.iter().collect();
     if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
 }
 
 /// Measures with a store, or in memory if the settings need statistics of the collection.
-fn measure(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outputs) -> anyhow::Result<Report> {
+fn measure(
+    set: &LabelledSet,
+    settings: &Settings,
+    args: &EvalArgs,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<EvaluationReport> {
     let needs_statistics = Profile::compile(settings, None).needs_statistics();
     match (needs_statistics, args.store) {
         (false, _) => measure_over(set, settings, args, outputs),
-        (true, Over::Embedded) => Ok(evaluate_with_statistics(settings, set)),
-        (true, Over::Mongodb) => {
+        (true, StoreChoice::Embedded) => Ok(evaluate_with_statistics(settings, set)),
+        (true, StoreChoice::Mongodb) => {
             bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
         }
     }
 }
 
-fn draw(measured: &[Measured]) -> String {
-    let line = |Measured { name, report }: &Measured| {
-        let point = |quality: &Quality| (quality.recall, quality.precision);
+fn draw(measured: &[SetMeasurements]) -> String {
+    let line = |SetMeasurements { name, report }: &SetMeasurements| {
+        let point = |quality: &PairQuality| (quality.recall, quality.precision);
         let points = report.curve.iter().map(|at| point(&at.quality)).collect();
-        (Line { name: name.clone(), points }, point(&report.quality))
+        (PlotLine { name: name.clone(), points }, point(&report.quality))
     };
     let lines: Vec<_> = measured.iter().map(line).collect();
     chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
 }
 
-fn write_svg(args: &Args, outputs: &Outputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
+fn write_svg(args: &EvalArgs, outputs: &CommandOutputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
     let Some(file) = &args.svg else { return Ok(()) };
     outputs.write(file, &draw())
 }
 
 /// Registers the inputs, and checks that the chart may be written, before the measurement takes an hour.
-fn outputs(args: &Args) -> anyhow::Result<Outputs> {
-    let outputs = Outputs::new();
+fn outputs(args: &EvalArgs) -> anyhow::Result<CommandOutputs> {
+    let outputs = CommandOutputs::new();
     [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.exported, &args.weights]
         .into_iter()
         .flatten()
@@ -301,7 +313,12 @@ pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Resu
     })
 }
 
-fn measure_over(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outputs) -> anyhow::Result<Report> {
+fn measure_over(
+    set: &LabelledSet,
+    settings: &Settings,
+    args: &EvalArgs,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<EvaluationReport> {
     let folder = outputs.scratch(&std::env::temp_dir())?;
     let options = Options {
         auto_create: false,
@@ -313,25 +330,27 @@ fn measure_over(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outpu
         new_id: crate::clock::unique_id,
         random: crate::clock::random,
     };
-    let progress = Progress::new();
+    let progress = CommandProgress::new();
     progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
         let flags = ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() };
         let config = config::load(&flags)?.config.store;
         let config = match args.store {
-            Over::Embedded => {
+            StoreChoice::Embedded => {
                 let data = folder.path().to_owned();
                 config::StoreConfig { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
             }
-            Over::Mongodb => config::StoreConfig { kind: StoreKind::Mongodb, ..config },
+            StoreChoice::Mongodb => config::StoreConfig { kind: StoreKind::Mongodb, ..config },
         };
         let engine = Engine::new(store::open(&config).await?, options);
         // The database may contain other collections.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
-        let _dropped = (args.store == Over::Mongodb).then(|| {
-            let (engine, name, handle) = (engine.clone(), name.clone(), Handle::current());
+        let _dropped = (args.store == StoreChoice::Mongodb).then(|| {
+            let engine = engine.clone();
+            let name = name.clone();
+            let handle = Handle::current();
             outputs.when_stopped(move || {
                 // The command is ending, so nobody can be told about a failure to drop the collection.
                 let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
@@ -339,7 +358,7 @@ fn measure_over(set: &Dataset, settings: &Settings, args: &Args, outputs: &Outpu
             })
         });
         let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
-        if args.store == Over::Mongodb {
+        if args.store == StoreChoice::Mongodb {
             engine.drop_collection(&name).await?;
         }
         engine.close().await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::cli::client::{self, Fault, Identification, Trust};
+use crate::cli::client::{self, CertificateCheck, RequestFault, TlsArgs};
 use crate::cli::usage;
 
 /// Time in which the service must answer.
@@ -14,13 +14,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Options of `doppel healthcheck`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct HealthcheckArgs {
     /// What to ask; on this machine a service that speaks TLS is asked by https whatever is written here, and its certificate is
     /// looked at only with --ca: nothing is sent that is secret
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/readyz")]
     pub url: String,
     #[command(flatten)]
-    trust: Trust,
+    trust: TlsArgs,
 }
 
 /// Exits with 0 if the service answers with status 200.
@@ -28,12 +28,12 @@ pub struct Args {
 /// # Errors
 /// The service answers with another status or not at all.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: HealthcheckArgs) -> anyhow::Result<ExitCode> {
     let mut url = client::parse_url(&args.url).map_err(|reason| usage(format!("--url {}: {reason}", args.url)))?;
     let plain = url.scheme() == "http" && is_this_machine(&url);
     let mut answer = match plain {
         // The options for https apply only if the service uses https.
-        true => ask(&url, &Trust::default())?,
+        true => ask(&url, &TlsArgs::default())?,
         false => ask(&url, &args.trust)?,
     };
     if plain && answer.1 && url.set_scheme("https").is_ok() {
@@ -52,13 +52,15 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 /// Returns the status of the response, and true if the response tells that the port uses TLS.
-fn ask(url: &Url, trust: &Trust) -> anyhow::Result<(u16, bool)> {
-    let who = if is_this_machine(url) { Identification::Waived } else { Identification::Required };
+fn ask(url: &Url, trust: &TlsArgs) -> anyhow::Result<(u16, bool)> {
+    let who = if is_this_machine(url) { CertificateCheck::Waived } else { CertificateCheck::Required };
     let request = client::client(url, None, trust, who)?.get(url.clone()).timeout(TIMEOUT);
     let answer = client::runtime()?.block_on(client::exchange(request));
     let (status, body) = answer.map_err(|fault| match fault {
-        Fault::Untrusted(why, remedy) => anyhow::anyhow!("the certificate of {url} is not trusted: {why}; {remedy}"),
-        Fault::Unreached(why) | Fault::Broken(why) => anyhow::anyhow!("{url} does not answer: {why}"),
+        RequestFault::Untrusted(why, remedy) => {
+            anyhow::anyhow!("the certificate of {url} is not trusted: {why}; {remedy}")
+        }
+        RequestFault::Unreached(why) | RequestFault::Broken(why) => anyhow::anyhow!("{url} does not answer: {why}"),
     })?;
     let code =
         serde_json::from_slice::<Value>(&body).ok().and_then(|body| Some(body["code"].as_str()? == "tls_required"));

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use crate::cli::client::{Calling, Service};
-use crate::cli::output::Outputs;
+use crate::cli::client::{ServiceArgs, ServiceClient};
+use crate::cli::output::CommandOutputs;
 use crate::cli::table::{table, words};
 use crate::config::auth::{MAX_NAME_BYTES, Scope, is_name};
 use doppel_core::collection::CollectionName;
@@ -26,19 +26,19 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 /// Options of `doppel keys`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct KeysArgs {
     #[command(subcommand)]
-    command: Command,
+    command: KeysCommand,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+enum KeysCommand {
     /// Make a key: what is kept of it goes to standard output, the key itself to a file or, once, to standard error
-    Create(Create),
+    Create(CreateKeyArgs),
     /// List the keys that were made so: what they may do, and when they were last used
     List {
         #[command(flatten)]
-        calling: Calling,
+        calling: ServiceArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -49,12 +49,12 @@ enum Command {
         #[arg(value_parser = name)]
         name: String,
         #[command(flatten)]
-        calling: Calling,
+        calling: ServiceArgs,
     },
 }
 
 #[derive(Clone, Debug, clap::Args)]
-struct Create {
+struct CreateKeyArgs {
     /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
     #[arg(value_parser = name)]
     name: String,
@@ -74,7 +74,7 @@ struct Create {
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     #[command(flatten)]
-    calling: Calling,
+    calling: ServiceArgs,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -88,23 +88,23 @@ fn name(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// The service does not answer or refuses the request, or the file cannot be written.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: KeysArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Create(create) => make(&create)?,
-        Command::List { calling, json } => list(&calling, json)?,
-        Command::Revoke { name, calling } => {
-            Service::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
+        KeysCommand::Create(create) => make(&create)?,
+        KeysCommand::List { calling, json } => list(&calling, json)?,
+        KeysCommand::Revoke { name, calling } => {
+            ServiceClient::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
             tell(&format!("the key {name} opens nothing any more"));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn make(create: &Create) -> anyhow::Result<()> {
-    let Create { name, scopes, collections, expires_in_days, expires_at, secret_file, calling } = create;
-    let service = Service::open(calling)?;
+fn make(create: &CreateKeyArgs) -> anyhow::Result<()> {
+    let CreateKeyArgs { name, scopes, collections, expires_in_days, expires_at, secret_file, calling } = create;
+    let service = ServiceClient::open(calling)?;
     // The file is created before the key: a key that cannot be stored would have to be revoked.
-    let file = secret_file.as_deref().map(|path| Outputs::new().create_private(path)).transpose()?;
+    let file = secret_file.as_deref().map(|path| CommandOutputs::new().create_private(path)).transpose()?;
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let mut request = json!({ "name": name, "scopes": scopes });
     if !collections.is_empty() {
@@ -138,8 +138,8 @@ fn revoke_it(name: &str, path: &Path) -> String {
     format!("the key {name} was made and could not be kept in {}; doppel keys revoke {name}", path.display())
 }
 
-fn list(calling: &Calling, as_json: bool) -> anyhow::Result<()> {
-    let answer = Service::open(calling)?.get("/v1/admin/keys")?;
+fn list(calling: &ServiceArgs, as_json: bool) -> anyhow::Result<()> {
+    let answer = ServiceClient::open(calling)?.get("/v1/admin/keys")?;
     let keys = answer["items"].as_array().context("the service answers without keys")?;
     if as_json {
         super::answer(&format!("{:#}\n", answer["items"]))?;

@@ -12,11 +12,11 @@ const OFFSET_BITS: u32 = 24;
 
 /// A list of byte strings that can only grow. Reading an entry copies it from memory or reads it from the file. 12 bytes per entry always
 /// stay in memory.
-pub(super) struct Log {
+pub(super) struct ByteLog {
     dir: PathBuf,
     memory: usize,
     /// The full segments.
-    full: Vec<Segment>,
+    full: Vec<LogSegment>,
     open: Vec<u8>,
     /// The segment and the offset of each entry.
     places: Vec<u64>,
@@ -25,13 +25,13 @@ pub(super) struct Log {
     written: u64,
 }
 
-enum Segment {
+enum LogSegment {
     Memory(Box<[u8]>),
     /// The offset in the file.
     Disk(u64),
 }
 
-impl Log {
+impl ByteLog {
     /// Keeps at most `memory` bytes and one segment in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
         let full = Vec::new();
@@ -62,7 +62,7 @@ impl Log {
         let segment = std::mem::take(&mut self.open);
         if let Some(left) = self.memory.checked_sub(segment.len()) {
             self.memory = left;
-            self.full.push(Segment::Memory(segment.into_boxed_slice()));
+            self.full.push(LogSegment::Memory(segment.into_boxed_slice()));
             return Ok(());
         }
         let file = match &mut self.file {
@@ -70,7 +70,7 @@ impl Log {
             none => none.insert(tempfile::tempfile_in(&self.dir)?),
         };
         file.write_all_at(&segment, self.written)?;
-        self.full.push(Segment::Disk(self.written));
+        self.full.push(LogSegment::Disk(self.written));
         self.written += segment.len() as u64;
         self.open = segment;
         self.open.clear();
@@ -85,8 +85,8 @@ impl Log {
         let copy = |segment: &[u8]| segment[start..start + length].to_vec();
         match self.full.get((place >> OFFSET_BITS) as usize) {
             None => Ok(copy(&self.open)),
-            Some(Segment::Memory(segment)) => Ok(copy(segment)),
-            Some(Segment::Disk(begin)) => {
+            Some(LogSegment::Memory(segment)) => Ok(copy(segment)),
+            Some(LogSegment::Disk(begin)) => {
                 let mut bytes = vec![0; length];
                 let file = self.file.as_ref().ok_or_else(|| io::Error::other("the file is gone"))?;
                 file.read_exact_at(&mut bytes, begin + start as u64)?;
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn entries_come_back_from_memory_and_from_disk() {
         for memory in [0, 5 << 20, usize::MAX] {
-            let mut log = Log::new(&std::env::temp_dir(), memory);
+            let mut log = ByteLog::new(&std::env::temp_dir(), memory);
             let entry = |n: usize| vec![n as u8; n * 7919 % 100_000];
             for n in 0..300 {
                 log.push(&[&entry(n)[..n.min(entry(n).len())], &entry(n)[n.min(entry(n).len())..]]).unwrap();

@@ -9,7 +9,7 @@ use crate::texts::help;
 
 /// Options of `doppel man`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct ManArgs {
     /// Names the pages that there are, a line each
     #[arg(long, conflicts_with = "page")]
     list: bool,
@@ -22,9 +22,9 @@ pub struct Args {
 ///
 /// # Errors
 /// The page does not exist, or standard output is closed.
-pub fn run(Args { list, page }: Args) -> anyhow::Result<ExitCode> {
+pub fn run(ManArgs { list, page }: ManArgs) -> anyhow::Result<ExitCode> {
     // `doppel help import` does the same as `doppel import --help` and needs no page.
-    let mut root = help::in_language_of_process(super::Cli::command().disable_help_subcommand(true));
+    let mut root = help::in_language_of_process(super::CliArguments::command().disable_help_subcommand(true));
     root.build();
     let mut pages = Vec::new();
     collect(&root, &mut pages);

@@ -13,7 +13,7 @@ use doppel_store_mongodb::{MongoStore, State, Status};
 
 /// Options of `doppel migrate`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct MigrateArgs {
     /// Configuration file (TOML); store.kind must be "mongodb"
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The database cannot be reached, or a migration was changed or is unknown to this version.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
     let config = config::load(&ConfigFlags { file: args.config, ..ConfigFlags::default() })?.config.store;
     anyhow::ensure!(
         config.kind == StoreKind::Mongodb,

@@ -59,86 +59,86 @@ pub const USAGE: u8 = 2;
 /// Without a command it serves: "doppel" is "doppel serve".
 #[derive(Debug, Parser)]
 #[command(name = "doppel", version, args_conflicts_with_subcommands = true)]
-pub struct Cli {
+pub struct CliArguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
     #[command(flatten)]
-    serve: serve::Args,
+    serve: serve::ServeArgs,
     /// Language of help and messages, zh-CN or en. Otherwise that of DOPPEL_LANG, and else that of the locale
     #[arg(long, global = true, value_name = "LANG", value_parser = texts::arguments::parse)]
     lang: Option<Language>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the HTTP service (the default)
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Register the records of files or of a database
-    Import(import::Args),
+    Import(import::ImportArgs),
     /// Look at a database before it is read
-    Source(source::Args),
+    Source(source::SourceArgs),
     /// Check the rows of files against a collection, and write them with what was found for each
-    Check(check::Args),
+    Check(check::RowCheckArgs),
     /// Find all pairs and groups of duplicates in files, without a service
-    Dedup(dedup::Args),
+    Dedup(dedup::DedupArgs),
     /// Find the events that the records of files report, without a service
-    Events(events::Args),
+    Events(events::EventsArgs),
     /// Write a collection to a file, to be imported into another store
-    Export(transfer::Args),
+    Export(transfer::ExportArgs),
     /// Take backups while the service runs, list, verify and restore them
-    Snapshot(snapshot::Args),
+    Snapshot(snapshot::SnapshotArgs),
     /// Rebuild the whole index of a collection of a running service
-    Reindex(reindex::Args),
+    Reindex(reindex::ReindexArgs),
     /// Print the description of the HTTP API (OpenAPI, YAML)
-    Openapi(openapi::Args),
+    Openapi(openapi::OpenapiArgs),
     /// Show and check the configuration, make keys
-    Config(config::Args),
+    Config(config::ConfigArgs),
     /// Make, list and revoke keys of a running service
-    Keys(keys::Args),
+    Keys(keys::KeysArgs),
     /// Ask a running service whether it is ready
-    Healthcheck(healthcheck::Args),
+    Healthcheck(healthcheck::HealthcheckArgs),
     /// Bring the schema of a MongoDB database up to date
-    Migrate(migrate::Args),
+    Migrate(migrate::MigrateArgs),
     /// Check that every record and every index entry belong together
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Measure recall and precision on a labelled set
-    Eval(eval::Args),
+    Eval(eval::EvalArgs),
     /// Repeat the experiments of the papers that doppel builds on
-    Experiment(experiment::Args),
+    Experiment(experiment::ExperimentArgs),
     /// Measure this build on this machine
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Write made-up letters and orders with known duplicates, for trying out and measuring
-    Sample(sample::Args),
+    Sample(sample::SampleArgs),
     /// Print what a shell completes our commands by
-    Completions(completions::Args),
+    Completions(completions::CompletionsArgs),
     /// Print a page of the manual, for man
-    Man(man::Args),
+    Man(man::ManArgs),
 }
 
-impl Cli {
+impl CliArguments {
     fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command.unwrap_or(Command::Serve(self.serve)) {
-            Command::Serve(args) => serve::run(args),
-            Command::Import(args) => import::run(args),
-            Command::Source(args) => source::run(args),
-            Command::Check(args) => check::run(args),
-            Command::Dedup(args) => dedup::run(args),
-            Command::Events(args) => events::run(args),
-            Command::Export(args) => transfer::run(args),
-            Command::Snapshot(args) => snapshot::run(args),
-            Command::Reindex(args) => reindex::run(args),
-            Command::Openapi(args) => openapi::run(args),
-            Command::Config(args) => config::run(args),
-            Command::Keys(args) => keys::run(args),
-            Command::Healthcheck(args) => healthcheck::run(args),
-            Command::Migrate(args) => migrate::run(args),
-            Command::Doctor(args) => doctor::run(args),
-            Command::Eval(args) => eval::run(args),
-            Command::Experiment(args) => experiment::run(args),
-            Command::Bench(args) => bench::run(args),
-            Command::Sample(args) => sample::run(args),
-            Command::Completions(args) => completions::run(args),
-            Command::Man(args) => man::run(args),
+        match self.command.unwrap_or(CliCommand::Serve(self.serve)) {
+            CliCommand::Serve(args) => serve::run(args),
+            CliCommand::Import(args) => import::run(args),
+            CliCommand::Source(args) => source::run(args),
+            CliCommand::Check(args) => check::run(args),
+            CliCommand::Dedup(args) => dedup::run(args),
+            CliCommand::Events(args) => events::run(args),
+            CliCommand::Export(args) => transfer::run(args),
+            CliCommand::Snapshot(args) => snapshot::run(args),
+            CliCommand::Reindex(args) => reindex::run(args),
+            CliCommand::Openapi(args) => openapi::run(args),
+            CliCommand::Config(args) => config::run(args),
+            CliCommand::Keys(args) => keys::run(args),
+            CliCommand::Healthcheck(args) => healthcheck::run(args),
+            CliCommand::Migrate(args) => migrate::run(args),
+            CliCommand::Doctor(args) => doctor::run(args),
+            CliCommand::Eval(args) => eval::run(args),
+            CliCommand::Experiment(args) => experiment::run(args),
+            CliCommand::Bench(args) => bench::run(args),
+            CliCommand::Sample(args) => sample::run(args),
+            CliCommand::Completions(args) => completions::run(args),
+            CliCommand::Man(args) => man::run(args),
         }
     }
 }
@@ -161,18 +161,18 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
-            if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+            if error.is::<UsageError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
 
 /// Parses the arguments. For help, the version and wrong usage, the process ends here.
-fn parse(arguments: Vec<OsString>) -> Cli {
+fn parse(arguments: Vec<OsString>) -> CliArguments {
     if texts::language::of_process() == Language::English {
-        return Cli::parse_from(arguments);
+        return CliArguments::parse_from(arguments);
     }
-    let matches = texts::help::in_chinese(Cli::command()).try_get_matches_from(arguments);
-    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = texts::help::in_chinese(CliArguments::command()).try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| match texts::mistakes::in_chinese(&error) {
         Some(text) => {
             complain_of_usage(&anyhow::Error::msg(text), "");
@@ -222,16 +222,16 @@ fn complain(error: &anyhow::Error) {
 /// The error that the arguments are wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Usage(String);
+struct UsageError(String);
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
+    UsageError(text.into()).into()
 }
 
 /// Returns the result of a command, and prints the error if the arguments were wrong.
 fn with_usage_shown(command: &str, ended: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     match ended {
-        Err(error) if error.is::<Usage>() => {
+        Err(error) if error.is::<UsageError>() => {
             complain_of_usage(&error, command);
             Ok(ExitCode::from(USAGE))
         }
@@ -252,6 +252,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        super::CliArguments::command().debug_assert();
     }
 }

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 /// Options of `doppel openapi`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {}
+pub struct OpenapiArgs {}
 
 /// Prints the OpenAPI document as YAML.
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
+pub fn run(OpenapiArgs {}: OpenapiArgs) -> anyhow::Result<ExitCode> {
     let yaml = crate::http::openapi::yaml()?;
     super::answer(yaml)?;
     Ok(ExitCode::SUCCESS)

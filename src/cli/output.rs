@@ -1,5 +1,5 @@
-//! The files that commands write. All commands use [`Outputs`], which makes sure that no output is also an input or another output, even
-//! under another name, and that a file gets its name only when it is complete.
+//! The files that commands write. All commands use [`CommandOutputs`], which makes sure that no output is also an input or another
+//! output, even under another name, and that a file gets its name only when it is complete.
 //!
 //! An incomplete file has the name `NAME.XXXXXX.part` in the same folder. A command that fails or is stopped removes this file, and an
 //! earlier file of the same name stays unchanged. Devices and pipes are written directly.
@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use tempfile::TempPath;
 
-use super::scratch::Scratch;
+use super::scratch::ScratchFolder;
 use super::usage;
 use crate::shutdown;
 use crate::texts;
@@ -35,12 +35,12 @@ const PRIVATE: u32 = 0o600;
 
 /// The inputs and outputs of a command. Cloning is cheap, and all clones share their state.
 #[derive(Clone)]
-pub(super) struct Outputs(Arc<Mutex<State>>);
+pub(super) struct CommandOutputs(Arc<Mutex<OutputState>>);
 
 #[derive(Default)]
-struct State {
+struct OutputState {
     /// The files that are read or written, with the names in which the person named them.
-    taken: Vec<(Identity, String)>,
+    taken: Vec<(FileIdentity, String)>,
     /// Folders of which every file is in use.
     folders: Vec<PathBuf>,
     /// The incomplete files: the temporary path and the final name.
@@ -48,25 +48,25 @@ struct State {
     /// The names of the complete files.
     done: Vec<PathBuf>,
     /// Temporary folders, which are removed with the command.
-    scratch: Vec<Scratch>,
+    scratch: Vec<ScratchFolder>,
     /// Other work to do when the command is stopped, by number.
-    cleanups: BTreeMap<u64, Cleanup>,
+    cleanups: BTreeMap<u64, CleanupTask>,
     next_cleanup: u64,
 }
 
 /// Work that is done if a signal stops the command.
-type Cleanup = Box<dyn FnOnce() + Send>;
+type CleanupTask = Box<dyn FnOnce() + Send>;
 
 /// The identity of a file, which does not depend on its name.
 #[derive(PartialEq)]
-enum Identity {
+enum FileIdentity {
     /// The device and number of an existing file.
     There { device: u64, number: u64 },
     /// The path of a file that does not exist yet.
     Later(PathBuf),
 }
 
-impl Identity {
+impl FileIdentity {
     fn of(path: &Path) -> Self {
         match path.metadata() {
             Ok(found) => Self::There { device: found.dev(), number: found.ino() },
@@ -82,23 +82,23 @@ impl Identity {
     }
 }
 
-impl Outputs {
+impl CommandOutputs {
     /// Makes the set that contains only the standard streams.
     pub(super) fn new() -> Self {
         let streams = [
-            (Identity::of_stream(std::io::stdout()), "standard output"),
-            (Identity::of_stream(std::io::stderr()), "standard error"),
+            (FileIdentity::of_stream(std::io::stdout()), "standard output"),
+            (FileIdentity::of_stream(std::io::stderr()), "standard error"),
         ];
         let taken = streams.into_iter().filter_map(|(stream, name)| Some((stream?, name.to_owned()))).collect();
-        Self(Arc::new(Mutex::new(State { taken, ..State::default() })))
+        Self(Arc::new(Mutex::new(OutputState { taken, ..OutputState::default() })))
     }
 
     /// Registers `file` as an input; `-` is standard input.
     pub(super) fn reads(&self, file: impl AsRef<Path>) {
         let file = file.as_ref();
         let identity = match file.to_str() {
-            Some("-") => Identity::of_stream(std::io::stdin()),
-            _ => Some(Identity::of(file)),
+            Some("-") => FileIdentity::of_stream(std::io::stdin()),
+            _ => Some(FileIdentity::of(file)),
         };
         self.0.lock().taken.extend(identity.map(|identity| (identity, file.display().to_string())));
     }
@@ -119,7 +119,7 @@ impl Outputs {
         if path.as_os_str() == "-" {
             return Err(usage("\"-\" is no output here; name a file".to_owned()));
         }
-        let identity = Identity::of(path);
+        let identity = FileIdentity::of(path);
         let place = real(path);
         let shown = path.display();
         if place.is_dir() {
@@ -140,37 +140,35 @@ impl Outputs {
     ///
     /// # Errors
     /// The file must not or cannot be written.
-    pub(super) fn create(&self, path: &Path) -> anyhow::Result<Output> {
+    pub(super) fn create(&self, path: &Path) -> anyhow::Result<OutputFile> {
         self.check(path)?;
-        let cannot = || format!("cannot write {}", path.display());
         let (file, part) = match is_special(path) {
-            true => (File::options().write(true).open(path).with_context(cannot)?, None),
-            false => self.begin(path).map(|(file, part)| (file, Some(part))).with_context(cannot)?,
+            true => (File::options().write(true).open(path).with_context(|| cannot_write(path))?, None),
+            false => self.begin(path).map(|(file, part)| (file, Some(part))).with_context(|| cannot_write(path))?,
         };
         let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(Output { outputs: self.clone(), path: path.to_owned(), part, writer })
+        Ok(OutputFile { outputs: self.clone(), path: path.to_owned(), part, writer })
     }
 
     /// Creates a file that only its owner may read. The file must not exist yet.
     ///
     /// # Errors
     /// The file exists, or it must not or cannot be written.
-    pub(super) fn create_private(&self, path: &Path) -> anyhow::Result<Output> {
+    pub(super) fn create_private(&self, path: &Path) -> anyhow::Result<OutputFile> {
         self.check(path)?;
         if path.symlink_metadata().is_ok() {
             return Err(usage(format!("{} is there already; name a new file", path.display())));
         }
-        let cannot = || format!("cannot write {}", path.display());
-        let (file, part) = self.begin_with(path, PRIVATE).with_context(cannot)?;
+        let (file, part) = self.begin_with(path, PRIVATE).with_context(|| cannot_write(path))?;
         let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(Output { outputs: self.clone(), path: path.to_owned(), part: Some(part), writer })
+        Ok(OutputFile { outputs: self.clone(), path: path.to_owned(), part: Some(part), writer })
     }
 
-    fn begin(&self, path: &Path) -> std::io::Result<(File, Part)> {
+    fn begin(&self, path: &Path) -> std::io::Result<(File, PartFile)> {
         self.begin_with(path, MODE)
     }
 
-    fn begin_with(&self, path: &Path, mode: u32) -> std::io::Result<(File, Part)> {
+    fn begin_with(&self, path: &Path, mode: u32) -> std::io::Result<(File, PartFile)> {
         let to = real(path);
         let mut name = to.file_name().unwrap_or_default().to_owned();
         name.push(".");
@@ -183,8 +181,8 @@ impl Outputs {
             file.set_permissions(before.permissions())?;
         }
         state.open.push((at.to_path_buf(), path.to_owned()));
-        state.taken.push((Identity::of(path), path.display().to_string()));
-        Ok((file, Part { at, to }))
+        state.taken.push((FileIdentity::of(path), path.display().to_string()));
+        Ok((file, PartFile { at, to }))
     }
 
     /// Writes a whole file.
@@ -205,7 +203,7 @@ impl Outputs {
     pub(super) fn scratch(&self, folder: &Path) -> anyhow::Result<ScratchGuard> {
         // The lock prevents a signal between the creation and the registration.
         let mut state = self.0.lock();
-        let scratch = Scratch::within(folder).with_context(|| format!("cannot write {}", folder.display()))?;
+        let scratch = ScratchFolder::within(folder).with_context(|| format!("cannot write {}", folder.display()))?;
         state.scratch.push(scratch.clone());
         Ok(ScratchGuard { outputs: self.clone(), scratch })
     }
@@ -236,7 +234,7 @@ impl Outputs {
             // The file may be gone already.
             let _ = std::fs::remove_file(part);
         }
-        state.scratch.iter().for_each(Scratch::remove);
+        state.scratch.iter().for_each(ScratchFolder::remove);
         let list = |names: Vec<String>| names.join(", ");
         let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
         let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
@@ -255,9 +253,9 @@ impl Outputs {
     }
 }
 
-/// See [`Outputs::when_stopped`].
+/// See [`CommandOutputs::when_stopped`].
 pub(super) struct CleanupGuard {
-    outputs: Outputs,
+    outputs: CommandOutputs,
     number: u64,
 }
 
@@ -267,10 +265,10 @@ impl Drop for CleanupGuard {
     }
 }
 
-/// See [`Outputs::scratch`].
+/// See [`CommandOutputs::scratch`].
 pub(super) struct ScratchGuard {
-    outputs: Outputs,
-    scratch: Scratch,
+    outputs: CommandOutputs,
+    scratch: ScratchFolder,
 }
 
 impl ScratchGuard {
@@ -288,21 +286,21 @@ impl Drop for ScratchGuard {
     }
 }
 
-/// A file that is being written. It is removed if it is dropped without [`Output::finish`].
-pub(super) struct Output {
-    outputs: Outputs,
+/// A file that is being written. It is removed if it is dropped without [`OutputFile::finish`].
+pub(super) struct OutputFile {
+    outputs: CommandOutputs,
     path: PathBuf,
     /// `None` for devices and pipes.
-    part: Option<Part>,
+    part: Option<PartFile>,
     writer: BufWriter<File>,
 }
 
-struct Part {
+struct PartFile {
     at: TempPath,
     to: PathBuf,
 }
 
-impl Output {
+impl OutputFile {
     /// Returns the name of the file on the command line.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -318,12 +316,14 @@ impl Output {
         let Some(before) = self.part.as_ref().and_then(|part| File::open(&part.to).ok()) else { return Ok(()) };
         let mut before = std::io::BufReader::new(before);
         let mut line = Vec::new();
-        let cannot = || format!("cannot read {}", self.path.display());
-        while std::io::BufRead::read_until(&mut before, b'\n', &mut line).with_context(cannot)? > 0 {
+        while std::io::BufRead::read_until(&mut before, b'\n', &mut line)
+            .with_context(|| format!("cannot read {}", self.path.display()))?
+            > 0
+        {
             if line.last() != Some(&b'\n') {
                 line.push(b'\n');
             }
-            self.writer.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.writer.write_all(&line).with_context(|| cannot_write(&self.path))?;
             line.clear();
         }
         Ok(())
@@ -334,7 +334,7 @@ impl Output {
     /// # Errors
     /// The bytes cannot be written. The error names the file.
     pub(super) fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.writer.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))
+        self.writer.write_all(bytes).with_context(|| cannot_write(&self.path))
     }
 
     /// Writes `line` as JSON, with a line end.
@@ -342,8 +342,7 @@ impl Output {
     /// # Errors
     /// The line cannot be written. The error names the file.
     pub(super) fn put_json(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.writer, line)
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        serde_json::to_writer(&mut self.writer, line).with_context(|| cannot_write(&self.path))?;
         self.put(b"\n")
     }
 
@@ -352,7 +351,7 @@ impl Output {
     /// # Errors
     /// The file cannot be written. The error names the file.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
-        self.writer.flush().with_context(|| format!("cannot write {}", self.path.display()))
+        self.writer.flush().with_context(|| cannot_write(&self.path))
     }
 
     /// Completes the file: waits until it is on disk and gives it its name.
@@ -361,12 +360,11 @@ impl Output {
     /// The file cannot be written. An earlier file of the same name stays.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.flush()?;
-        let Some(Part { at, to }) = self.part.take() else { return Ok(()) };
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.get_ref().sync_all().with_context(cannot)?;
+        let Some(PartFile { at, to }) = self.part.take() else { return Ok(()) };
+        self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
         let mut state = self.outputs.0.lock();
         state.open.retain(|(part, _)| *part != *at);
-        at.persist(&to).map_err(|error| error.error).with_context(cannot)?;
+        at.persist(&to).map_err(|error| error.error).with_context(|| cannot_write(&self.path))?;
         state.done.push(self.path.clone());
         Ok(())
     }
@@ -377,13 +375,13 @@ impl Output {
     /// The file cannot be written.
     pub(super) fn keep_apart(mut self) -> anyhow::Result<PathBuf> {
         self.flush()?;
-        let Some(Part { at, .. }) = self.part.take() else { return Ok(self.path.clone()) };
+        let Some(PartFile { at, .. }) = self.part.take() else { return Ok(self.path.clone()) };
         self.outputs.0.lock().open.retain(|(part, _)| *part != *at);
         at.keep().map_err(|error| error.error).with_context(|| format!("cannot keep {}", self.path.display()))
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             self.outputs.0.lock().open.retain(|(open, _)| *open != *part.at);
@@ -391,7 +389,7 @@ impl Drop for Output {
     }
 }
 
-impl Write for Output {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.writer.write(bytes)
     }
@@ -401,10 +399,15 @@ impl Write for Output {
     }
 }
 
-impl Seek for Output {
+impl Seek for OutputFile {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         self.writer.seek(to)
     }
+}
+
+/// Returns the context of an error of writing.
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// True for devices, pipes and files that the process has already opened. They may be written any number of times and get no name. Other
@@ -466,7 +469,7 @@ mod tests {
         symlink(at("later"), at("dangling")).unwrap();
         symlink(at("data"), at("way")).unwrap();
         fs::hard_link(at("in"), at("hard")).unwrap();
-        let outputs = Outputs::new();
+        let outputs = CommandOutputs::new();
         outputs.reads(at("in"));
         outputs.uses(&at("data"));
         let later = outputs.create(&at("later")).unwrap();
@@ -505,7 +508,7 @@ mod tests {
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         symlink(&file, &link).unwrap();
         let begin = || {
-            let mut output = Outputs::new().create(&link).unwrap();
+            let mut output = CommandOutputs::new().create(&link).unwrap();
             output.put(b"after").unwrap();
             output.flush().unwrap();
             assert_eq!((fs::read_to_string(&file).unwrap(), names(folder.path()).len()), ("before".into(), 3));
@@ -528,7 +531,7 @@ mod tests {
     #[test]
     fn after_a_signal_nothing_is_left_and_nothing_gets_a_name() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::new();
+        let outputs = CommandOutputs::new();
         outputs.write(&folder.path().join("done"), "x").unwrap();
         let begun = outputs.create(&folder.path().join("begun")).unwrap();
         outputs.abandon();

@@ -18,13 +18,13 @@ const LINE: &str = "{bar:12} {percent:>3}% {eta:>4} {wide_msg}";
 const WITHOUT_END: &str = "{spinner} {bytes:>10} {wide_msg}";
 
 /// The progress of a command, one phase after the other.
-pub(super) struct Progress {
+pub(super) struct CommandProgress {
     /// The progress bar. It is hidden if there is no terminal, and still counts.
     bar: ProgressBar,
-    at: Mutex<At>,
+    at: Mutex<ProgressPhase>,
 }
 
-struct At {
+struct ProgressPhase {
     /// Name of the phase; empty between phases.
     phase: String,
     began: Instant,
@@ -32,7 +32,7 @@ struct At {
     said: Instant,
 }
 
-impl Progress {
+impl CommandProgress {
     /// Makes the progress of phases whose number of items is usually known.
     pub(super) fn new() -> Self {
         Self::with(LINE)
@@ -46,7 +46,7 @@ impl Progress {
     fn with(template: &str) -> Self {
         let now = Instant::now();
         let bar = ProgressBar::new(0).with_style(style(template));
-        Self { bar, at: Mutex::new(At { phase: String::new(), began: now, said: now }) }
+        Self { bar, at: Mutex::new(ProgressPhase { phase: String::new(), began: now, said: now }) }
     }
 
     /// Begins a phase of `total` steps, if their number is known. Returns the seconds of the phase before.
@@ -54,7 +54,7 @@ impl Progress {
         self.begin(&mut self.at.lock(), phase, total)
     }
 
-    fn begin(&self, at: &mut At, phase: &str, total: Option<u64>) -> f64 {
+    fn begin(&self, at: &mut ProgressPhase, phase: &str, total: Option<u64>) -> f64 {
         let seconds = at.began.elapsed().as_secs_f64();
         (at.phase, at.began) = (phase.to_owned(), Instant::now());
         self.bar.reset();
@@ -151,9 +151,9 @@ mod tests {
 
     /// A terminal of this width that records its output.
     #[derive(Clone, Debug)]
-    struct Terminal(u16, Arc<Mutex<Vec<String>>>);
+    struct TestTerminal(u16, Arc<Mutex<Vec<String>>>);
 
-    impl TermLike for Terminal {
+    impl TermLike for TestTerminal {
         fn width(&self) -> u16 {
             self.0
         }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_phase_begins_anew_after_the_end_and_tells_how_long_the_one_before_took() {
-        let progress = Progress::new();
+        let progress = CommandProgress::new();
         progress.step("reading", 3, 10);
         progress.step("reading", 4, 20);
         assert_eq!((progress.bar.position(), progress.bar.length()), (4, Some(20)));
@@ -202,7 +202,7 @@ mod tests {
     fn progress_fits_the_width_of_the_terminal() {
         let said = "1,234,567 lines, 12,345 records/s, 123,456 rejected, and what else there is to say";
         for (template, width) in [(LINE, 40), (LINE, 80), (LINE, 200), (WITHOUT_END, 40), (WITHOUT_END, 80)] {
-            let terminal = Terminal(width, Arc::default());
+            let terminal = TestTerminal(width, Arc::default());
             let bar = ProgressBar::new(5_000_000_000).with_style(style(template));
             bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
             bar.set_position(2_000_000_000);

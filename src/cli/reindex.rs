@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::cli::client::{Away, Calling, Service};
-use crate::cli::progress::Progress;
+use crate::cli::client::{ServiceArgs, ServiceClient, ServiceUnavailable};
+use crate::cli::progress::CommandProgress;
 use doppel_core::collection::{CollectionName, Preset};
 
 /// Interval at which a followed task is read.
@@ -32,9 +32,9 @@ Exit codes: 0 done (or begun, without --follow), 1 failed or canceled, 2 wrong u
 /// Options of `doppel reindex`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ReindexArgs {
     #[command(flatten)]
-    calling: Calling,
+    calling: ServiceArgs,
     /// Collection to rebuild
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
@@ -63,8 +63,8 @@ pub struct Args {
 /// # Errors
 /// The service does not answer or refuses the request; with `--follow`, also if the task fails.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let service = Service::open(&args.calling)?;
+pub fn run(args: ReindexArgs) -> anyhow::Result<ExitCode> {
+    let service = ServiceClient::open(&args.calling)?;
     let mut request = json!({ "collection": args.collection.as_str(), "activate": !args.no_activate });
     if let Some(settings) = settings(&args)? {
         request["settings"] = settings;
@@ -92,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn settings(args: &Args) -> anyhow::Result<Option<Value>> {
+fn settings(args: &ReindexArgs) -> anyhow::Result<Option<Value>> {
     if let Some(path) = &args.settings {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let settings = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
@@ -103,8 +103,8 @@ fn settings(args: &Args) -> anyhow::Result<Option<Value>> {
 
 /// Shows the progress until the task has ended. If the service does not answer, the command waits: the service may be restarting and then
 /// continues the task.
-fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
-    let progress = Progress::new();
+fn follow(service: &ServiceClient, id: &str) -> anyhow::Result<Value> {
+    let progress = CommandProgress::new();
     let mut failures = 0;
     loop {
         match service.get(&format!("/v1/tasks/{id}")) {
@@ -115,14 +115,14 @@ fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
                     return Ok(task);
                 }
             }
-            Err(error) if failures >= PATIENCE || !error.is::<Away>() => return Err(error),
+            Err(error) if failures >= PATIENCE || !error.is::<ServiceUnavailable>() => return Err(error),
             Err(_) => failures += 1,
         }
         std::thread::sleep(LOOK_EVERY);
     }
 }
 
-fn show(task: &Value, progress: &Progress) {
+fn show(task: &Value, progress: &CommandProgress) {
     let number = |key: &str| task[key].as_u64().unwrap_or(0);
     let phase = task["phase"].as_str().unwrap_or("");
     let done = number("done");

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::output::{Output, Outputs};
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use super::output::{CommandOutputs, OutputFile};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 
 const EXAMPLES: &str = "\
 Files written to DIR:
@@ -40,7 +40,7 @@ const LAST_YEAR: i16 = 2100;
 /// Options of `doppel sample`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SampleArgs {
     /// How many records to write
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub records: u64,
@@ -88,11 +88,11 @@ fn up_to(text: &str, most: f64) -> Result<f64, String> {
 ///
 /// # Errors
 /// The directory or a file cannot be written.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { records, seed, out, duplicates, forms, labels, until } = args;
-    let sample = Sample::new(&Options { records, seed, duplicates, forms, labels, until });
+pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
+    let SampleArgs { records, seed, out, duplicates, forms, labels, until } = args;
+    let sample = RecordSample::new(&SampleOptions { records, seed, duplicates, forms, labels, until });
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
-    let outputs = Outputs::new();
+    let outputs = CommandOutputs::new();
     outputs.abandon_on_signal()?;
     let create = |name: &str| outputs.create(&out.join(name));
     let mut files =
@@ -101,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let groups = write_lines(&mut files[1], sample.groups())?;
     let alike = write_lines(&mut files[2], sample.hard_negatives())?;
     let pairs = write_lines(&mut files[3], sample.pairs())?;
-    files.into_iter().try_for_each(Output::finish)?;
+    files.into_iter().try_for_each(OutputFile::finish)?;
     let out = out.display();
     tell(&format!("{written} records, {groups} groups, {alike} look-alike letters, {pairs} labelled orders in {out}"));
     Ok(ExitCode::SUCCESS)
@@ -113,6 +113,6 @@ fn tell(text: &str) {
 }
 
 /// Writes one JSON object per line. Returns their number.
-fn write_lines<T: Serialize>(file: &mut Output, mut items: impl Iterator<Item = T>) -> anyhow::Result<u64> {
+fn write_lines<T: Serialize>(file: &mut OutputFile, mut items: impl Iterator<Item = T>) -> anyhow::Result<u64> {
     items.try_fold(0, |count, item| file.put_json(&item).map(|()| count + 1))
 }

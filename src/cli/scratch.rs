@@ -12,13 +12,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The folder `.doppel.XXXXXX.part`, and the folders that were created to hold it.
 #[derive(Clone, PartialEq)]
-pub(super) struct Scratch {
+pub(super) struct ScratchFolder {
     at: PathBuf,
     /// The created parent folders, the innermost first.
     made: Vec<PathBuf>,
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Creates the temporary folder in `folder`, which is created if it is missing.
     ///
     /// # Errors
@@ -101,21 +101,21 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let outer = parent.path().join("a");
         let inner = parent.path().join("a/b");
-        let scratch = Scratch::within(&inner).unwrap();
+        let scratch = ScratchFolder::within(&inner).unwrap();
         fs::create_dir(scratch.path().join("c")).unwrap();
         scratch.remove();
         assert!(!outer.exists());
 
-        let scratch = Scratch::within(&inner).unwrap();
+        let scratch = ScratchFolder::within(&inner).unwrap();
         fs::create_dir(outer.join("beside")).unwrap();
         scratch.remove();
         assert!(!inner.exists() && outer.join("beside").exists());
 
-        let scratch = Scratch::within(&outer).unwrap();
+        let scratch = ScratchFolder::within(&outer).unwrap();
         scratch.remove();
         assert!(outer.join("beside").exists() && !scratch.path().exists(), "a folder that was there stays");
 
-        assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
+        assert!(ScratchFolder::within(Path::new("/proc/nowhere")).is_err());
     }
 
     /// Removes a folder in many rounds, while another thread creates the paths of 0, 1 and so on until it fails.
@@ -123,7 +123,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let mut refused = 0;
         for _ in 0..rounds {
-            let scratch = Scratch::within(parent.path()).unwrap();
+            let scratch = ScratchFolder::within(parent.path()).unwrap();
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {

@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Args {
+pub struct ServeArgs {
     /// Configuration file (TOML); `doppel config print` shows every key
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Args {
     pub data: Option<PathBuf>,
 }
 
-impl Args {
+impl ServeArgs {
     /// Returns the parts of the configuration that the command line sets.
     pub fn flags(&self) -> ConfigFlags {
         ConfigFlags { file: self.config.clone(), listen: self.listen, data: self.data.clone() }
@@ -57,7 +57,7 @@ const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 /// # Errors
 /// The configuration is invalid, the address is in use, or the store cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = config::load(&args.flags())?.config;
     let certificates = CertificatesInUse::open(&config.server.tls)?;
     let level = observe::start_logging(&config.log)?;
@@ -92,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // The keys are known before the first request is accepted.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
         reload::say_hidden(&app);
-        let mut workers = Workers::start(&app, &config);
+        let mut workers = BackgroundTasks::start(&app, &config);
         workers.endless(reload.on_signals(hang_ups, shutdown.clone()));
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         workers.endless(async move { shutdown.on_signal(signals, grace).await });
@@ -123,14 +123,14 @@ fn options(config: &Config) -> Options {
 
 /// The background tasks of the service.
 #[derive(Default)]
-struct Workers {
+struct BackgroundTasks {
     /// Tasks that end by themselves when the service drains. The next process continues their work.
     ending: Vec<(&'static str, JoinHandle<()>)>,
     /// Tasks that can be ended at any time.
     endless: Vec<JoinHandle<()>>,
 }
 
-impl Workers {
+impl BackgroundTasks {
     fn start(app: &App, config: &Config) -> Self {
         let engine = &app.engine;
         let shutdown = &app.shutdown;

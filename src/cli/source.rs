@@ -17,13 +17,13 @@ use doppel_sources::database::RowOrigin;
 
 /// Options of `doppel source`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct SourceArgs {
     #[command(subcommand)]
-    command: Command,
+    command: SourceCommand,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+enum SourceCommand {
     /// Look at a source: clocks, ids, the watermark and its index, what columns are taken for; exits with 1 where rows would be missed
     Check(CheckArgs),
 }
@@ -59,8 +59,8 @@ struct CheckArgs {
 ///
 /// # Errors
 /// There is no such source, or it cannot be read.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Command::Check(args) = args.command;
+pub fn run(args: SourceArgs) -> anyhow::Result<ExitCode> {
+    let SourceCommand::Check(args) = args.command;
     with_usage_shown("source check", look(&args))
 }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::import::input::{Came, Head, Input, Line};
-use super::log::Log;
-use super::output::Output;
+use super::import::input::{InputLine, OriginalLine, RecordInput, TableHeadings};
+use super::log::ByteLog;
+use super::output::OutputFile;
 use super::usage;
 use crate::console::words::DeskWords;
 use crate::findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
@@ -37,7 +37,7 @@ pub(super) fn form_of(path: &Path) -> anyhow::Result<TableForm> {
 }
 
 /// A stored row.
-pub(super) struct Entry {
+pub(super) struct SpoolEntry {
     /// Index of the row's file.
     pub(super) file: usize,
     /// The line in the file, as in messages.
@@ -50,21 +50,22 @@ pub(super) struct Entry {
 }
 
 /// The rows in the order of the input.
-pub(super) struct Spool {
-    log: Log,
+pub(super) struct RowSpool {
+    log: ByteLog,
     names: Vec<String>,
-    heads: Vec<Option<Head>>,
-    columns: Columns,
+    heads: Vec<Option<TableHeadings>>,
+    columns: TableColumns,
     words: &'static DeskWords,
 }
 
-impl Spool {
+impl RowSpool {
     /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
-    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static DeskWords) -> Self {
-        let heads: Vec<Option<Head>> = input.files.iter().map(|source| source.head.clone()).collect();
+    pub(super) fn new(input: &RecordInput, buffer: (&Path, usize), words: &'static DeskWords) -> Self {
+        let (dir, memory) = buffer;
+        let heads: Vec<Option<TableHeadings>> = input.files.iter().map(|source| source.head.clone()).collect();
         let names = input.files.iter().map(|source| source.name.clone()).collect();
-        let columns = Columns::of(&heads);
-        Self { log: Log::new(dir, memory), names, heads, columns, words }
+        let columns = TableColumns::of(&heads);
+        Self { log: ByteLog::new(dir, memory), names, heads, columns, words }
     }
 
     /// Returns the number of rows.
@@ -73,12 +74,12 @@ impl Spool {
     }
 
     /// Stores a row, and the code of its refusal if it is refused.
-    pub(super) fn push(&mut self, line: &Line, refused: Option<&str>) -> anyhow::Result<()> {
+    pub(super) fn push(&mut self, line: &InputLine, refused: Option<&str>) -> anyhow::Result<()> {
         let (number, cells) = match &line.came {
-            Came::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
-            Came::Json(json) => (line.number, self.columns.cells_of(json)),
-            Came::Text(text) => (line.number, vec![TableCell::from(text.clone())]),
-            Came::Nothing => (line.number, Vec::new()),
+            OriginalLine::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
+            OriginalLine::Json(json) => (line.number, self.columns.cells_of(json)),
+            OriginalLine::Text(text) => (line.number, vec![TableCell::from(text.clone())]),
+            OriginalLine::Nothing => (line.number, Vec::new()),
         };
         self.columns.width = self.columns.width.max(cells.len());
         let content = match (&line.content, refused) {
@@ -86,13 +87,13 @@ impl Spool {
             (Ok(_), Some(code)) => Err(self.sentence(&RowRefusal::Invalid(code.to_owned()))),
             (Err(why), _) => {
                 let fault = match &line.came {
-                    Came::Row(row) => row.fault.as_ref(),
+                    OriginalLine::Row(row) => row.fault.as_ref(),
                     _ => None,
                 };
                 Err(self.sentence(&RowRefusal::of_unreadable(why, fault)))
             }
         };
-        let entry = Entry { file: line.file, line: line.number, number, content, cells };
+        let entry = SpoolEntry { file: line.file, line: line.number, number, content, cells };
         self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
     }
 
@@ -101,14 +102,14 @@ impl Spool {
     }
 
     /// Returns the row with this index.
-    pub(super) fn entry(&self, at: usize) -> anyhow::Result<Entry> {
+    pub(super) fn entry(&self, at: usize) -> anyhow::Result<SpoolEntry> {
         let bytes = self.log.get(at).context("cannot read a row back")?;
-        Entry::decode(&bytes).context("a row came back damaged")
+        SpoolEntry::decode(&bytes).context("a row came back damaged")
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.
     pub(super) fn earlier(&self, at: usize) -> anyhow::Result<EarlierRow> {
-        let Entry { file, number, .. } = self.entry(at)?;
+        let SpoolEntry { file, number, .. } = self.entry(at)?;
         Ok(match self.names.len() {
             1 => EarlierRow::Row(number),
             _ => EarlierRow::RowOf(self.names[file].clone(), number),
@@ -127,9 +128,9 @@ impl Spool {
     ///
     /// # Errors
     /// The table cannot be written, or has more rows than a sheet can have.
-    pub(super) fn begin(&self, out: Output, form: &TableForm, dir: &Path) -> anyhow::Result<Table> {
+    pub(super) fn begin(&self, out: OutputFile, form: &TableForm, dir: &Path) -> anyhow::Result<ResultTable> {
         let form = match (form, self.single()) {
-            (TableForm::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => TableForm::Xlsx(sheet.clone()),
+            (TableForm::Xlsx(_), Some(TableHeadings { sheet: Some(sheet), .. })) => TableForm::Xlsx(sheet.clone()),
             _ => form.clone(),
         };
         self.fits(&form)?;
@@ -151,11 +152,11 @@ impl Spool {
                 Some(1)
             }
         };
-        Ok(Table { table, at, path, words: self.words })
+        Ok(ResultTable { table, at, path, words: self.words })
     }
 
     /// Returns the rows above the header, if there is only one table.
-    fn single(&self) -> Option<&Head> {
+    fn single(&self) -> Option<&TableHeadings> {
         match &self.heads[..] {
             [Some(head)] => Some(head),
             _ => None,
@@ -175,7 +176,7 @@ fn fit(form: &TableForm, rows: u64) -> anyhow::Result<()> {
 }
 
 /// The columns of all files.
-struct Columns {
+struct TableColumns {
     names: Vec<String>,
     by_name: HashMap<String, usize>,
     /// The positions of the columns of each file.
@@ -184,8 +185,8 @@ struct Columns {
     width: usize,
 }
 
-impl Columns {
-    fn of(heads: &[Option<Head>]) -> Self {
+impl TableColumns {
+    fn of(heads: &[Option<TableHeadings>]) -> Self {
         let mut columns = Self { names: Vec::new(), by_name: HashMap::new(), places: Vec::new(), width: 0 };
         for head in heads {
             let names = head.iter().flat_map(|head| &head.names);
@@ -246,26 +247,26 @@ impl Columns {
 }
 
 /// The resulting table while it is written.
-pub(super) struct Table {
-    table: output::TableOutput<Output>,
+pub(super) struct ResultTable {
+    table: output::TableOutput<OutputFile>,
     /// The number of the last row, if rows are numbered anew.
     at: Option<u64>,
     path: String,
     words: &'static DeskWords,
 }
 
-impl Table {
+impl ResultTable {
     /// Writes the next row with its result.
     pub(super) fn put(
         &mut self,
-        entry: &Entry,
+        entry: &SpoolEntry,
         said: &Result<crate::findings::RowFinding, RowRefusal>,
     ) -> anyhow::Result<()> {
         self.write(entry, &added(self.words, said))
     }
 
     /// Writes the next row, which is refused; `why` is the reason as a sentence.
-    pub(super) fn put_refused(&mut self, entry: &Entry, why: &str) -> anyhow::Result<()> {
+    pub(super) fn put_refused(&mut self, entry: &SpoolEntry, why: &str) -> anyhow::Result<()> {
         let refused = self.words.files.refused.to_owned();
         self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
     }
@@ -275,7 +276,7 @@ impl Table {
         (self.words.files.refusal)(refusal)
     }
 
-    fn write(&mut self, entry: &Entry, added: &AddedCells) -> anyhow::Result<()> {
+    fn write(&mut self, entry: &SpoolEntry, added: &AddedCells) -> anyhow::Result<()> {
         let number = match &mut self.at {
             Some(at) => {
                 *at += 1;
@@ -305,7 +306,7 @@ impl Table {
 
 /// The encoding of a row: file, line, number, true if the row is refused, and the content; then for each cell: true if it is a number, the
 /// number, and the text. Numbers are little-endian; the length of a text comes before the text.
-impl Entry {
+impl SpoolEntry {
     fn encode(&self) -> Vec<u8> {
         let (flag, content) = match &self.content {
             Ok(json) => (0, json),
@@ -372,14 +373,14 @@ mod tests {
         let cells =
             vec![TableCell { text: "3.25".into(), number: Some(3.25) }, TableCell::default(), "路灯".to_owned().into()];
         for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
-            let entry = Entry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
-            let back = Entry::decode(&entry.encode()).unwrap();
+            let entry = SpoolEntry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
+            let back = SpoolEntry::decode(&entry.encode()).unwrap();
             assert_eq!(
                 (back.file, back.line, back.number, back.content, back.cells),
                 (1, 7, 5, content, cells.clone())
             );
         }
-        assert!(Entry::decode(&[0; 20]).is_none());
+        assert!(SpoolEntry::decode(&[0; 20]).is_none());
     }
 
     #[test]
@@ -392,9 +393,9 @@ mod tests {
     fn columns_of_several_files_are_put_together_by_their_names() {
         let head = |names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            Some(Head { names, rows: Vec::new(), sheet: None })
+            Some(TableHeadings { names, rows: Vec::new(), sheet: None })
         };
-        let mut columns = Columns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
+        let mut columns = TableColumns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
         assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
         let texts = |cells: Vec<TableCell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
         let row = ["a", "b", "c", "d"].map(|text| TableCell::from(text.to_owned()));

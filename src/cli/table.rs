@@ -8,23 +8,23 @@ use crate::texts;
 const GAP: u16 = 2;
 
 /// The heading of a column.
-pub(super) struct Column<'a>(&'a str, CellAlignment);
+pub(super) struct ColumnHeading<'a>(&'a str, CellAlignment);
 
 /// Makes a column of words, which are aligned on the left.
-pub(super) fn words(head: &str) -> Column<'_> {
-    Column(head, CellAlignment::Left)
+pub(super) fn words(head: &str) -> ColumnHeading<'_> {
+    ColumnHeading(head, CellAlignment::Left)
 }
 
 /// Makes a column of numbers, which are aligned on the right.
-pub(super) fn numbers(head: &str) -> Column<'_> {
-    Column(head, CellAlignment::Right)
+pub(super) fn numbers(head: &str) -> ColumnHeading<'_> {
+    ColumnHeading(head, CellAlignment::Right)
 }
 
 /// Returns the rows below the headings of their columns. Each row ends with a line end. Takes O(cells).
-pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(super) fn table(columns: &[ColumnHeading<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| texts::said(column.0))).add_rows(rows);
-    for (shown, Column(_, alignment)) in table.column_iter_mut().zip(columns) {
+    for (shown, ColumnHeading(_, alignment)) in table.column_iter_mut().zip(columns) {
         shown.set_padding((0, GAP)).set_cell_alignment(*alignment);
     }
     table.trim_fmt() + "\n"

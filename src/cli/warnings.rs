@@ -12,11 +12,11 @@ const PLACES: usize = 5;
 /// Counts records with warnings. It contains no text of records and needs constant memory, because there are few codes.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
-pub(super) struct Warned(BTreeMap<String, Kind>);
+pub(super) struct WarningCounts(BTreeMap<String, WarningKind>);
 
 /// The records with warnings of one code.
 #[derive(Debug, Default, Serialize)]
-struct Kind {
+struct WarningKind {
     records: u64,
     /// The first records as `FILE:LINE`.
     first: Vec<String>,
@@ -24,28 +24,29 @@ struct Kind {
 
 /// A warning from any source.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Warning<'a> {
+pub(super) struct RecordWarning<'a> {
     pub(super) code: &'a str,
     pub(super) pointer: &'a str,
     pub(super) detail: &'a str,
 }
 
-impl<'a> From<&'a Violation> for Warning<'a> {
+impl<'a> From<&'a Violation> for RecordWarning<'a> {
     fn from(Violation { pointer, code, detail }: &'a Violation) -> Self {
         Self { code, pointer, detail }
     }
 }
 
-impl Warned {
+impl WarningCounts {
     /// Records the warnings about the record at a line of the file `name`. Prints the first warning of each code.
     pub(super) fn note<'a>(
         &mut self,
-        (name, line): (&str, u64),
-        warnings: impl IntoIterator<Item = Warning<'a>>,
+        at: (&str, u64),
+        warnings: impl IntoIterator<Item = RecordWarning<'a>>,
         say: impl Fn(&str),
     ) {
+        let (name, line) = at;
         let mut codes: Vec<&str> = Vec::new();
-        for Warning { code, pointer, detail } in warnings {
+        for RecordWarning { code, pointer, detail } in warnings {
             // A record counts once, even if the warning applies to several fields.
             if codes.contains(&code) {
                 continue;
@@ -69,7 +70,7 @@ impl Warned {
 
     /// Returns the lines of the summary: one for each code, without a line end.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(code, Kind { records, first })| {
+        self.0.iter().map(|(code, WarningKind { records, first })| {
             let more = if *records > first.len() as u64 { " …" } else { "" };
             format!("{records} {code} ({}{more})", first.join(", "))
         })
@@ -83,10 +84,10 @@ mod tests {
     #[test]
     fn records_are_counted_by_code_with_the_first_places_and_one_explanation() {
         let said = std::cell::RefCell::new(Vec::new());
-        let mut warned = Warned::default();
+        let mut warned = WarningCounts::default();
         assert!(warned.is_empty());
         for line in 1..=7 {
-            let warning = |code, pointer| Warning { code, pointer, detail: "why" };
+            let warning = |code, pointer| RecordWarning { code, pointer, detail: "why" };
             let both = [warning("unreadable_time", "/time"), warning("unreadable_time", "/at")];
             warned.note(("a.csv", line), both, |text| said.borrow_mut().push(text.to_owned()));
         }

@@ -152,7 +152,7 @@ fn missing<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 
 #[test]
 fn every_help_text_has_a_translation() {
-    let texts = help::texts(&mut crate::cli::Cli::command());
+    let texts = help::texts(&mut crate::cli::CliArguments::command());
     assert!(texts.len() > 100);
     let paragraphs = texts.iter().flat_map(|text| text.split("\n\n"));
     let missing = missing(paragraphs.filter(|text| !text.is_empty() && chinese(text).is_none()));
@@ -172,7 +172,7 @@ fn every_text_of_an_answer_has_a_translation() {
 
 #[test]
 fn every_message_of_the_command_line_has_a_translation() {
-    let help: HashSet<String> = help::texts(&mut crate::cli::Cli::command()).into_iter().collect();
+    let help: HashSet<String> = help::texts(&mut crate::cli::CliArguments::command()).into_iter().collect();
     let texts = sources::texts(&COMMAND_LINE);
     let shown = texts.iter().filter(|text| text.is_for_people() && !help.contains(&text.text));
     let shown = shown.filter(|text| !NOT_COMMAND_LINE.iter().any(|file| text.file.starts_with(file)));
@@ -278,7 +278,7 @@ fn texts_of_the_system_and_of_libraries_are_translated() {
 fn every_row_is_used() {
     let sources = sources::texts(&["src", "crates"]).into_iter().map(|text| text.text);
     let reasons = (400..600).filter_map(|status| axum::http::StatusCode::from_u16(status).ok()?.canonical_reason());
-    let known = sources.chain(help::texts(&mut crate::cli::Cli::command())).chain(reasons.map(str::to_owned));
+    let known = sources.chain(help::texts(&mut crate::cli::CliArguments::command())).chain(reasons.map(str::to_owned));
     let known = plain(&known.collect::<Vec<_>>().join("\n"));
     let rows = TABLES.iter().filter(|(name, _)| *name != FOREIGN).flat_map(|(_, table)| rows(table));
     // A row may be several texts of the program, joined with semicolons.

@@ -10,7 +10,7 @@ use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 use doppel_search::index::{Index, IndexEntry, IndexProgress, IndexSource, OpenedIndex};
 use doppel_store::Seq;
 
@@ -20,9 +20,10 @@ fn main() {
     // Number of records that arrive between two commits while an import uses two cores fully.
     let between = numbers.next().unwrap_or(600);
     let options =
-        Options { records: records as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false, until: UNTIL };
+        SampleOptions { records: records as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false, until: UNTIL };
     let row = |content: String| Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes());
-    let rows: Vec<Row> = Sample::new(&options).records().map(|record| row(record.content).expect("a row")).collect();
+    let rows: Vec<Row> =
+        RecordSample::new(&options).records().map(|record| row(record.content).expect("a row")).collect();
     let settings = Settings::preset(Preset::Default);
     let profile = Profile::compile(&settings, None);
     let folder = std::env::temp_dir().join(format!("doppel-bench-index-{}", std::process::id()));

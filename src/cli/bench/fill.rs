@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 
-use super::{Setup, tell};
-use crate::cli::progress::Progress;
+use super::{BenchSetup, tell};
+use crate::cli::progress::CommandProgress;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::Row;
 use doppel_engine::{Engine, IfDuplicate, Options};
-use doppel_lab::sample::{self, Sample};
+use doppel_lab::sample::{self, RecordSample};
 use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::EmbeddedStore;
@@ -22,7 +22,7 @@ const CALLERS: u64 = 512;
 pub(super) const COLLECTION: &str = "bench";
 
 /// The result of [`once`].
-pub(super) struct Filled {
+pub(super) struct FilledDirectory {
     pub(super) dir: PathBuf,
     pub(super) collection: CollectionName,
     pub(super) records: u64,
@@ -31,9 +31,9 @@ pub(super) struct Filled {
 }
 
 /// Returns invented petitions. Series 0 contains the petitions of the directory; the other series contain new petitions.
-pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
+pub(super) fn petitions(setup: &BenchSetup, series: u64) -> RecordSample {
     let seed = setup.seed ^ series << 32;
-    Sample::new(&sample::Options {
+    RecordSample::new(&sample::SampleOptions {
         records: setup.records,
         seed,
         duplicates: 0.1,
@@ -61,7 +61,10 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
 }
 
 /// Fills the directory, unless an earlier part has filled it.
-pub(super) fn once<'a>(setup: &Setup, filled: &'a mut Option<Filled>) -> anyhow::Result<&'a Filled> {
+pub(super) fn once<'a>(
+    setup: &BenchSetup,
+    filled: &'a mut Option<FilledDirectory>,
+) -> anyhow::Result<&'a FilledDirectory> {
     let made = match filled.take() {
         Some(made) => made,
         None => fill(setup).context("filling a directory")?,
@@ -69,7 +72,7 @@ pub(super) fn once<'a>(setup: &Setup, filled: &'a mut Option<Filled>) -> anyhow:
     Ok(filled.insert(made))
 }
 
-fn fill(setup: &Setup) -> anyhow::Result<Filled> {
+fn fill(setup: &BenchSetup) -> anyhow::Result<FilledDirectory> {
     tell("  filling a directory");
     let dir = setup.dir.path().join("filled");
     let collection = CollectionName::new(COLLECTION).map_err(anyhow::Error::msg)?;
@@ -79,7 +82,7 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
     let next = Arc::new(AtomicU64::new(0));
     let row_bytes = Arc::new(AtomicU64::new(0));
     let records = setup.records;
-    let progress = Arc::new(Progress::new());
+    let progress = Arc::new(CommandProgress::new());
     progress.phase("registering", Some(records));
     runtime.block_on(async {
         let tasks = (0..CALLERS.min(records)).map(|_| {
@@ -111,5 +114,5 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
     })?;
     progress.finish();
     let row_bytes = row_bytes.load(Ordering::Relaxed);
-    Ok(Filled { dir, collection, records, row_bytes })
+    Ok(FilledDirectory { dir, collection, records, row_bytes })
 }

@@ -11,17 +11,17 @@ use tokio::sync::oneshot;
 /// Largest number of entries in a group. Fewer entries wait at the same time here.
 const GROUP: usize = 1024;
 
-type Entry = (Bytes, oneshot::Sender<io::Result<()>>);
+type AppendRequest = (Bytes, oneshot::Sender<io::Result<()>>);
 
 /// A file with group commit for appended bytes. Its thread ends when the last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Appender(crossbeam_channel::Sender<Entry>);
+pub(super) struct GroupCommitFile(crossbeam_channel::Sender<AppendRequest>);
 
-impl Appender {
+impl GroupCommitFile {
     /// Starts the thread for a new file at `path`. The thread ends after the last clone is dropped.
     pub(super) fn create(path: &Path) -> io::Result<(Self, JoinHandle<()>)> {
         let mut file = File::create(path)?;
-        let (sender, receiver) = crossbeam_channel::bounded::<Entry>(GROUP);
+        let (sender, receiver) = crossbeam_channel::bounded::<AppendRequest>(GROUP);
         let writer = std::thread::Builder::new().name("bench-floor".into()).spawn(move || {
             let mut bytes = Vec::new();
             let mut waiting = Vec::new();

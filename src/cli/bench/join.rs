@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use super::report::{Better, Figure, Round};
+use super::report::{BenchFigure, BetterDirection, RoundResult};
 use super::synthetic::{fingerprint, random};
-use super::{Setup, tell};
+use super::{BenchSetup, tell};
 use doppel_core::index::join::{AllPairs, Distinct, join};
 use doppel_core::index::single_pass::single_pass;
 use doppel_core::verdict::Fingerprint;
@@ -24,15 +24,15 @@ const PLANTED: u64 = 100;
 /// Number of rounds; only one if a round takes seconds.
 const ROUNDS: usize = 3;
 const LONG: u64 = 100_000;
-const UNIT: (&str, Better) = ("us/record", Better::Lower);
+const UNIT: (&str, BetterDirection) = ("us/record", BetterDirection::Lower);
 const BASELINE: &str = "Single-Pass";
 
-pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup) -> anyhow::Result<Vec<BenchFigure>> {
     let sizes: Vec<u64> = SIZES.into_iter().filter(|&size| size < setup.records).chain([setup.records]).collect();
     let mut figures = Vec::new();
     let mut baseline = Vec::new();
     for &size in &sizes {
-        let batch = Batch::new(size, 0, setup.seed);
+        let batch = FingerprintBatch::new(size, 0, setup.seed);
         let rounds = if size < LONG { ROUNDS } else { 1 };
         let alone = size <= LONG;
         let mut ours = Vec::new();
@@ -46,26 +46,31 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
             }
         }
         let name = if alone { BASELINE } else { "Single-Pass of 100,000" };
-        figures.push(Figure::new(format!("join.uniform.{size}"), UNIT, &ours, (name, &baseline)));
+        figures.push(BenchFigure::new(format!("join.uniform.{size}"), UNIT, &ours, (name, &baseline)));
     }
-    let batch = Batch::new(setup.records, 30, setup.seed);
+    let batch = FingerprintBatch::new(setup.records, 30, setup.seed);
     let name = if setup.records <= LONG { "Single-Pass, uniform" } else { "Single-Pass of 100,000" };
     let ours = [batch.join()?];
-    figures.push(Figure::new(format!("join.popular.{}", setup.records), UNIT, &ours, (name, &baseline)));
-    let bytes = [Round::from(batch.memory()? / setup.records as f64)];
-    let bare = [Round::from(size_of::<Fingerprint>() as f64)];
-    figures.push(Figure::new("join.memory", ("B/record", Better::Lower), &bytes, ("the fingerprints alone", &bare)));
+    figures.push(BenchFigure::new(format!("join.popular.{}", setup.records), UNIT, &ours, (name, &baseline)));
+    let bytes = [RoundResult::from(batch.memory()? / setup.records as f64)];
+    let bare = [RoundResult::from(size_of::<Fingerprint>() as f64)];
+    figures.push(BenchFigure::new(
+        "join.memory",
+        ("B/record", BetterDirection::Lower),
+        &bytes,
+        ("the fingerprints alone", &bare),
+    ));
     Ok(figures)
 }
 
 /// Fingerprints with planted duplicates.
-struct Batch {
+struct FingerprintBatch {
     values: Vec<u64>,
     /// The planted pairs: equal fingerprints, or fingerprints up to [`RADIUS`] bits apart.
     planted: Vec<(u64, u64)>,
 }
 
-impl Batch {
+impl FingerprintBatch {
     fn new(size: u64, skewed_percent: u64, seed: u64) -> Self {
         let mut values: Vec<u64> = (0..size).map(|n| fingerprint(n + (seed << 40), skewed_percent).0).collect();
         let count = size / PLANTED;
@@ -82,12 +87,12 @@ impl Batch {
         Self { values, planted }
     }
 
-    fn round(&self, started: Instant) -> Round {
-        Round::from(started.elapsed().as_secs_f64() * 1e6 / self.values.len() as f64)
+    fn round(&self, started: Instant) -> RoundResult {
+        RoundResult::from(started.elapsed().as_secs_f64() * 1e6 / self.values.len() as f64)
     }
 
     /// Sorts and joins the fingerprints, and checks that the planted pairs are found.
-    fn join(&self) -> anyhow::Result<Round> {
+    fn join(&self) -> anyhow::Result<RoundResult> {
         let started = Instant::now();
         let found = AllPairs::default();
         let distinct = Distinct::of(&self.values)?;
@@ -106,7 +111,7 @@ impl Batch {
     }
 
     /// Clusters the fingerprints, and prints the number of planted pairs that it separates.
-    fn single_pass(&self) -> anyhow::Result<Round> {
+    fn single_pass(&self) -> anyhow::Result<RoundResult> {
         let fingerprints: Vec<Fingerprint> = self.values.iter().copied().map(Fingerprint).collect();
         let started = Instant::now();
         let clusters = single_pass(&fingerprints, RADIUS);

@@ -17,14 +17,14 @@ use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::report::{Latency, Round};
+use super::report::{LatencyPercentiles, RoundResult};
 
 /// A longer time for a response means that the service is stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// The requests of a measurement.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct LoadPlan {
     pub(super) address: SocketAddr,
     pub(super) method: Method,
     /// The path. For PUT the number of the request is appended as the id.
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 }
 
 /// Sends requests on `connections` connections until `slice` is over.
-pub(super) async fn drive(plan: Plan, connections: usize, slice: Duration) -> anyhow::Result<Round> {
+pub(super) async fn drive(plan: LoadPlan, connections: usize, slice: Duration) -> anyhow::Result<RoundResult> {
     anyhow::ensure!(plan.address.ip().is_loopback(), "load is for the loopback interface only");
     let mut open = Vec::new();
     for _ in 0..connections {
@@ -52,7 +52,7 @@ pub(super) async fn drive(plan: Plan, connections: usize, slice: Duration) -> an
         each.extend(task.await.context("a connection panicked")??);
     }
     let value = each.len() as f64 / started.elapsed().as_secs_f64();
-    Ok(Round { value, latency: Some(Latency::of(&mut each, "us")) })
+    Ok(RoundResult { value, latency: Some(LatencyPercentiles::of(&mut each, "us")) })
 }
 
 async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>> {
@@ -64,7 +64,7 @@ async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>
 }
 
 async fn one(
-    plan: Plan,
+    plan: LoadPlan,
     mut sender: SendRequest<Full<Bytes>>,
     sent: Arc<AtomicU64>,
     started: Instant,

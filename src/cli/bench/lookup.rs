@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use super::report::{Better, Figure, Latency, Round};
+use super::report::{BenchFigure, BetterDirection, LatencyPercentiles, RoundResult};
 use super::synthetic::{KEYS, entry, fingerprint, query};
-use super::{ROUNDS, Setup, tell};
-use crate::cli::progress::Progress;
+use super::{BenchSetup, ROUNDS, tell};
+use crate::cli::progress::CommandProgress;
 use doppel_core::collection::SimhashChannel;
 use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup};
 use doppel_core::verdict::Fingerprint;
@@ -18,7 +18,7 @@ const BATCH: u64 = 64;
 /// Largest number of lookups in a slice that are timed individually, which bounds the memory for their times.
 const MOST: usize = 1 << 20;
 
-pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup) -> anyhow::Result<Vec<BenchFigure>> {
     let mut figures = Vec::new();
     for (name, skewed_percent) in [("uniform", 0), ("popular", 30)] {
         tell(&format!("  {name} fingerprints"));
@@ -27,10 +27,10 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Result<Vec<Figure>> {
+fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::Result<Vec<BenchFigure>> {
     let records = setup.records;
     let index = GenerationIndex::new();
-    let progress = Progress::new();
+    let progress = CommandProgress::new();
     progress.phase("indexing", Some(records));
     index.load((0..records).map(|n| entry(n, skewed_percent, KEYS)), |done| progress.at(done as u64))?;
     progress.finish();
@@ -39,7 +39,7 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
     let slice = setup.slice(RADII.len() + 2);
     // Every round continues after the last question of the round before, so that no question is repeated while there are new ones.
     let mut asked = vec![0; RADII.len() + 2];
-    let mut rounds = vec![Vec::<Round>::new(); RADII.len() + 2];
+    let mut rounds = vec![Vec::<RoundResult>::new(); RADII.len() + 2];
     for _ in 0..ROUNDS {
         let mut variants = asked.iter_mut().zip(&mut rounds);
         for radius in RADII {
@@ -68,16 +68,23 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
     }
     let names = RADII.map(|radius| format!("radius_{radius}")).into_iter().chain(["record".to_owned()]);
     let flat = rounds.pop().unwrap_or_default();
-    let figure = |(variant, ours): (String, Vec<Round>)| {
-        Figure::new(format!("lookup.{name}.{variant}"), ("ns", Better::Lower), &ours, (BASELINE, &flat))
-    };
-    Ok(names.zip(rounds).map(figure).collect())
+    Ok(names
+        .zip(rounds)
+        .map(|(variant, ours): (String, Vec<RoundResult>)| {
+            BenchFigure::new(
+                format!("lookup.{name}.{variant}"),
+                ("ns", BetterDirection::Lower),
+                &ours,
+                (BASELINE, &flat),
+            )
+        })
+        .collect())
 }
 
 /// Asks questions until the time is over, at least two batches. The time for making the questions is not measured. Every other batch is
 /// measured as a whole and gives the time of one question without readings of the clock. The other batches are measured question by
 /// question and give the distribution, including the readings of the clock (20 to 40 ns each).
-fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> Round {
+fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> RoundResult {
     let begun = Instant::now();
     let mut nanos = 0;
     let mut together = 0;
@@ -98,7 +105,7 @@ fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: 
         *asked += BATCH;
     }
     let value = nanos as f64 / together as f64;
-    Round { value, latency: Some(Latency::of(&mut each, "ns")) }
+    RoundResult { value, latency: Some(LatencyPercentiles::of(&mut each, "ns")) }
 }
 
 fn ball(centre: Fingerprint, radius: u8) -> Ball {

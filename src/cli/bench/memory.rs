@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::Context as _;
 
-use super::fill::{Filled, open, petitions};
-use super::report::{Better, Figure, Round};
-use super::startup::Service;
-use super::{Setup, files_below};
+use super::fill::{FilledDirectory, open, petitions};
+use super::report::{BenchFigure, BetterDirection, RoundResult};
+use super::startup::ServiceProcess;
+use super::{BenchSetup, files_below};
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
@@ -20,22 +20,22 @@ const ROUNDS: usize = 3;
 /// Size of the unit of `st_blocks` in bytes.
 const DISK_BLOCK_BYTES: u64 = 512;
 
-pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::Result<Vec<BenchFigure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     let (engine, store) = open(&filled.dir)?;
     let usage = runtime.block_on(store.usage())?;
     runtime.block_on(engine.close())?;
     drop((engine, store));
-    let each = |bytes: u64| Round::from(bytes as f64 / filled.records as f64);
+    let each = |bytes: u64| RoundResult::from(bytes as f64 / filled.records as f64);
     let index = [each(usage.index_bytes)];
-    let keys = [Round::from(bare_bytes(setup, filled)?)];
+    let keys = [RoundResult::from(bare_bytes(setup, filled)?)];
 
     // Each measurement starts a new process, because memory that this process has returned to its allocator would hide the difference.
     let empty = setup.dir.path().join("empty");
     let mut resident = Vec::new();
     for _ in 0..ROUNDS {
-        let without = Service::start(&setup.outputs, &empty)?.resident_bytes()?;
-        let with = Service::start(&setup.outputs, &filled.dir)?.resident_bytes()?;
+        let without = ServiceProcess::start(&setup.outputs, &empty)?.resident_bytes()?;
+        let with = ServiceProcess::start(&setup.outputs, &filled.dir)?.resident_bytes()?;
         resident.push(each(with.saturating_sub(without)));
     }
     let mut disk = 0;
@@ -43,16 +43,16 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
         disk += fs::metadata(&path).with_context(|| path.display().to_string())?.blocks() * DISK_BLOCK_BYTES;
     }
     let counted = [index[0]; ROUNDS];
-    let unit = ("B/record", Better::Lower);
+    let unit = ("B/record", BetterDirection::Lower);
     Ok(vec![
-        Figure::new("memory.index", unit, &index, ("bare keys", &keys)),
-        Figure::new("memory.process", unit, &resident, ("index by its own count", &counted)),
-        Figure::new("memory.disk", unit, &[each(disk)], ("rows as JSON", &[each(filled.row_bytes)])),
+        BenchFigure::new("memory.index", unit, &index, ("bare keys", &keys)),
+        BenchFigure::new("memory.process", unit, &resident, ("index by its own count", &counted)),
+        BenchFigure::new("memory.disk", unit, &[each(disk)], ("rows as JSON", &[each(filled.row_bytes)])),
     ])
 }
 
 /// Returns the number of indexed bytes of a record: its keys, the key of its digest and its fingerprint have 8 bytes each.
-fn bare_bytes(setup: &Setup, filled: &Filled) -> anyhow::Result<f64> {
+fn bare_bytes(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::Result<f64> {
     let profile = Profile::compile(&Settings::preset(Preset::Default), None);
     let sample = petitions(setup, 0);
     let count = SIGNED.min(filled.records);

@@ -27,9 +27,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use self::fill::Filled;
-use self::report::{Figure, PartReport, Report};
-use super::output::{Outputs, ScratchGuard};
+use self::fill::FilledDirectory;
+use self::report::{BenchFigure, BenchReport, PartReport};
+use super::output::{CommandOutputs, ScratchGuard};
 
 /// Number of rounds of every comparison. The report shows the median and the extremes.
 const ROUNDS: usize = 5;
@@ -62,7 +62,7 @@ Examples:
 /// Options of `doppel bench`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = READING, after_help = "More, and how to read the figures: --help")]
-pub struct Args {
+pub struct BenchArgs {
     /// Records to measure with
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub records: u64,
@@ -71,7 +71,7 @@ pub struct Args {
     pub seconds: f64,
     /// Measure only these parts
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
-    pub only: Vec<Part>,
+    pub only: Vec<BenchPart>,
     /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value = "1")]
     pub seed: u64,
@@ -80,7 +80,7 @@ pub struct Args {
     pub dir: Option<PathBuf>,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
-    pub format: Format,
+    pub format: BenchFormat,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -93,7 +93,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// The parts of the benchmark, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum BenchPart {
     /// From rows to signatures.
     Sign,
     /// Lookups in memory.
@@ -112,7 +112,7 @@ pub enum Part {
 
 /// The format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum BenchFormat {
     /// For people.
     Table,
     /// One JSON object.
@@ -120,16 +120,16 @@ pub enum Format {
 }
 
 /// The setup that all parts share.
-struct Setup {
+struct BenchSetup {
     records: u64,
     seed: u64,
     seconds: f64,
     /// The folder for all files. It is removed at the end.
     dir: ScratchGuard,
-    outputs: Outputs,
+    outputs: CommandOutputs,
 }
 
-impl Setup {
+impl BenchSetup {
     /// Returns the time for one of `variants` variants in one round.
     fn slice(&self, variants: usize) -> Duration {
         Duration::from_secs_f64(self.seconds / (ROUNDS * variants) as f64)
@@ -140,15 +140,23 @@ impl Setup {
 ///
 /// # Errors
 /// A measurement fails, or the folder cannot be written.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { records, seconds, only, seed, dir, format } = args;
-    let outputs = Outputs::new();
+pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    let BenchArgs { records, seconds, only, seed, dir, format } = args;
+    let outputs = CommandOutputs::new();
     outputs.abandon_on_signal()?;
     let within = dir.unwrap_or_else(std::env::temp_dir);
     let dir = outputs.scratch(&within).context("choose another place with --dir")?;
-    let setup = Setup { records, seed, seconds, dir, outputs };
-    let every = [Part::Sign, Part::Lookup, Part::Join, Part::Store, Part::Memory, Part::Startup, Part::Http];
-    let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
+    let setup = BenchSetup { records, seed, seconds, dir, outputs };
+    let every = [
+        BenchPart::Sign,
+        BenchPart::Lookup,
+        BenchPart::Join,
+        BenchPart::Store,
+        BenchPart::Memory,
+        BenchPart::Startup,
+        BenchPart::Http,
+    ];
+    let wanted: Vec<BenchPart> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
     let mut filled = None;
     let mut parts = Vec::new();
     for part in wanted {
@@ -158,23 +166,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let optimised = !cfg!(debug_assertions);
-    let report = Report { version: env!("CARGO_PKG_VERSION"), optimised, cores, records, seconds, seed, parts };
+    let report = BenchReport { version: env!("CARGO_PKG_VERSION"), optimised, cores, records, seconds, seed, parts };
     super::answer(&match format {
-        Format::Table => report.table(),
-        Format::Json => serde_json::to_string_pretty(&report).context("writing the report")? + "\n",
+        BenchFormat::Table => report.table(),
+        BenchFormat::Json => serde_json::to_string_pretty(&report).context("writing the report")? + "\n",
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(setup: &Setup, part: Part, filled: &mut Option<Filled>) -> anyhow::Result<Vec<Figure>> {
+fn measure(
+    setup: &BenchSetup,
+    part: BenchPart,
+    filled: &mut Option<FilledDirectory>,
+) -> anyhow::Result<Vec<BenchFigure>> {
     match part {
-        Part::Sign => Ok(sign::measure(setup)),
-        Part::Lookup => lookup::measure(setup),
-        Part::Join => join::measure(setup),
-        Part::Store => store::measure(setup),
-        Part::Memory => memory::measure(setup, fill::once(setup, filled)?),
-        Part::Startup => startup::measure(setup, fill::once(setup, filled)?),
-        Part::Http => service::measure(setup, fill::once(setup, filled)?),
+        BenchPart::Sign => Ok(sign::measure(setup)),
+        BenchPart::Lookup => lookup::measure(setup),
+        BenchPart::Join => join::measure(setup),
+        BenchPart::Store => store::measure(setup),
+        BenchPart::Memory => memory::measure(setup, fill::once(setup, filled)?),
+        BenchPart::Startup => startup::measure(setup, fill::once(setup, filled)?),
+        BenchPart::Http => service::measure(setup, fill::once(setup, filled)?),
     }
 }
 

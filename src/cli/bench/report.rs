@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-use super::Part;
+use super::BenchPart;
 use crate::cli::table::{numbers, table, words};
 
 /// A figure over all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
+pub(super) struct FigureSpread {
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
 }
 
-impl Spread {
+impl FigureSpread {
     /// Computes the figure of at least one value.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -25,13 +25,13 @@ impl Spread {
 
 /// The time of single operations: the medians over the rounds of the percentiles of each round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Latency {
+pub(super) struct LatencyPercentiles {
     pub(super) p50: f64,
     pub(super) p99: f64,
     pub(super) unit: &'static str,
 }
 
-impl Latency {
+impl LatencyPercentiles {
     /// Computes the percentiles of one round. The values of `each` are in `unit`.
     pub(super) fn of(each: &mut [u32], unit: &'static str) -> Self {
         each.sort_unstable();
@@ -43,12 +43,12 @@ impl Latency {
 
 /// The measurements of one round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct RoundResult {
     pub(super) value: f64,
-    pub(super) latency: Option<Latency>,
+    pub(super) latency: Option<LatencyPercentiles>,
 }
 
-impl From<f64> for Round {
+impl From<f64> for RoundResult {
     fn from(value: f64) -> Self {
         Self { value, latency: None }
     }
@@ -57,70 +57,72 @@ impl From<f64> for Round {
 /// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Better {
+pub(super) enum BetterDirection {
     Higher,
     Lower,
 }
 
 /// The baseline of a figure.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Baseline {
+pub(super) struct FigureBaseline {
     name: &'static str,
-    value: Spread,
-    latency: Option<Latency>,
+    value: FigureSpread,
+    latency: Option<LatencyPercentiles>,
 }
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure {
+pub(super) struct BenchFigure {
     name: String,
     unit: &'static str,
-    better: Better,
-    value: Spread,
-    latency: Option<Latency>,
-    baseline: Baseline,
+    better: BetterDirection,
+    value: FigureSpread,
+    latency: Option<LatencyPercentiles>,
+    baseline: FigureBaseline,
     /// The ratio to the baseline of the same round; higher is better.
-    ratio: Spread,
+    ratio: FigureSpread,
 }
 
-impl Figure {
+impl BenchFigure {
     /// Makes the figure of `ours` and `theirs`. They were measured in turns: number n of one belongs to number n of the other.
     pub(super) fn new(
         name: impl Into<String>,
-        (unit, better): (&'static str, Better),
-        ours: &[Round],
-        (baseline, theirs): (&'static str, &[Round]),
+        unit: (&'static str, BetterDirection),
+        ours: &[RoundResult],
+        baseline: (&'static str, &[RoundResult]),
     ) -> Self {
+        let (unit, better) = unit;
+        let (baseline, theirs) = baseline;
         let ratios = ours.iter().zip(theirs).map(|(a, b)| match better {
-            Better::Higher => a.value / b.value,
-            Better::Lower => b.value / a.value,
+            BetterDirection::Higher => a.value / b.value,
+            BetterDirection::Lower => b.value / a.value,
         });
         Self {
             name: name.into(),
             unit,
             better,
-            value: Spread::of(ours.iter().map(|round| round.value)),
+            value: FigureSpread::of(ours.iter().map(|round| round.value)),
             latency: over_rounds(ours),
-            ratio: Spread::of(ratios),
-            baseline: Baseline {
+            ratio: FigureSpread::of(ratios),
+            baseline: FigureBaseline {
                 name: baseline,
-                value: Spread::of(theirs.iter().map(|round| round.value)),
+                value: FigureSpread::of(theirs.iter().map(|round| round.value)),
                 latency: over_rounds(theirs),
             },
         }
     }
 }
 
-fn over_rounds(rounds: &[Round]) -> Option<Latency> {
-    let latencies: Vec<Latency> = rounds.iter().filter_map(|round| round.latency).collect();
+fn over_rounds(rounds: &[RoundResult]) -> Option<LatencyPercentiles> {
+    let latencies: Vec<LatencyPercentiles> = rounds.iter().filter_map(|round| round.latency).collect();
     let unit = latencies.first()?.unit;
-    let median = |of: fn(&Latency) -> f64| Spread::of(latencies.iter().map(of)).median;
-    Some(Latency { p50: median(|l| l.p50), p99: median(|l| l.p99), unit })
+    let median = |of: fn(&LatencyPercentiles) -> f64| FigureSpread::of(latencies.iter().map(of)).median;
+    Some(LatencyPercentiles { p50: median(|l| l.p50), p99: median(|l| l.p99), unit })
 }
 
 /// The whole report.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) version: &'static str,
     /// True for an optimised build. The figures of a debug build are meaningless.
     pub(super) optimised: bool,
@@ -134,11 +136,11 @@ pub(super) struct Report {
 /// The figures of one part.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PartReport {
-    pub(super) part: Part,
-    pub(super) figures: Vec<Figure>,
+    pub(super) part: BenchPart,
+    pub(super) figures: Vec<BenchFigure>,
 }
 
-impl Report {
+impl BenchReport {
     /// Returns the report as a table.
     pub(super) fn table(&self) -> String {
         let Self { version, optimised, cores, records, seconds, seed, parts } = self;
@@ -150,17 +152,17 @@ impl Report {
             let columns =
                 [words(&part), numbers("median"), words("unit"), words("range"), words("ratio"), words("latency")];
             text.push('\n');
-            text += &table(&columns, figures.iter().flat_map(Figure::rows));
+            text += &table(&columns, figures.iter().flat_map(BenchFigure::rows));
         }
         text
     }
 }
 
-impl Figure {
+impl BenchFigure {
     /// Returns the rows with the figure and with its baseline.
     fn rows(&self) -> [Vec<String>; 2] {
         let Self { name, unit, better: _, value, latency, baseline, ratio } = self;
-        let row = |name: String, value: &Spread, ratio: String, latency: Option<Latency>| {
+        let row = |name: String, value: &FigureSpread, ratio: String, latency: Option<LatencyPercentiles>| {
             let range = format!("{} to {}", short(value.min), short(value.max));
             vec![name, short(value.median), (*unit).to_owned(), range, ratio, percentiles(latency)]
         };
@@ -172,8 +174,8 @@ impl Figure {
     }
 }
 
-fn percentiles(latency: Option<Latency>) -> String {
-    latency.map_or(String::new(), |Latency { p50, p99, unit }| format!("p50 {p50:.0} p99 {p99:.0} {unit}"))
+fn percentiles(latency: Option<LatencyPercentiles>) -> String {
+    latency.map_or(String::new(), |LatencyPercentiles { p50, p99, unit }| format!("p50 {p50:.0} p99 {p99:.0} {unit}"))
 }
 
 /// Formats a value with three or four significant digits.
@@ -191,18 +193,18 @@ mod tests {
 
     #[test]
     fn a_ratio_above_one_is_better_whatever_the_unit() {
-        let rounds = |values: [f64; 3]| values.map(Round::from);
+        let rounds = |values: [f64; 3]| values.map(RoundResult::from);
         let ours = rounds([2.0, 4.0, 3.0]);
         let theirs = rounds([1.0, 4.0, 1.0]);
-        let figure = |better| Figure::new("x", ("s", better), &ours, ("y", &theirs)).ratio;
-        assert_eq!(figure(Better::Higher), Spread { median: 2.0, min: 1.0, max: 3.0 });
-        assert_eq!(figure(Better::Lower), Spread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });
+        let figure = |better| BenchFigure::new("x", ("s", better), &ours, ("y", &theirs)).ratio;
+        assert_eq!(figure(BetterDirection::Higher), FigureSpread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(figure(BetterDirection::Lower), FigureSpread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });
     }
 
     #[test]
     fn percentiles_are_values_that_occurred() {
         let mut each: Vec<u32> = (1..=1000).rev().collect();
-        let latency = Latency::of(&mut each, "us");
+        let latency = LatencyPercentiles::of(&mut each, "us");
         assert_eq!((latency.p50, latency.p99), (500.0, 990.0));
     }
 }

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use hyper::Method;
 use tokio::runtime::{Builder, Runtime};
 
-use super::fill::{COLLECTION, Filled, open, petitions};
-use super::floor::Appender;
-use super::load::{Plan, drive};
-use super::report::{Better, Figure};
-use super::{ROUNDS, Setup};
+use super::fill::{COLLECTION, FilledDirectory, open, petitions};
+use super::floor::GroupCommitFile;
+use super::load::{LoadPlan, drive};
+use super::report::{BenchFigure, BetterDirection};
+use super::{BenchSetup, ROUNDS};
 use crate::config::Config;
 use crate::http::baseline::{self, Append};
 use crate::http::server;
@@ -26,7 +26,7 @@ use crate::http::state::{App, OptionalParts};
 use crate::observe;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_engine::Engine;
-use doppel_lab::sample::Record;
+use doppel_lab::sample::GeneratedRecord;
 
 const CONNECTIONS: [usize; 2] = [1, 64];
 const CHECK: &str = "/v1/collections/bench/check";
@@ -40,11 +40,11 @@ const BODY_BYTES: usize = 1000;
 const CHECKED: u64 = 4000;
 const STORED: u64 = 20_000;
 
-pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::Result<Vec<BenchFigure>> {
     debug_assert!(CHECK.contains(COLLECTION) && filled.collection.as_str() == COLLECTION);
     log_to_nowhere()?;
     let (engine, _store) = open(&filled.dir)?;
-    let servers = Servers::start(setup, engine.clone())?;
+    let servers = MeasuredServers::start(setup, engine.clone())?;
     let client = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     // The service does this after a start, while it serves the first requests.
     let remembered = client.block_on(engine.remember_records(&filled.collection)).context("remembering records")?;
@@ -66,13 +66,14 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
 }
 
 fn check(
-    setup: &Setup,
-    servers: &Servers,
+    setup: &BenchSetup,
+    servers: &MeasuredServers,
     client: &Runtime,
-    (name, connections): (&str, usize),
+    figure: (&str, usize),
     bodies: &Arc<[Bytes]>,
-) -> anyhow::Result<Figure> {
-    let plan = |address| Plan {
+) -> anyhow::Result<BenchFigure> {
+    let (name, connections) = figure;
+    let plan = |address| LoadPlan {
         address,
         method: Method::POST,
         path: CHECK,
@@ -90,10 +91,15 @@ fn check(
         theirs.push(client.block_on(drive(plan(servers.bare), connections, slice))?);
         ours.push(client.block_on(drive(plan(servers.service), connections, slice))?);
     }
-    Ok(Figure::new(name, ("requests/s", Better::Higher), &ours, (BARE, &theirs)))
+    Ok(BenchFigure::new(name, ("requests/s", BetterDirection::Higher), &ours, (BARE, &theirs)))
 }
 
-fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -> anyhow::Result<Figure> {
+fn put(
+    setup: &BenchSetup,
+    servers: &MeasuredServers,
+    client: &Runtime,
+    connections: usize,
+) -> anyhow::Result<BenchFigure> {
     let slice = setup.slice(2);
     let mut ours = Vec::new();
     let mut theirs = Vec::new();
@@ -108,16 +114,19 @@ fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -
         for (address, rounds) in [(servers.floor, &mut theirs), (servers.service, &mut ours)] {
             let bodies = Arc::clone(&bodies);
             let numbers = Arc::clone(&numbers);
-            let plan = Plan { address, method: Method::PUT, path: PUT, bodies, numbers, once: true };
+            let plan = LoadPlan { address, method: Method::PUT, path: PUT, bodies, numbers, once: true };
             rounds.push(client.block_on(drive(plan, connections, slice))?);
         }
     }
     let name = format!("http.put.{connections}");
-    Ok(Figure::new(name, ("requests/s", Better::Higher), &ours, (FLOOR, &theirs)))
+    Ok(BenchFigure::new(name, ("requests/s", BetterDirection::Higher), &ours, (FLOOR, &theirs)))
 }
 
 /// Returns bodies for `check`: one in four is a stored petition, the others are new ones.
-fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) -> serde_json::Result<Vec<Bytes>> {
+fn checked(
+    setup: &BenchSetup,
+    body: impl Fn(GeneratedRecord) -> serde_json::Result<Vec<u8>>,
+) -> serde_json::Result<Vec<Bytes>> {
     let stored = petitions(setup, 0);
     let new = petitions(setup, 1 << 16);
     let count = CHECKED.min(setup.records);
@@ -125,13 +134,13 @@ fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) 
         0 => stored.record(n * setup.records / count),
         _ => new.record(n),
     };
-    let without_id = |record: Record, n: u64| Record { id: format!("asked-{n}"), ..record };
+    let without_id = |record: GeneratedRecord, n: u64| GeneratedRecord { id: format!("asked-{n}"), ..record };
     (0..count).map(|n| body(without_id(record(n), n)).map(Bytes::from)).collect()
 }
 
 /// Returns a body of the usual size whose petition has one or two lines, without an id.
-fn short_body(record: Record) -> serde_json::Result<Vec<u8>> {
-    let Record { content, user, time, .. } = record;
+fn short_body(record: GeneratedRecord) -> serde_json::Result<Vec<u8>> {
+    let GeneratedRecord { content, user, time, .. } = record;
     // The greeting is skipped, because many petitions have the same one.
     let skipped = if content.chars().count() > 2 * SHORT_CHARS { SHORT_CHARS / 2 } else { 0 };
     let content: String = content.chars().skip(skipped).take(SHORT_CHARS).collect();
@@ -149,7 +158,7 @@ fn log_to_nowhere() -> anyhow::Result<()> {
 }
 
 /// The service and both baselines, each on its own threads.
-struct Servers {
+struct MeasuredServers {
     runtime: Runtime,
     shutdown: Shutdown,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -158,11 +167,12 @@ struct Servers {
     floor: SocketAddr,
 }
 
-impl Servers {
-    fn start(setup: &Setup, engine: Engine) -> anyhow::Result<Self> {
+impl MeasuredServers {
+    fn start(setup: &BenchSetup, engine: Engine) -> anyhow::Result<Self> {
         let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
         let _entered = runtime.enter();
-        let (appender, _writer) = Appender::create(&setup.dir.path().join("http-floor")).context("creating a file")?;
+        let (appender, _writer) =
+            GroupCommitFile::create(&setup.dir.path().join("http-floor")).context("creating a file")?;
         let append: Append = Arc::new(move |bytes| {
             let appender = appender.clone();
             Box::pin(async move { appender.append(bytes).await })

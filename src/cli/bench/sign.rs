@@ -3,22 +3,22 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use super::report::{Better, Figure, Round};
-use super::{ROUNDS, Setup};
+use super::report::{BenchFigure, BetterDirection, RoundResult};
+use super::{BenchSetup, ROUNDS};
 use doppel_core::collection::{Preset, Settings, TextSettings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::text::segment::Segmenter;
-use doppel_lab::sample::{Options, Sample, UNTIL};
+use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
 
 /// Number of texts, enough to use all parts of the dictionary.
 const TEXTS: u64 = 1000;
 const BASELINE: &str = "cutting alone (jieba)";
 
-pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
+pub(super) fn measure(setup: &BenchSetup) -> Vec<BenchFigure> {
     let count = TEXTS.min(setup.records);
-    let sample = Sample::new(&Options {
+    let sample = RecordSample::new(&SampleOptions {
         records: setup.records,
         seed: setup.seed,
         duplicates: 0.1,
@@ -55,15 +55,17 @@ pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
         ("sign.default_from_json", &|| bodies.iter().for_each(parse)),
     ];
     let slice = setup.slice(variants.len());
-    let mut rounds = vec![Vec::<Round>::new(); variants.len()];
+    let mut rounds = vec![Vec::<RoundResult>::new(); variants.len()];
     for _ in 0..ROUNDS {
         for ((_, pass), rounds) in variants.iter().zip(&mut rounds) {
             rounds.push((passes(slice, pass) * chars as f64 / 1e6).into());
         }
     }
     let ours = variants.iter().zip(&rounds).skip(1);
-    ours.map(|((name, _), ours)| Figure::new(*name, ("M chars/s", Better::Higher), ours, (BASELINE, &rounds[0])))
-        .collect()
+    ours.map(|((name, _), ours)| {
+        BenchFigure::new(*name, ("M chars/s", BetterDirection::Higher), ours, (BASELINE, &rounds[0]))
+    })
+    .collect()
 }
 
 /// Returns the number of whole passes per second, from at least one pass.

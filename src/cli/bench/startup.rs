@@ -10,15 +10,15 @@ use std::time::Instant;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 
-use super::fill::{Filled, open};
-use super::report::{Better, Figure, Round};
-use super::{Setup, files_below, tell};
-use crate::cli::output::{CleanupGuard, Outputs};
+use super::fill::{FilledDirectory, open};
+use super::report::{BenchFigure, BetterDirection, RoundResult};
+use super::{BenchSetup, files_below, tell};
+use crate::cli::output::{CleanupGuard, CommandOutputs};
 
 /// Number of rounds. It is smaller than elsewhere, because a round takes seconds with a million records.
 const ROUNDS: usize = 3;
 
-pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::Result<Vec<BenchFigure>> {
     let empty = setup.dir.path().join("empty");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     let mut opened = vec![];
@@ -27,24 +27,27 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     let mut bare = vec![];
     for round in 1..=ROUNDS {
         tell(&format!("  opening, round {round} of {ROUNDS}"));
-        read.push(Round::from(read_all(&filled.dir)?));
+        read.push(RoundResult::from(read_all(&filled.dir)?));
         let started = Instant::now();
         let (engine, _store) = open(&filled.dir)?;
-        opened.push(Round::from(started.elapsed().as_secs_f64()));
+        opened.push(RoundResult::from(started.elapsed().as_secs_f64()));
         runtime.block_on(engine.close())?;
-        bare.push(Round::from(Service::start(&setup.outputs, &empty)?.seconds));
-        served.push(Round::from(Service::start(&setup.outputs, &filled.dir)?.seconds));
+        bare.push(RoundResult::from(ServiceProcess::start(&setup.outputs, &empty)?.seconds));
+        served.push(RoundResult::from(ServiceProcess::start(&setup.outputs, &filled.dir)?.seconds));
     }
-    let rates = |seconds: &[Round]| -> Vec<Round> {
-        seconds.iter().map(|round| Round::from(filled.records as f64 / round.value)).collect()
-    };
-    let (rates, floor) = (rates(&opened), rates(&read));
-    let seconds = ("s", Better::Lower);
+    let rates = record_rates(filled.records, &opened);
+    let floor = record_rates(filled.records, &read);
+    let seconds = ("s", BetterDirection::Lower);
     Ok(vec![
-        Figure::new("startup.open", seconds, &opened, ("reading the files", &read)),
-        Figure::new("startup.rate", ("records/s", Better::Higher), &rates, ("reading the files", &floor)),
-        Figure::new("startup.serve", seconds, &served, ("serve with nothing", &bare)),
+        BenchFigure::new("startup.open", seconds, &opened, ("reading the files", &read)),
+        BenchFigure::new("startup.rate", ("records/s", BetterDirection::Higher), &rates, ("reading the files", &floor)),
+        BenchFigure::new("startup.serve", seconds, &served, ("serve with nothing", &bare)),
     ])
+}
+
+/// Returns the records per second of rounds that are measured in seconds.
+fn record_rates(records: u64, seconds: &[RoundResult]) -> Vec<RoundResult> {
+    seconds.iter().map(|round| RoundResult::from(records as f64 / round.value)).collect()
 }
 
 /// Returns the seconds for reading all files of a directory.
@@ -59,7 +62,7 @@ fn read_all(dir: &Path) -> anyhow::Result<f64> {
 }
 
 /// This program as a service in another process, on a free port of the loopback interface. It is killed when this value is dropped.
-pub(super) struct Service {
+pub(super) struct ServiceProcess {
     /// `None` before the process is started.
     child: Arc<Mutex<Option<Child>>>,
     _stopped_with_us: CleanupGuard,
@@ -67,9 +70,9 @@ pub(super) struct Service {
     pub(super) seconds: f64,
 }
 
-impl Service {
+impl ServiceProcess {
     /// Starts the service on `dir`, independent of the user's configuration.
-    pub(super) fn start(outputs: &Outputs, dir: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(outputs: &CommandOutputs, dir: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir).env_clear();
@@ -105,7 +108,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for ServiceProcess {
     fn drop(&mut self) {
         end(&self.child);
     }

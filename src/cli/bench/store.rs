@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bytes::Bytes;
 
-use super::floor::Appender;
-use super::report::{Better, Figure, Latency, Round};
+use super::floor::GroupCommitFile;
+use super::report::{BenchFigure, BetterDirection, LatencyPercentiles, RoundResult};
 use super::synthetic::{KEYS, entry};
-use super::{ROUNDS, Setup};
+use super::{BenchSetup, ROUNDS};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
@@ -29,9 +29,9 @@ const CALLERS: [usize; 2] = [1, 64];
 const ROW_BYTES: usize = 1000;
 const BASELINE: &str = "append, group commit";
 
-pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn measure(setup: &BenchSetup) -> anyhow::Result<Vec<BenchFigure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    let (appender, writer) = Appender::create(&setup.dir.path().join("floor")).context("creating a file")?;
+    let (appender, writer) = GroupCommitFile::create(&setup.dir.path().join("floor")).context("creating a file")?;
     let store =
         EmbeddedStore::open(setup.dir.path().join("store"), EmbeddedOptions::default()).context("opening a store")?;
     let name = CollectionName::new("bench").map_err(anyhow::Error::msg)?;
@@ -58,7 +58,7 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
             let store = Arc::clone(&store);
             let name = name.clone();
             async move {
-                store.register(registration(&name, n)?, Arc::new(Nothing)).await?;
+                store.register(registration(&name, n)?, Arc::new(RejectingJudge)).await?;
                 Ok(())
             }
         }
@@ -73,8 +73,8 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
             theirs.push(runtime.block_on(calls(slice, callers, &mut next, append.clone()))?);
             ours.push(runtime.block_on(calls(slice, callers, &mut next, register.clone()))?);
         }
-        let unit = ("records/s", Better::Higher);
-        figures.push(Figure::new(format!("store.register.{callers}"), unit, &ours, (BASELINE, &theirs)));
+        let unit = ("records/s", BetterDirection::Higher);
+        figures.push(BenchFigure::new(format!("store.register.{callers}"), unit, &ours, (BASELINE, &theirs)));
     }
     drop(append);
     runtime.block_on(store.close())?;
@@ -89,7 +89,7 @@ async fn calls<F>(
     callers: usize,
     next: &mut u64,
     call: impl Fn(u64) -> F + Clone + Send + 'static,
-) -> anyhow::Result<Round>
+) -> anyhow::Result<RoundResult>
 where
     F: Future<Output = anyhow::Result<()>> + Send,
 {
@@ -114,7 +114,7 @@ where
     }
     let value = each.len() as f64 / started.elapsed().as_secs_f64();
     *next = numbers.load(Ordering::Relaxed);
-    Ok(Round { value, latency: Some(Latency::of(&mut each, "us")) })
+    Ok(RoundResult { value, latency: Some(LatencyPercentiles::of(&mut each, "us")) })
 }
 
 fn row(n: u64) -> String {
@@ -160,9 +160,9 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
 }
 
 /// A verifier that accepts no candidate.
-struct Nothing;
+struct RejectingJudge;
 
-impl CandidateJudge for Nothing {
+impl CandidateJudge for RejectingJudge {
     fn judge(&self, _: &CandidateRecord<'_>) -> Option<Match> {
         None
     }

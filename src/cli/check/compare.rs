@@ -9,11 +9,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 
 use super::AT_ONCE;
-use super::report::Report;
-use crate::cli::import::deliver::{Delivery, End, STOPPED};
-use crate::cli::import::input::{Batch, Came, Line};
-use crate::cli::import::target::{Answer, Checked};
-use crate::cli::spool::{Entry, Spool, Table};
+use super::report::CheckReport;
+use crate::cli::import::deliver::{BatchDelivery, DeliveryEnd, STOPPED};
+use crate::cli::import::input::{InputLine, LineBatch, OriginalLine};
+use crate::cli::import::target::{CheckResponse, LineResponse};
+use crate::cli::spool::{ResultTable, RowSpool, SpoolEntry};
 use crate::findings::within::PlacedRows;
 use crate::findings::{RowFinding, RowRefusal, short};
 use crate::shutdown::Phase;
@@ -28,31 +28,33 @@ const BATCH_ROWS: usize = 2000;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The comparison of the rows of a check.
-pub(super) struct Comparison<'a, 'd> {
-    pub(super) spool: &'a Spool,
-    pub(super) delivery: &'a mut Delivery<'d>,
-    pub(super) table: Table,
-    pub(super) report: &'a mut Report,
+pub(super) struct RowComparison<'a, 'd> {
+    pub(super) spool: &'a RowSpool,
+    pub(super) delivery: &'a mut BatchDelivery<'d>,
+    pub(super) table: ResultTable,
+    pub(super) report: &'a mut CheckReport,
     pub(super) dir: &'a Path,
 }
 
 /// The result of checking one row.
-enum Outcomes {
+enum RowOutcomes {
     Refused(RowRefusal),
     Found { row: Row, subject: Box<SignedRecord>, found: Box<Option<Match>> },
 }
 
-impl Comparison<'_, '_> {
+impl RowComparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
         let mut within = PlacedRows::new(Arc::clone(&replay), self.dir)?;
-        let (delivery, progress) = (&*self.delivery, self.report.progress());
+        let delivery = &*self.delivery;
+        let progress = self.report.progress();
         let mut under_way = FuturesOrdered::new();
         let mut next = 0;
         loop {
             while next < self.spool.len() && under_way.len() < AT_ONCE {
                 let entry = self.spool.entry(next)?;
-                let (replay, progress) = (Arc::clone(&replay), Arc::clone(&progress));
+                let replay = Arc::clone(&replay);
+                let progress = Arc::clone(&progress);
                 under_way.push_back(async move {
                     let outcome = match &entry.content {
                         Err(_) => None,
@@ -76,8 +78,8 @@ impl Comparison<'_, '_> {
                     continue;
                 }
                 (Ok(_), None) => continue,
-                (Ok(_), Some(Outcomes::Refused(refusal))) => Err(refusal),
-                (Ok(_), Some(Outcomes::Found { row, subject, found })) => {
+                (Ok(_), Some(RowOutcomes::Refused(refusal))) => Err(refusal),
+                (Ok(_), Some(RowOutcomes::Found { row, subject, found })) => {
                     let too_short = subject.signed().too_short;
                     let earlier = within.place(at as u64, &row, *subject)?;
                     let earlier = earlier.map(|(at, found)| anyhow::Ok((self.spool.earlier(at as usize)?, found)));
@@ -95,7 +97,8 @@ impl Comparison<'_, '_> {
         let mut next = 0;
         while next < self.spool.len() {
             let first = next;
-            let (mut entries, mut bytes) = (Vec::new(), 0);
+            let mut entries = Vec::new();
+            let mut bytes = 0;
             while next < self.spool.len() && entries.len() < BATCH_ROWS && bytes < BATCH_BYTES {
                 let mut entry = self.spool.entry(next)?;
                 let repeats = self.repeated_id(&entry, next, &mut ids)?;
@@ -109,11 +112,11 @@ impl Comparison<'_, '_> {
             }
             let lines = entries.iter().filter_map(line).collect();
             let (answers, end) =
-                self.delivery.deliver(&Batch::of(lines), |text| self.report.progress().say(text)).await;
+                self.delivery.deliver(&LineBatch::of(lines), |text| self.report.progress().say(text)).await;
             match end {
-                End::Done => (),
-                End::Stopped => anyhow::bail!(STOPPED),
-                End::Failed(why) => anyhow::bail!(why),
+                DeliveryEnd::Done => (),
+                DeliveryEnd::Stopped => anyhow::bail!(STOPPED),
+                DeliveryEnd::Failed(why) => anyhow::bail!(why),
             }
             let mut answers = answers.into_iter();
             for (at, entry) in (first..).zip(&entries) {
@@ -132,7 +135,7 @@ impl Comparison<'_, '_> {
     /// Returns the reason for a refusal if an earlier row has the same id: registering the row would replace the earlier record.
     fn repeated_id(
         &self,
-        entry: &Entry,
+        entry: &SpoolEntry,
         at: usize,
         ids: &mut HashMap<[u8; 16], usize>,
     ) -> anyhow::Result<Option<String>> {
@@ -145,12 +148,12 @@ impl Comparison<'_, '_> {
 
     fn answered(
         &mut self,
-        entry: &Entry,
+        entry: &SpoolEntry,
         at: usize,
-        answer: Answer,
+        answer: LineResponse,
         ids: &HashMap<[u8; 16], usize>,
     ) -> anyhow::Result<()> {
-        let Answer { outcome, verdict, id, duplicate_of, similar, refusal, .. } = answer;
+        let LineResponse { outcome, verdict, id, duplicate_of, similar, refusal, .. } = answer;
         let said = match (outcome, verdict) {
             (Some(outcome), Some(kind)) => {
                 self.report.registered(outcome);
@@ -166,19 +169,29 @@ impl Comparison<'_, '_> {
 }
 
 /// Checks one row.
-async fn one(delivery: &Delivery<'_>, replay: Arc<Replay>, json: &str, say: impl Fn(&str)) -> anyhow::Result<Outcomes> {
+async fn one(
+    delivery: &BatchDelivery<'_>,
+    replay: Arc<Replay>,
+    json: &str,
+    say: impl Fn(&str),
+) -> anyhow::Result<RowOutcomes> {
     let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
     let found = match delivery.check(row.json(), say).await? {
-        Checked::Found(found) => found,
-        Checked::Refused(refusal) => return Ok(Outcomes::Refused(RowRefusal::Invalid(refusal.code))),
+        CheckResponse::Found(found) => found,
+        CheckResponse::Refused(refusal) => return Ok(RowOutcomes::Refused(RowRefusal::Invalid(refusal.code))),
     };
     let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
     let (row, subject) = signing.await.context("signing a row")??;
-    Ok(Outcomes::Found { row, subject: Box::new(subject), found: Box::new(found) })
+    Ok(RowOutcomes::Found { row, subject: Box::new(subject), found: Box::new(found) })
 }
 
 /// Returns the line to send for a row; `None` if the row is refused.
-fn line(entry: &Entry) -> Option<Line> {
+fn line(entry: &SpoolEntry) -> Option<InputLine> {
     let json = entry.content.as_ref().ok()?;
-    Some(Line { file: entry.file, number: entry.line, content: Ok(json.as_str().into()), came: Came::Nothing })
+    Some(InputLine {
+        file: entry.file,
+        number: entry.line,
+        content: Ok(json.as_str().into()),
+        came: OriginalLine::Nothing,
+    })
 }

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use self::compare::Comparison;
-use self::report::Report;
-use crate::cli::client::Trust;
+use self::compare::RowComparison;
+use self::report::CheckReport;
+use crate::cli::client::TlsArgs;
 use crate::cli::dedup::records;
 use crate::cli::import::ColumnArgs;
-use crate::cli::import::deliver::{Delivery, STOPPED};
-use crate::cli::import::input::Input;
+use crate::cli::import::deliver::{BatchDelivery, STOPPED};
+use crate::cli::import::input::RecordInput;
 use crate::cli::import::lines::readable;
-use crate::cli::import::target::{How, Target, To};
-use crate::cli::output::{Output, Outputs};
-use crate::cli::spool::{Spool, form_of};
+use crate::cli::import::target::{CallOptions, DestinationAddress, ImportTarget};
+use crate::cli::output::{CommandOutputs, OutputFile};
+use crate::cli::spool::{RowSpool, form_of};
 use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
@@ -80,7 +80,7 @@ Exit codes: 0 all rows taken, 1 failed or stopped, 2 wrong usage, 3 some rows we
 /// Options of `doppel check`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct RowCheckArgs {
     /// The records to check against: the URL of a running service, a data directory that no service has open, or "mongodb" for the database
     /// of the configuration
     #[arg(long, value_name = "URL|DIR|mongodb")]
@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
+    trust: TlsArgs,
     /// Write the rows with what was found to FILE, by its name as CSV or XLSX
     #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
@@ -132,24 +132,24 @@ pub struct Args {
 /// # Errors
 /// A file cannot be read or written, or the service or directory cannot be used.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: RowCheckArgs) -> anyhow::Result<ExitCode> {
     with_usage_shown("check", check(&args))
 }
 
 /// The validated arguments of a check.
-struct Job<'a> {
-    args: &'a Args,
+struct CheckJob<'a> {
+    args: &'a RowCheckArgs,
     config: &'a Config,
-    to: To,
+    to: DestinationAddress,
     key: Option<String>,
     dir: PathBuf,
     words: &'static DeskWords,
 }
 
-fn check(args: &Args) -> anyhow::Result<ExitCode> {
+fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let config::LoadedConfig { config, file, .. } =
         config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
-    let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
     }
@@ -164,8 +164,8 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
     let form = args.out.as_deref().map(form_of).transpose()?;
     args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
     let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = Report::new(names, &outputs, args.register, input.total_bytes())?;
-    let job = Job { args, config: &config, to, key, dir, words: args.language.words() };
+    let mut report = CheckReport::new(names, &outputs, args.register, input.total_bytes())?;
+    let job = CheckJob { args, config: &config, to, key, dir, words: args.language.words() };
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let ended = runtime.block_on(async {
@@ -199,29 +199,29 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.any_refused() { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
-    let outputs = Outputs::new();
+fn outputs(args: &RowCheckArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
+    let outputs = CommandOutputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
-    if let To::Directory(folder) = to {
+    if let DestinationAddress::Directory(folder) = to {
         outputs.uses(folder);
     }
     outputs
 }
 
-fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
+fn input(args: &RowCheckArgs, config: &Config) -> anyhow::Result<RecordInput> {
     let said = (&args.columns, args.nulls.as_slice());
-    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(Input { needs_ids: args.register, keep_rows: !args.dry_run, ..input })
+    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(RecordInput { needs_ids: args.register, keep_rows: !args.dry_run, ..input })
 }
 
-impl Job<'_> {
+impl CheckJob<'_> {
     async fn run(
         &self,
-        input: Input,
-        out: Option<(TableForm, Output)>,
+        input: RecordInput,
+        out: Option<(TableForm, OutputFile)>,
         stop: &Shutdown,
-        report: &mut Report,
+        report: &mut CheckReport,
     ) -> anyhow::Result<()> {
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
@@ -229,10 +229,11 @@ impl Job<'_> {
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             return self.read(input, &settings, None, (stop, report)).await;
         }
-        let how = How { key: self.key.as_deref(), trust: &args.trust, coding: None };
-        let target = Target::open(to, &how, self.config).await?;
+        let how = CallOptions { key: self.key.as_deref(), trust: &args.trust, coding: None };
+        let target = ImportTarget::open(to, &how, self.config).await?;
         let scope = if args.register { "write" } else { "read" };
-        let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
+        let mut delivery =
+            BatchDelivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
         let ended = async {
             let settings = delivery.settings(|text| report.say(text)).await?;
             let settings = settings.with_context(|| {
@@ -243,7 +244,7 @@ impl Job<'_> {
             })?;
             delivery.heard = true;
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
-            let mut spool = Spool::new(&input, (&self.dir, ROW_BYTES), words);
+            let mut spool = RowSpool::new(&input, (&self.dir, ROW_BYTES), words);
             self.read(input, &settings, (!args.dry_run).then_some(&mut spool), (stop, report)).await?;
             let Some((form, out)) = out else { return Ok(()) };
             let table = spool.begin(out, &form, &self.dir)?;
@@ -252,7 +253,8 @@ impl Job<'_> {
                 true => None,
                 false => Some(Arc::new(self.replay(&delivery, settings, &spool).await?)),
             };
-            let mut comparison = Comparison { spool: &spool, delivery: &mut delivery, table, report, dir: &self.dir };
+            let mut comparison =
+                RowComparison { spool: &spool, delivery: &mut delivery, table, report, dir: &self.dir };
             match replay {
                 Some(replay) => comparison.check(replay).await?,
                 None => comparison.register().await?,
@@ -267,11 +269,12 @@ impl Job<'_> {
     /// Reads all rows, and keeps them in `spool` if there is one.
     async fn read(
         &self,
-        input: Input,
+        input: RecordInput,
         settings: &Settings,
-        mut spool: Option<&mut Spool>,
-        (stop, report): (&Shutdown, &mut Report),
+        mut spool: Option<&mut RowSpool>,
+        run: (&Shutdown, &mut CheckReport),
     ) -> anyhow::Result<()> {
+        let (stop, report) = run;
         let rules = Replay::new(settings.clone(), None, 0)?;
         let mut batches = input.start();
         loop {
@@ -302,7 +305,12 @@ impl Job<'_> {
     }
 
     /// Returns the comparison of rows with each other.
-    async fn replay(&self, delivery: &Delivery<'_>, settings: Settings, spool: &Spool) -> anyhow::Result<Replay> {
+    async fn replay(
+        &self,
+        delivery: &BatchDelivery<'_>,
+        settings: Settings,
+        spool: &RowSpool,
+    ) -> anyhow::Result<Replay> {
         if let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await? {
             return Ok(replay);
         }

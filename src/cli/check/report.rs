@@ -7,61 +7,63 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::cli::columns::{Columns, Uses};
+use crate::cli::columns::{ColumnNames, ColumnUses};
 use crate::cli::import::lines::LineRefusal;
-use crate::cli::import::report::{OUTCOMES, Refused, Rejects, VERDICTS, all, counted, outcome_name, verdict_name};
-use crate::cli::output::Outputs;
-use crate::cli::progress::Progress;
-use crate::cli::warnings::{Warned, Warning};
+use crate::cli::import::report::{
+    OUTCOMES, RejectionReason, RejectsFile, VERDICTS, all, counted, outcome_name, verdict_name,
+};
+use crate::cli::output::CommandOutputs;
+use crate::cli::progress::CommandProgress;
+use crate::cli::warnings::{RecordWarning, WarningCounts};
 use crate::findings::{RowFinding, RowRefusal};
 use doppel_core::collection::Field;
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 
 /// Counts and shows the events of a check.
-pub(super) struct Report {
+pub(super) struct CheckReport {
     names: Vec<String>,
     registers: bool,
     began: Instant,
-    columns: Columns,
-    uses: Option<Uses>,
+    columns: ColumnNames,
+    uses: Option<ColumnUses>,
     /// Number of rows that were read and can be compared.
     readable: u64,
     /// Number of rows that could be read and are refused by the collection.
     refused: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
-    warned: Warned,
-    rejects: Rejects,
-    progress: Arc<Progress>,
+    warned: WarningCounts,
+    rejects: RejectsFile,
+    progress: Arc<CommandProgress>,
 }
 
-impl Report {
+impl CheckReport {
     pub(super) fn new(
         names: Vec<String>,
-        outputs: &Outputs,
+        outputs: &CommandOutputs,
         registers: bool,
         total_bytes: Option<u64>,
     ) -> anyhow::Result<Self> {
-        let progress = if total_bytes.is_some() { Progress::new() } else { Progress::of_bytes() };
+        let progress = if total_bytes.is_some() { CommandProgress::new() } else { CommandProgress::of_bytes() };
         progress.phase("reading", total_bytes);
         Ok(Self {
             names,
             registers,
             began: Instant::now(),
-            columns: Columns::default(),
+            columns: ColumnNames::default(),
             uses: None,
             readable: 0,
             refused: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
-            warned: Warned::default(),
-            rejects: Rejects::open(outputs, None, false, false)?,
+            warned: WarningCounts::default(),
+            rejects: RejectsFile::open(outputs, None, false, false)?,
             progress: Arc::new(progress),
         })
     }
 
-    pub(super) fn progress(&self) -> Arc<Progress> {
+    pub(super) fn progress(&self) -> Arc<CommandProgress> {
         Arc::clone(&self.progress)
     }
 
@@ -85,27 +87,29 @@ impl Report {
     }
 
     /// Records a row that can be compared, with warnings about values that cannot be read.
-    pub(super) fn would_take(&mut self, (file, line): (usize, u64), warnings: &[Violation]) {
+    pub(super) fn would_take(&mut self, at: (usize, u64), warnings: &[Violation]) {
+        let (file, line) = at;
         self.readable += 1;
         let progress = &self.progress;
-        let warnings = warnings.iter().map(Warning::from);
+        let warnings = warnings.iter().map(RecordWarning::from);
         self.warned.note((&self.names[file], line), warnings, |text| progress.say(text));
     }
 
     /// Records a row that cannot be compared.
     pub(super) fn refuse(&mut self, at: (usize, u64), refusal: &LineRefusal) -> anyhow::Result<()> {
         let LineRefusal { code, pointer, detail, text: _ } = refusal;
-        self.note_refused(at, Refused { code, pointer, detail, text: None })
+        self.note_refused(at, RejectionReason { code, pointer, detail, text: None })
     }
 
     /// Records a row with the id of an earlier row.
     pub(super) fn refuse_id(&mut self, at: (usize, u64)) -> anyhow::Result<()> {
         self.readable -= 1;
         let detail = "an earlier row has this id; give every row its own";
-        self.note_refused(at, Refused { code: "repeated_id", pointer: "/id", detail, text: None })
+        self.note_refused(at, RejectionReason { code: "repeated_id", pointer: "/id", detail, text: None })
     }
 
-    fn note_refused(&mut self, (file, line): (usize, u64), why: Refused<'_>) -> anyhow::Result<()> {
+    fn note_refused(&mut self, at: (usize, u64), why: RejectionReason<'_>) -> anyhow::Result<()> {
+        let (file, line) = at;
         let progress = &self.progress;
         self.rejects.note((&self.names[file], line), why, |text| progress.say(text))
     }
@@ -155,7 +159,7 @@ impl Report {
     /// Returns the summary for people. A dry run has no `out`.
     pub(super) fn table(&self, out: Option<&Path>) -> String {
         self.progress.finish();
-        let (used, unused) = self.uses.as_ref().map(Uses::lines).unzip();
+        let (used, unused) = self.uses.as_ref().map(ColumnUses::lines).unzip();
         let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
         let verdicts = counted(&VERDICTS.map(verdict_name), &self.verdicts);
@@ -168,7 +172,9 @@ impl Report {
             Some(_) => format!("found     {verdicts}; nothing was stored\n"),
         };
         let written = out.map(|path| format!("written   {}\n", path.display())).unwrap_or_default();
-        let (rows, seconds, rejected) = (self.rows(), self.began.elapsed().as_secs_f64(), self.rejected());
+        let rows = self.rows();
+        let seconds = self.began.elapsed().as_secs_f64();
+        let rejected = self.rejected();
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
         let left_out = self.rejects.left_out_line();
         format!(
@@ -179,7 +185,7 @@ impl Report {
     /// Returns the summary as a JSON object.
     pub(super) fn json(&self, out: Option<&Path>) -> anyhow::Result<String> {
         self.progress.finish();
-        let summary = Summary {
+        let summary = CheckSummary {
             dry_run: out.is_none(),
             registered: self.registers,
             rows: self.rows(),
@@ -198,7 +204,7 @@ impl Report {
 
 /// The summary for programs.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct CheckSummary<'a> {
     dry_run: bool,
     registered: bool,
     rows: u64,
@@ -209,8 +215,8 @@ struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     outcomes: Option<BTreeMap<&'static str, u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    columns: Option<&'a Uses>,
-    warned: &'a Warned,
+    columns: Option<&'a ColumnUses>,
+    warned: &'a WarningCounts,
     rejected: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::spill::Spill;
+use super::spill::PairSpill;
 use doppel_core::index::groups::{Group, GroupSet};
 
 /// Bytes of memory for a group, for each of its pairs and one more. A group has at most one member more than pairs, and a member needs the
@@ -12,11 +12,11 @@ const BYTES_PER_PAIR: u64 = 120;
 
 /// A union-find structure of positions. The lowest position of a set identifies the set.
 #[derive(Clone, Default)]
-pub(super) struct Components {
+pub(super) struct UnionFind {
     parents: Vec<u32>,
 }
 
-impl Components {
+impl UnionFind {
     /// Creates `count` sets of one position each.
     pub(super) fn new(count: usize) -> Self {
         Self { parents: (0..count as u32).collect() }
@@ -24,7 +24,8 @@ impl Components {
 
     /// Joins the sets of two positions.
     pub(super) fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
+        let a = self.root(a);
+        let b = self.root(b);
         self.parents[a.max(b) as usize] = a.min(b);
     }
 
@@ -46,7 +47,7 @@ impl Components {
     /// components that fit into `memory` bytes, at least for one component.
     pub(super) fn each_group(
         &mut self,
-        pairs: &mut Spill,
+        pairs: &mut PairSpill,
         memory: usize,
         copies: impl Fn(u64) -> usize,
         mut visit: impl FnMut(&Group, &GroupSet) -> anyhow::Result<()>,
@@ -83,8 +84,8 @@ mod tests {
     fn the_memory_changes_how_often_pairs_are_read_and_not_the_groups() {
         let pairs = [[4, 9, 0], [0, 2, 0], [2, 3, 0], [5, 6, 0], [6, 7, 0], [5, 7, 0], [9, 1, 0]];
         let groups = |memory| {
-            let mut spill = Spill::new(&std::env::temp_dir(), usize::MAX);
-            let mut components = Components::new(10);
+            let mut spill = PairSpill::new(&std::env::temp_dir(), usize::MAX);
+            let mut components = UnionFind::new(10);
             for pair in pairs {
                 spill.push(pair).unwrap();
                 components.join(pair[0], pair[1]);

@@ -9,13 +9,13 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::components::Components;
-use super::report::Summary;
-use super::spill::Spill;
-use super::{Args, Files, GroupLine, Lines};
-use crate::cli::import::report::{Refused, Rejects};
-use crate::cli::log::Log;
-use crate::cli::progress::Progress;
+use super::components::UnionFind;
+use super::report::DedupSummary;
+use super::spill::PairSpill;
+use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile};
+use crate::cli::import::report::{RejectionReason, RejectsFile};
+use crate::cli::log::ByteLog;
+use crate::cli::progress::CommandProgress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
 use doppel_core::index::join::{Distinct, NearPair, Sink, join};
 use doppel_core::verdict::Fingerprint;
@@ -32,17 +32,17 @@ const SAY_EVERY: usize = 1 << 20;
 const LEAST_COPIES: usize = 64 << 20;
 
 pub(super) fn run(
-    args: &Args,
+    args: &DedupArgs,
     file: &str,
     dir: &Path,
-    files: &mut Files,
-    rejects: &mut Rejects,
-) -> anyhow::Result<Summary> {
-    let progress = Progress::new();
-    let mut summary = Summary { unit: "fingerprints", ..Summary::default() };
+    files: &mut DedupFiles,
+    rejects: &mut RejectsFile,
+) -> anyhow::Result<DedupSummary> {
+    let progress = CommandProgress::new();
+    let mut summary = DedupSummary { unit: "fingerprints", ..DedupSummary::default() };
     let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
     progress.phase("reading", bytes);
-    let Listed { fingerprints, names } = read(file, Log::new(dir, args.memory / 4), rejects, &progress)?;
+    let FingerprintLines { fingerprints, names } = read(file, ByteLog::new(dir, args.memory / 4), rejects, &progress)?;
     summary.records = fingerprints.len() as u64;
     summary.seconds.push(("reading", progress.phase("sorting", None)));
 
@@ -54,7 +54,7 @@ pub(super) fn run(
     summary.pairs = pairs.len();
     summary.seconds.push(("joining", progress.phase("grouping", None)));
 
-    Batch { distinct: &distinct, names: &names }.write(&mut pairs, left / 4, files, &mut summary)?;
+    NamedFingerprints { distinct: &distinct, names: &names }.write(&mut pairs, left / 4, files, &mut summary)?;
     summary.seconds.push(("grouping", progress.finish()));
     Ok(summary)
 }
@@ -64,10 +64,10 @@ fn near_pairs(
     radius: u8,
     memory: usize,
     dir: &Path,
-    progress: &Progress,
-) -> anyhow::Result<Spill> {
-    let spill = Mutex::new((Spill::new(dir, memory / 2), None));
-    let gather = Gather { spill, progress };
+    progress: &CommandProgress,
+) -> anyhow::Result<PairSpill> {
+    let spill = Mutex::new((PairSpill::new(dir, memory / 2), None));
+    let gather = PairCollector { spill, progress };
     // The join stops early only after an error, which is stored.
     let _ = join(distinct, radius, (memory / 2 * 3).max(LEAST_COPIES), &gather);
     let (spill, failed) = gather.spill.into_inner();
@@ -78,12 +78,12 @@ fn near_pairs(
 }
 
 /// Receives the pairs of the join.
-struct Gather<'a> {
-    spill: Mutex<(Spill, Option<std::io::Error>)>,
-    progress: &'a Progress,
+struct PairCollector<'a> {
+    spill: Mutex<(PairSpill, Option<std::io::Error>)>,
+    progress: &'a CommandProgress,
 }
 
-impl Sink for Gather<'_> {
+impl Sink for PairCollector<'_> {
     fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
         let (spill, failed) = &mut *self.spill.lock();
         let put = pairs.iter().try_for_each(|pair| spill.push([pair.a, pair.b, pair.distance.into()]));
@@ -102,20 +102,20 @@ impl Sink for Gather<'_> {
 }
 
 /// The lines of a file.
-struct Listed {
+struct FingerprintLines {
     fingerprints: Vec<u64>,
-    names: Names,
+    names: FingerprintNames,
 }
 
 /// The names of the fingerprints.
-struct Names {
+struct FingerprintNames {
     /// The given ids; empty for a fingerprint without an id. The list ends at the last given id.
-    ids: Log,
+    ids: ByteLog,
     /// Differences between line numbers and places: (first place, difference). A difference holds up to the next entry.
     shifts: Vec<(usize, u64)>,
 }
 
-impl Names {
+impl FingerprintNames {
     fn get(&self, place: u32) -> anyhow::Result<String> {
         let place = place as usize;
         let id =
@@ -130,14 +130,21 @@ impl Names {
 }
 
 /// Reads all lines. Invalid lines are rejected.
-fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> anyhow::Result<Listed> {
+fn read(
+    file: &str,
+    ids: ByteLog,
+    rejects: &mut RejectsFile,
+    progress: &CommandProgress,
+) -> anyhow::Result<FingerprintLines> {
     let input: Box<dyn Read> = match file {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(File::open(path).with_context(|| format!("cannot open {path}"))?),
     };
     let mut input = BufReader::with_capacity(1 << 20, input);
-    let mut listed = Listed { fingerprints: Vec::new(), names: Names { ids, shifts: Vec::new() } };
-    let (mut number, mut bytes, mut line) = (0_u64, 0_u64, Vec::new());
+    let mut listed = FingerprintLines { fingerprints: Vec::new(), names: FingerprintNames { ids, shifts: Vec::new() } };
+    let mut number = 0_u64;
+    let mut bytes = 0_u64;
+    let mut line = Vec::new();
     loop {
         let buffer = input.fill_buf().with_context(|| format!("cannot read {file} on"))?;
         // Almost all lines have this form. For them, there is no need to search the end or to copy.
@@ -158,7 +165,7 @@ fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> any
             bytes += length;
             number += 1;
             if let Err(detail) = listed.add(&line)? {
-                let why = Refused { code: "malformed_line", pointer: "", detail, text: None };
+                let why = RejectionReason { code: "malformed_line", pointer: "", detail, text: None };
                 rejects.note((file, number), why, |text| progress.say(text))?;
                 bytes += skip_rest(&mut input, &line)?;
             }
@@ -172,7 +179,8 @@ fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> any
 
 /// Reads to the end of a line that begins with `line`. Returns the number of bytes read.
 fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
-    let (mut skipped, mut ended) = (0, line.ends_with(b"\n"));
+    let mut skipped = 0;
+    let mut ended = line.ends_with(b"\n");
     while !ended {
         let buffer = input.fill_buf()?;
         let end = buffer.iter().position(|&byte| byte == b'\n');
@@ -184,7 +192,7 @@ fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
     Ok(skipped)
 }
 
-impl Listed {
+impl FingerprintLines {
     /// Adds a line. Returns the error of an invalid line. Skips an empty line.
     fn add(&mut self, line: &[u8]) -> anyhow::Result<Result<(), &'static str>> {
         if line.len() as u64 >= MAX_LINE && !line.ends_with(b"\n") {
@@ -238,9 +246,9 @@ fn parse(digits: &[u8]) -> Option<u64> {
 }
 
 /// A set of positions, with one bit for each.
-struct Marks(Vec<u64>);
+struct PositionSet(Vec<u64>);
 
-impl Marks {
+impl PositionSet {
     fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
@@ -255,9 +263,9 @@ impl Marks {
 }
 
 /// The fingerprints and their names, for writing.
-struct Batch<'a> {
+struct NamedFingerprints<'a> {
     distinct: &'a Distinct,
-    names: &'a Names,
+    names: &'a FingerprintNames,
 }
 
 #[derive(Serialize)]
@@ -274,18 +282,24 @@ struct EqualLine {
 }
 
 /// The weak links of a group, as places.
-struct Links {
+struct WeakLinks {
     /// Pairs that are the only link between two parts of the group.
     bridges: Vec<[u32; 2]>,
     /// Pairs that are the only link to another group.
     cut: Vec<[u32; 2]>,
 }
 
-impl Batch<'_> {
+impl NamedFingerprints<'_> {
     /// Writes pairs and groups, and counts them.
-    fn write(&self, pairs: &mut Spill, memory: usize, files: &mut Files, summary: &mut Summary) -> anyhow::Result<()> {
-        let mut components = Components::new(self.distinct.len());
-        let mut near = Marks::new(self.distinct.len());
+    fn write(
+        &self,
+        pairs: &mut PairSpill,
+        memory: usize,
+        files: &mut DedupFiles,
+        summary: &mut DedupSummary,
+    ) -> anyhow::Result<()> {
+        let mut components = UnionFind::new(self.distinct.len());
+        let mut near = PositionSet::new(self.distinct.len());
         pairs.each(|[a, b, distance]| {
             components.join(a, b);
             near.set(a);
@@ -303,10 +317,12 @@ impl Batch<'_> {
         self.distinct.places(position)[0]
     }
 
-    fn write_pair(&self, a: u32, b: u32, distance: u32, out: &mut Lines) -> anyhow::Result<()> {
-        let (a, b) = (self.first_place(a), self.first_place(b));
-        let (a, b) = (self.names.get(a.min(b))?, self.names.get(a.max(b))?);
-        out.put(&PairLine { a, b, distance })
+    fn write_pair(&self, a: u32, b: u32, distance: u32, out: &mut JsonLinesFile) -> anyhow::Result<()> {
+        let a = self.first_place(a);
+        let b = self.first_place(b);
+        let first = self.names.get(a.min(b))?;
+        let second = self.names.get(a.max(b))?;
+        out.put(&PairLine { a: first, b: second, distance })
     }
 
     fn names_of(&self, places: &[u32]) -> anyhow::Result<Vec<String>> {
@@ -314,7 +330,7 @@ impl Batch<'_> {
     }
 
     /// Writes the sets of equal fingerprints.
-    fn write_equal(&self, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+    fn write_equal(&self, out: &mut JsonLinesFile, summary: &mut DedupSummary) -> anyhow::Result<()> {
         for position in self.distinct.positions() {
             let places = self.distinct.places(position);
             if places.len() > 1 {
@@ -329,7 +345,13 @@ impl Batch<'_> {
     }
 
     /// Writes a group of different fingerprints, each with all its copies.
-    fn write_group(&self, group: &Group, set: &GroupSet, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+    fn write_group(
+        &self,
+        group: &Group,
+        set: &GroupSet,
+        out: &mut JsonLinesFile,
+        summary: &mut DedupSummary,
+    ) -> anyhow::Result<()> {
         let Group { members, pairs: _, density: _, bridges, cut, .. } = group;
         let count = |position: u64| self.distinct.places(position as u32).len() as u64;
         let mut places: Vec<u32> = members.iter().flat_map(|&at| self.distinct.places(at as u32)).copied().collect();
@@ -342,18 +364,24 @@ impl Batch<'_> {
         let later =
             |&at: &u64| set.pairs_of(at).filter(move |&other| is_later(at, other)).map(move |other| (at, other));
         let between: u64 = members.iter().flat_map(later).map(|(a, b)| count(a) * count(b)).sum();
-        let links = Links { bridges: bridges.map(first_places).collect(), cut: cut.iter().map(first_places).collect() };
+        let links =
+            WeakLinks { bridges: bridges.map(first_places).collect(), cut: cut.iter().map(first_places).collect() };
         self.put_group(&places, within + between, links, out, summary)
     }
 
     /// Writes the groups of equal fingerprints that are near no other fingerprint.
-    fn write_equal_groups(&self, near: &Marks, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+    fn write_equal_groups(
+        &self,
+        near: &PositionSet,
+        out: &mut JsonLinesFile,
+        summary: &mut DedupSummary,
+    ) -> anyhow::Result<()> {
         for position in self.distinct.positions() {
             let places = self.distinct.places(position);
             let size = places.len() as u64;
             if size > 1 && !near.has(position) {
                 let bridges = if size == 2 { vec![[places[0], places[1]]] } else { Vec::new() };
-                self.put_group(places, size * (size - 1) / 2, Links { bridges, cut: Vec::new() }, out, summary)?;
+                self.put_group(places, size * (size - 1) / 2, WeakLinks { bridges, cut: Vec::new() }, out, summary)?;
             }
         }
         Ok(())
@@ -363,9 +391,9 @@ impl Batch<'_> {
         &self,
         places: &[u32],
         pairs: u64,
-        links: Links,
-        out: &mut Lines,
-        summary: &mut Summary,
+        links: WeakLinks,
+        out: &mut JsonLinesFile,
+        summary: &mut DedupSummary,
     ) -> anyhow::Result<()> {
         let size = places.len() as u64;
         let density = pairs as f64 / (size * (size - 1) / 2) as f64;
@@ -384,7 +412,8 @@ impl Batch<'_> {
             pairs.sort_unstable();
             pairs.into_iter().map(|[a, b]| anyhow::Ok([name(a)?, name(b)?])).collect::<anyhow::Result<Vec<_>>>()
         };
-        let (bridges, cut) = (named(links.bridges)?, named(links.cut)?);
+        let bridges = named(links.bridges)?;
+        let cut = named(links.cut)?;
         let density = (density * 10_000.0).round() / 10_000.0;
         out.put(&GroupLine {
             group: &members[0],

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::Args;
-use crate::cli::import::input::{Input, Line};
-use crate::cli::output::Output;
-use crate::cli::progress::Progress;
-use crate::cli::spool::{Spool, Table};
+use super::DedupArgs;
+use crate::cli::import::input::{InputLine, RecordInput};
+use crate::cli::output::OutputFile;
+use crate::cli::progress::CommandProgress;
+use crate::cli::spool::{ResultTable, RowSpool};
 use crate::findings::output::TableForm;
 use crate::findings::{RowFinding, RowRefusal};
 use doppel_core::verdict::{Match, Relation, VerdictKind};
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 
 /// The finding for a record. It has 12 bytes.
 #[derive(Clone, Copy)]
-struct Found {
+struct RecordFinding {
     kind: VerdictKind,
     relation: Option<Relation>,
     /// Position of the earlier record that this record repeats.
@@ -29,21 +29,21 @@ struct Found {
 
 /// All lines of the input, and the findings for the lines that are records.
 pub(super) struct GivenBack {
-    spool: Spool,
+    spool: RowSpool,
     /// For each record: the index of its line in the spool.
     lines: Vec<u32>,
-    found: Vec<Found>,
+    found: Vec<RecordFinding>,
 }
 
 impl GivenBack {
     /// Creates the table for the lines of `input`, whose columns are planned. An eighth of the given memory is for lines.
-    pub(super) fn new(input: &Input, args: &Args, dir: &Path) -> Self {
-        let spool = Spool::new(input, (dir, args.memory / 8), args.language.words());
+    pub(super) fn new(input: &RecordInput, args: &DedupArgs, dir: &Path) -> Self {
+        let spool = RowSpool::new(input, (dir, args.memory / 8), args.language.words());
         Self { spool, lines: Vec::new(), found: Vec::new() }
     }
 
     /// Stores a line. `refused` is the code of the refusal if the line is no record.
-    pub(super) fn keep(&mut self, line: &Line, refused: Option<&str>) -> anyhow::Result<()> {
+    pub(super) fn keep(&mut self, line: &InputLine, refused: Option<&str>) -> anyhow::Result<()> {
         if refused.is_none() {
             self.lines.push(self.spool.len() as u32);
         }
@@ -53,13 +53,13 @@ impl GivenBack {
     /// Adds the next record, without a finding.
     pub(super) fn signed(&mut self, too_short: bool) {
         let kind = if too_short { VerdictKind::TooShort } else { VerdictKind::Original };
-        self.found.push(Found { kind, relation: None, earlier: NONE, similarity: f32::NAN });
+        self.found.push(RecordFinding { kind, relation: None, earlier: NONE, similarity: f32::NAN });
     }
 
     /// Records the matches of a record. The finding is the earliest match with the same content, otherwise the earliest match.
     pub(super) fn found(&mut self, position: u32, matches: &[Match]) {
         let Some(best) = matches.iter().min_by_key(|found| (!found.is_exact(), found.seq)) else { return };
-        self.found[position as usize] = Found {
+        self.found[position as usize] = RecordFinding {
             kind: if best.is_exact() { VerdictKind::ExactDuplicate } else { VerdictKind::NearDuplicate },
             relation: best.relation,
             earlier: (best.seq.0 - 1) as u32,
@@ -73,7 +73,13 @@ impl GivenBack {
     }
 
     /// Writes the table. The caller gives the file its name later.
-    pub(super) fn write(self, out: Output, form: &TableForm, dir: &Path, progress: &Progress) -> anyhow::Result<Table> {
+    pub(super) fn write(
+        self,
+        out: OutputFile,
+        form: &TableForm,
+        dir: &Path,
+        progress: &CommandProgress,
+    ) -> anyhow::Result<ResultTable> {
         let mut table = self.spool.begin(out, form, dir)?;
         let mut found = self.found.iter();
         for at in 0..self.spool.len() {
@@ -90,8 +96,8 @@ impl GivenBack {
         Ok(table)
     }
 
-    fn finding(&self, found: &Found) -> anyhow::Result<RowFinding> {
-        let Found { kind, relation, earlier, similarity } = *found;
+    fn finding(&self, found: &RecordFinding) -> anyhow::Result<RowFinding> {
+        let RecordFinding { kind, relation, earlier, similarity } = *found;
         let of = match earlier {
             NONE => None,
             position => Some(self.spool.earlier(self.lines[position as usize] as usize)?),

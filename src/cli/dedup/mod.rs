@@ -18,11 +18,11 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use self::report::Summary;
+use self::report::DedupSummary;
 use crate::cli::import::ColumnArgs;
-use crate::cli::import::report::Rejects;
-use crate::cli::output::{Output, Outputs};
-use crate::cli::spool::{Table, form_of};
+use crate::cli::import::report::RejectsFile;
+use crate::cli::output::{CommandOutputs, OutputFile};
+use crate::cli::spool::{ResultTable, form_of};
 use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, usage, with_usage_shown};
 use crate::config;
@@ -75,7 +75,7 @@ Files get their names when all are complete; a command that failed or was stoppe
 /// Options of `doppel dedup`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct DedupArgs {
     /// Ready-made settings to compare by
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with_all = ["settings", "fingerprints"])]
     preset: Preset,
@@ -109,11 +109,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Language::Chinese, requires = "out")]
     language: Language,
     /// Which of a set of duplicates stays. Equal times: the later row; a missing time is oldest
-    #[arg(long, value_enum, default_value_t = Keep::First, requires = "survivors")]
-    keep: Keep,
+    #[arg(long, value_enum, default_value_t = KeepRule::First, requires = "survivors")]
+    keep: KeepRule,
     /// Which duplicates leave
-    #[arg(long, value_enum, default_value_t = Leave::Exact, requires = "survivors")]
-    drop: Leave,
+    #[arg(long, value_enum, default_value_t = LeaveRule::Exact, requires = "survivors")]
+    drop: LeaveRule,
     /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -145,7 +145,7 @@ pub struct Args {
 
 /// Which of a set of duplicates stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Keep {
+pub enum KeepRule {
     /// The first in the order of the files
     First,
     /// The one with the largest time
@@ -156,7 +156,7 @@ pub enum Keep {
 
 /// Which duplicates leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Leave {
+pub enum LeaveRule {
     /// Those with the same content
     Exact,
     /// All that are in one group
@@ -188,11 +188,11 @@ fn bytes(text: &str) -> Result<usize, String> {
 /// # Errors
 /// A file cannot be read or written, or the settings are invalid.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DedupArgs) -> anyhow::Result<ExitCode> {
     with_usage_shown("dedup", dedup(&args))
 }
 
-fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
+fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
@@ -204,8 +204,8 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(usage(format!("--dir {}: is not a folder", dir.display())));
     }
     outputs.abandon_on_signal()?;
-    let mut files = Files::create(args, &outputs)?;
-    let mut rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let mut files = DedupFiles::create(args, &outputs)?;
+    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
     let mut summary = match &args.fingerprints {
         Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut rejects)?,
         None => records::run(args, &config, &dir, &mut files, &mut rejects)?,
@@ -219,14 +219,14 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Registers the inputs, so that no output can overwrite an input.
-fn outputs(args: &Args, config: Option<&Path>) -> Outputs {
-    let outputs = Outputs::new();
+fn outputs(args: &DedupArgs, config: Option<&Path>) -> CommandOutputs {
+    let outputs = CommandOutputs::new();
     args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
     args.settings.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
     outputs
 }
 
-fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
+fn print(summary: &DedupSummary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
     let text = match format {
         SummaryFormat::Table => texts::said(&summary.table(listed)).into_owned(),
         SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
@@ -235,9 +235,9 @@ fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Resu
 }
 
 /// A file of JSON lines; `None` if it is not wanted.
-struct Lines(Option<Output>);
+struct JsonLinesFile(Option<OutputFile>);
 
-impl Lines {
+impl JsonLinesFile {
     fn wanted(&self) -> bool {
         self.0.is_some()
     }
@@ -253,34 +253,36 @@ impl Lines {
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        self.0.map_or(Ok(()), Output::finish)
+        self.0.map_or(Ok(()), OutputFile::finish)
     }
 }
 
 /// The output files.
-struct Files {
-    pairs: Lines,
-    groups: Lines,
-    survivors: Lines,
-    table: Option<(TableForm, Output)>,
+struct DedupFiles {
+    pairs: JsonLinesFile,
+    groups: JsonLinesFile,
+    survivors: JsonLinesFile,
+    table: Option<(TableForm, OutputFile)>,
     /// The table, after all its rows were written.
-    written: Option<Table>,
+    written: Option<ResultTable>,
 }
 
-impl Files {
+impl DedupFiles {
     /// Creates the files before anything is read, so that a wrong path is found at once and not after an hour.
-    fn create(args: &Args, outputs: &Outputs) -> anyhow::Result<Self> {
-        let create =
-            |path: &Option<PathBuf>| anyhow::Ok(Lines(path.as_deref().map(|path| outputs.create(path)).transpose()?));
+    fn create(args: &DedupArgs, outputs: &CommandOutputs) -> anyhow::Result<Self> {
+        let create = |path: &Option<PathBuf>| {
+            anyhow::Ok(JsonLinesFile(path.as_deref().map(|path| outputs.create(path)).transpose()?))
+        };
         let table = args.out.as_deref().map(|path| anyhow::Ok((form_of(path)?, outputs.create(path)?))).transpose()?;
-        let (pairs, groups) = (create(&args.pairs)?, create(&args.groups)?);
+        let pairs = create(&args.pairs)?;
+        let groups = create(&args.groups)?;
         Ok(Self { pairs, groups, survivors: create(&args.survivors)?, table, written: None })
     }
 
     /// Completes all files.
     fn finish(self) -> anyhow::Result<()> {
-        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(Lines::finish)?;
-        self.written.map_or(Ok(()), Table::finish)
+        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(JsonLinesFile::finish)?;
+        self.written.map_or(Ok(()), ResultTable::finish)
     }
 }
 

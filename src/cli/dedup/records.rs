@@ -8,19 +8,19 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::components::Components;
+use super::components::UnionFind;
 use super::given_back::GivenBack;
-use super::report::Summary;
-use super::spill::Spill;
-use super::stock::{Kept, Stock};
-use super::{Args, Files, GroupLine, Leave, Lines, survivors};
-use crate::cli::columns::Columns;
+use super::report::DedupSummary;
+use super::spill::PairSpill;
+use super::stock::{KeptRecord, RecordStock};
+use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, survivors};
+use crate::cli::columns::ColumnNames;
 use crate::cli::eval;
-use crate::cli::import::input::Input;
-use crate::cli::import::lines::{Checked, LineRefusal, check};
-use crate::cli::import::report::{Refused, Rejects};
-use crate::cli::progress::Progress;
-use crate::cli::warnings::{Warned, Warning};
+use crate::cli::import::input::RecordInput;
+use crate::cli::import::lines::{CheckedLine, LineRefusal, check};
+use crate::cli::import::report::{RejectionReason, RejectsFile};
+use crate::cli::progress::CommandProgress;
+use crate::cli::warnings::{RecordWarning, WarningCounts};
 use crate::config::Config;
 use doppel_core::index::groups::Group;
 use doppel_core::record::Row;
@@ -46,27 +46,27 @@ fn shares(memory: usize) -> (usize, usize, usize) {
 }
 
 pub(super) fn run(
-    args: &Args,
+    args: &DedupArgs,
     config: &Config,
     dir: &Path,
-    files: &mut Files,
-    rejects: &mut Rejects,
-) -> anyhow::Result<Summary> {
+    files: &mut DedupFiles,
+    rejects: &mut RejectsFile,
+) -> anyhow::Result<DedupSummary> {
     let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
     let mut input = input(args, config)?;
     input.check_names()?;
     let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);
-    let progress = Progress::new();
+    let progress = CommandProgress::new();
     input.plan(Some(&settings), |text| progress.say(text))?;
-    let mut summary = Summary { unit: "records", ..Summary::default() };
+    let mut summary = DedupSummary { unit: "records", ..DedupSummary::default() };
 
     let mut back = args.out.as_ref().map(|_| GivenBack::new(&input, args, dir));
 
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, for_sketches_or_groups)?;
-    let mut stock = Stock::new(dir, for_rows);
-    let mut columns = Columns::default();
-    let seen = Seen { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
+    let mut stock = RecordStock::new(dir, for_rows);
+    let mut columns = ColumnNames::default();
+    let seen = LineCollectors { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
     let words = read_all(input, &replay, &mut stock, seen, &progress)?;
     if let (Some(back), Some((form, _))) = (&back, &files.table) {
         back.fits(form)?;
@@ -84,7 +84,7 @@ pub(super) fn run(
     summary.records = stock.len() as u64;
     summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
 
-    let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
+    let mut outcome = ComparisonOutcome::new(&stock, PairSpill::new(dir, for_pairs));
     outcome.most_pairs = args.max_pairs.unwrap_or_else(|| most_pairs(summary.records));
     outcome.compare_all(&replay, (&mut stock, BATCH), (&mut files.pairs, back.as_mut()), &progress)?;
     drop(replay);
@@ -104,27 +104,27 @@ fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
 
-fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
+fn input(args: &DedupArgs, config: &Config) -> anyhow::Result<RecordInput> {
     let said = (&args.columns, args.nulls.as_slice());
-    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(Input { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
+    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(RecordInput { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
 }
 
 /// The collectors of facts about lines during reading.
-struct Seen<'a> {
-    rejects: &'a mut Rejects,
-    warned: &'a mut Warned,
-    columns: &'a mut Columns,
+struct LineCollectors<'a> {
+    rejects: &'a mut RejectsFile,
+    warned: &'a mut WarningCounts,
+    columns: &'a mut ColumnNames,
     back: Option<&'a mut GivenBack>,
 }
 
 /// Reads all lines into `stock`, and records refusals and warnings. Returns the statistics of words if the profile needs them.
 fn read_all(
-    input: Input,
+    input: RecordInput,
     replay: &Replay,
-    stock: &mut Stock,
-    Seen { rejects, warned, columns, mut back }: Seen<'_>,
-    progress: &Progress,
+    stock: &mut RecordStock,
+    LineCollectors { rejects, warned, columns, mut back }: LineCollectors<'_>,
+    progress: &CommandProgress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
     let mut statistics = replay.needs_statistics().then(Statistics::default);
@@ -142,14 +142,14 @@ fn read_all(
             }
             match kept {
                 Ok(document) => {
-                    let warnings = document.warnings.iter().map(Warning::from);
+                    let warnings = document.warnings.iter().map(RecordWarning::from);
                     warned.note((&names[line.file], line.number), warnings, |text| progress.say(text));
                     if let Some(statistics) = &mut statistics {
                         replay.observe(&document, statistics);
                     }
                 }
                 Err(LineRefusal { code, pointer, detail, text }) => {
-                    let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                    let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
                     rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
                 }
             }
@@ -161,7 +161,7 @@ fn read_all(
 }
 
 /// Counts how common pieces of text are among the records, if the comparison needs this.
-fn count_text(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Vec<u8>>> {
+fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec<u8>>> {
     let rows: Vec<Arc<str>> =
         sample(stock.len()).map(|at| Ok(stock.row(at as u32)?.into())).collect::<anyhow::Result<_>>()?;
     Ok(replay.count_text(&rows, stock.len() as u64))
@@ -180,9 +180,12 @@ pub(in crate::cli) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>
 }
 
 /// Stores a record and returns its document, or returns a refusal if its id is taken.
-fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Result<Result<Document, LineRefusal>> {
+fn keep(
+    stock: &mut RecordStock,
+    CheckedLine { row, id, document }: CheckedLine,
+) -> anyhow::Result<Result<Document, LineRefusal>> {
     let Document { time, identity, .. } = &document;
-    let kept = Kept { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
+    let kept = KeptRecord { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
     if stock.add(&kept)? {
         return Ok(Ok(document));
     }
@@ -195,21 +198,21 @@ fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Re
 }
 
 /// The result of the comparison.
-struct Outcome {
-    pairs: Spill,
+struct ComparisonOutcome {
+    pairs: PairSpill,
     /// Records that are connected by any pairs.
-    all: Components,
+    all: UnionFind,
     /// Records that are connected by exact duplicates.
-    equal: Components,
+    equal: UnionFind,
     exact: u64,
     truncated: u64,
     /// Largest number of written pairs.
     most_pairs: u64,
 }
 
-impl Outcome {
-    fn new(stock: &Stock, pairs: Spill) -> Self {
-        let alone = Components::new(stock.len());
+impl ComparisonOutcome {
+    fn new(stock: &RecordStock, pairs: PairSpill) -> Self {
+        let alone = UnionFind::new(stock.len());
         Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
     }
 
@@ -217,13 +220,16 @@ impl Outcome {
     fn compare_all(
         &mut self,
         replay: &Replay,
-        (stock, batch): (&mut Stock, u32),
-        (out, mut back): (&mut Lines, Option<&mut GivenBack>),
-        progress: &Progress,
+        records: (&mut RecordStock, u32),
+        outputs: (&mut JsonLinesFile, Option<&mut GivenBack>),
+        progress: &CommandProgress,
     ) -> anyhow::Result<()> {
+        let (stock, batch) = records;
+        let (out, mut back) = outputs;
         let whole = replay.needs_signatures();
         let count = stock.len() as u32;
-        let (mut before, mut placed) = (0..0_u32, Vec::new());
+        let mut before = 0..0_u32;
+        let mut placed = Vec::new();
         loop {
             let positions = before.end..count.min(before.end.saturating_add(batch));
             let signed = sign_all(replay, stock, positions.clone())?;
@@ -234,7 +240,8 @@ impl Outcome {
                 }
             }
             // Only one thread can place records. The other threads judge the records that were placed before.
-            let (so_far, first) = (&*stock, positions.start);
+            let so_far = &*stock;
+            let first = positions.start;
             let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
             let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) =
                 rayon::join(judging, || place_all(replay, first, signed));
@@ -256,15 +263,15 @@ impl Outcome {
     /// Visits the groups, writes the wanted files, and counts.
     fn write(
         &mut self,
-        args: &Args,
-        stock: &Stock,
+        args: &DedupArgs,
+        stock: &RecordStock,
         memory: usize,
-        files: &mut Files,
-        summary: &mut Summary,
+        files: &mut DedupFiles,
+        summary: &mut DedupSummary,
     ) -> anyhow::Result<()> {
         (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
-        let Files { groups, survivors, .. } = files;
-        let mut near = (survivors.wanted() && args.drop == Leave::Near).then(|| Components::new(stock.len()));
+        let DedupFiles { groups, survivors, .. } = files;
+        let mut near = (survivors.wanted() && args.drop == LeaveRule::Near).then(|| UnionFind::new(stock.len()));
         let copies = |_| 1;
         self.all.each_group(&mut self.pairs, memory, copies, |group, _| {
             summary.group(group.members.len() as u64, group.chained);
@@ -280,7 +287,13 @@ impl Outcome {
         Ok(())
     }
 
-    fn take(&mut self, stock: &Stock, position: u32, found: LookupResult, out: &mut Lines) -> anyhow::Result<()> {
+    fn take(
+        &mut self,
+        stock: &RecordStock,
+        position: u32,
+        found: LookupResult,
+        out: &mut JsonLinesFile,
+    ) -> anyhow::Result<()> {
         let LookupResult { mut matches, truncated } = found;
         self.truncated += u64::from(truncated);
         matches.sort_unstable_by_key(|found| found.seq);
@@ -309,12 +322,14 @@ impl Outcome {
 }
 
 /// Signs the records at `positions` on all threads.
-fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
-    let sign = |position| {
-        let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
-        Ok(replay.sign(&row)?)
-    };
-    positions.into_par_iter().map(sign).collect()
+fn sign_all(replay: &Replay, stock: &RecordStock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
+    positions
+        .into_par_iter()
+        .map(|position| {
+            let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+            Ok(replay.sign(&row)?)
+        })
+        .collect()
 }
 
 /// Places consecutive records, beginning at the position `first`.
@@ -324,7 +339,7 @@ fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::
 }
 
 /// Compares one placed record.
-fn judge(replay: &Replay, stock: &Stock, placed: PlacedRecord) -> anyhow::Result<LookupResult> {
+fn judge(replay: &Replay, stock: &RecordStock, placed: PlacedRecord) -> anyhow::Result<LookupResult> {
     replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 
@@ -377,7 +392,7 @@ impl<'a> PairLine<'a> {
     }
 }
 
-fn write_group(stock: &Stock, group: &Group, out: &mut Lines) -> anyhow::Result<()> {
+fn write_group(stock: &RecordStock, group: &Group, out: &mut JsonLinesFile) -> anyhow::Result<()> {
     let Group { members, pairs, density, bridges, cut, rejected: _, contested: _, chained } = group;
     let ids = members.iter().map(|&member| stock.id(member as u32)).collect::<anyhow::Result<Vec<_>>>()?;
     let id = |member: u64| match members.binary_search(&member) {
@@ -410,15 +425,17 @@ mod tests {
     fn pairs(rows: &[Row], batch: u32) -> Vec<[u32; 3]> {
         let dir = tempfile::tempdir().expect("a folder");
         let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).expect("an index");
-        let mut stock = Stock::new(dir.path(), 1 << 20);
+        let mut stock = RecordStock::new(dir.path(), 1 << 20);
         for row in rows {
-            let kept = Kept { id: row.id().expect("an id"), row: row.json(), time: None, petitioner: None };
+            let kept = KeptRecord { id: row.id().expect("an id"), row: row.json(), time: None, petitioner: None };
             assert!(stock.add(&kept).expect("it is kept"));
         }
         stock.close();
-        let mut outcome = Outcome::new(&stock, Spill::new(dir.path(), 1 << 20));
-        let progress = Progress::new();
-        outcome.compare_all(&replay, (&mut stock, batch), (&mut Lines(None), None), &progress).expect("compared");
+        let mut outcome = ComparisonOutcome::new(&stock, PairSpill::new(dir.path(), 1 << 20));
+        let progress = CommandProgress::new();
+        outcome
+            .compare_all(&replay, (&mut stock, batch), (&mut JsonLinesFile(None), None), &progress)
+            .expect("compared");
         let mut pairs = Vec::new();
         let mut push = |pair| {
             pairs.push(pair);

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::cli::columns::Uses;
-use crate::cli::warnings::Warned;
+use crate::cli::columns::ColumnUses;
+use crate::cli::warnings::WarningCounts;
 use crate::texts;
 
 /// The summary.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Summary {
+pub(super) struct DedupSummary {
     /// The word for the compared items.
     pub(super) unit: &'static str,
     /// Number of compared records.
@@ -17,10 +17,10 @@ pub(super) struct Summary {
     pub(super) rejected: u64,
     /// The use of the members of records; `None` for fingerprints.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) columns: Option<Uses>,
+    pub(super) columns: Option<ColumnUses>,
     /// Number of records with a warning, by code.
-    #[serde(skip_serializing_if = "Warned::is_empty")]
-    pub(super) warned: Warned,
+    #[serde(skip_serializing_if = "WarningCounts::is_empty")]
+    pub(super) warned: WarningCounts,
     /// Number of found pairs; for fingerprints, pairs of different fingerprints.
     pub(super) pairs: u64,
     /// Number of pairs of exact duplicates; for fingerprints, number of fingerprints with an equal one.
@@ -44,7 +44,7 @@ pub(super) struct Summary {
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
-impl Summary {
+impl DedupSummary {
     /// Counts a group.
     pub(super) fn group(&mut self, size: u64, chained: bool) {
         self.groups += 1;
@@ -61,7 +61,7 @@ impl Summary {
             _ => format!("besides, {exact} fingerprints have an equal one"),
         };
         let warned: String = self.warned.lines().map(|line| format!("warned     {line}\n")).collect();
-        let (used, unused) = self.columns.as_ref().map(Uses::lines).unzip();
+        let (used, unused) = self.columns.as_ref().map(ColumnUses::lines).unzip();
         let used = used.map(|used| format!("columns    {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used   {unused}\n")).unwrap_or_default();
         let mut text = format!(

@@ -8,26 +8,26 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Two positions and a mark.
-pub(super) type Pair = [u32; 3];
+pub(super) type MarkedPair = [u32; 3];
 
-const PAIR_BYTES: usize = size_of::<Pair>();
+const PAIR_BYTES: usize = size_of::<MarkedPair>();
 /// Number of pairs that are read from a run at once.
 const READ_AHEAD: usize = 4096;
 /// Smallest number of pairs in a run, independent of the memory limit. Smaller runs would be too many to merge.
 const LEAST: usize = 1 << 16;
 
 /// A list of pairs. A pair has 12 bytes in memory and on disk; merging needs 48 KB per run.
-pub(super) struct Spill {
+pub(super) struct PairSpill {
     dir: PathBuf,
     most: usize,
-    memory: Vec<Pair>,
+    memory: Vec<MarkedPair>,
     sorted: bool,
     file: Option<File>,
     /// Number of pairs of each run, in the order of the file.
     runs: Vec<u64>,
 }
 
-impl Spill {
+impl PairSpill {
     /// Keeps about `memory` bytes in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
         let most = (memory / PAIR_BYTES).max(LEAST);
@@ -39,7 +39,7 @@ impl Spill {
         self.memory.len() as u64 + self.runs.iter().sum::<u64>()
     }
 
-    pub(super) fn push(&mut self, pair: Pair) -> io::Result<()> {
+    pub(super) fn push(&mut self, pair: MarkedPair) -> io::Result<()> {
         if self.memory.len() >= self.most {
             self.write_run()?;
         }
@@ -68,14 +68,17 @@ impl Spill {
     }
 
     /// Calls `visit` for all pairs in ascending order, until it fails.
-    pub(super) fn each<E: From<io::Error>>(&mut self, mut visit: impl FnMut(Pair) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn each<E: From<io::Error>>(
+        &mut self,
+        mut visit: impl FnMut(MarkedPair) -> Result<(), E>,
+    ) -> Result<(), E> {
         if !std::mem::replace(&mut self.sorted, true) {
             self.memory.sort_unstable();
         }
         let mut start = 0;
         let mut runs = Vec::with_capacity(self.runs.len());
         for &count in &self.runs {
-            runs.push(Run { next: start, end: start + count, ahead: Vec::new() });
+            runs.push(SortedRun { next: start, end: start + count, ahead: Vec::new() });
             start += count;
         }
         let mut heads = BinaryHeap::new();
@@ -103,15 +106,15 @@ impl Spill {
 }
 
 /// The unread part of a run.
-struct Run {
+struct SortedRun {
     next: u64,
     end: u64,
     /// Pairs that were read ahead, in reverse order.
-    ahead: Vec<Pair>,
+    ahead: Vec<MarkedPair>,
 }
 
-impl Run {
-    fn next(&mut self, file: Option<&File>) -> io::Result<Option<Pair>> {
+impl SortedRun {
+    fn next(&mut self, file: Option<&File>) -> io::Result<Option<MarkedPair>> {
         if self.ahead.is_empty() && self.next < self.end {
             let count = (self.end - self.next).min(READ_AHEAD as u64);
             let mut bytes = vec![0; count as usize * PAIR_BYTES];
@@ -133,10 +136,10 @@ mod tests {
     #[test]
     fn pairs_come_back_in_order_from_memory_and_from_disk() {
         let pair = |n: u32| [n.wrapping_mul(2_654_435_761) % 1000, n, n % 4];
-        let mut expected: Vec<Pair> = (0..200_000).map(pair).collect();
+        let mut expected: Vec<MarkedPair> = (0..200_000).map(pair).collect();
         expected.sort_unstable();
         for memory in [0, usize::MAX] {
-            let mut spill = Spill::new(&std::env::temp_dir(), memory);
+            let mut spill = PairSpill::new(&std::env::temp_dir(), memory);
             (0..200_000).for_each(|n| spill.push(pair(n)).unwrap());
             assert_eq!((spill.len(), spill.runs.len()), (200_000, if memory == 0 { 3 } else { 0 }));
             for _ in 0..2 {

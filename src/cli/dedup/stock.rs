@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::cli::log::Log;
+use crate::cli::log::ByteLog;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;
@@ -16,12 +16,12 @@ const NO_TIME: i64 = i64::MIN;
 /// Number of bytes for the length of the id in front of a row.
 const ID_LENGTH_BYTES: usize = 2;
 
-/// The records by position. Each record needs 44 bytes in addition to the memory of [`Log`].
-pub(super) struct Stock {
+/// The records by position. Each record needs 44 bytes in addition to the memory of [`ByteLog`].
+pub(super) struct RecordStock {
     /// Ids and rows.
-    rows: Log,
+    rows: ByteLog,
     /// The parts of the signatures that judging needs.
-    signed: Log,
+    signed: ByteLog,
     /// Times in seconds.
     times: Vec<i64>,
     /// Hashes of the petitioners; 0 for a record without one.
@@ -31,17 +31,18 @@ pub(super) struct Stock {
 }
 
 /// A record to store.
-pub(super) struct Kept<'a> {
+pub(super) struct KeptRecord<'a> {
     pub(super) id: &'a RecordId,
     pub(super) row: &'a str,
     pub(super) time: Option<jiff::Timestamp>,
     pub(super) petitioner: Option<&'a str>,
 }
 
-impl Stock {
+impl RecordStock {
     /// Keeps about `memory` bytes of rows in memory, and the rest in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
-        let (rows, signed) = (Log::new(dir, memory / 4 * 3), Log::new(dir, memory / 4));
+        let rows = ByteLog::new(dir, memory / 4 * 3);
+        let signed = ByteLog::new(dir, memory / 4);
         Self { rows, signed, times: Vec::new(), petitioners: Vec::new(), ids: HashMap::new() }
     }
 
@@ -50,8 +51,8 @@ impl Stock {
     }
 
     /// Adds a record and returns true, unless a record with this id exists.
-    pub(super) fn add(&mut self, record: &Kept<'_>) -> anyhow::Result<bool> {
-        let Kept { id, row, time, petitioner } = record;
+    pub(super) fn add(&mut self, record: &KeptRecord<'_>) -> anyhow::Result<bool> {
+        let KeptRecord { id, row, time, petitioner } = record;
         let mut hash = city64_bytes(id.as_str().as_bytes());
         while let Some(&position) = self.ids.get(&hash) {
             if self.id(position)? == id.as_str() {

@@ -1,11 +1,16 @@
 //! Selects the record of each set of duplicates that stays, and writes these records.
 
-use super::components::Components;
-use super::stock::Stock;
-use super::{Keep, Lines};
+use super::components::UnionFind;
+use super::stock::RecordStock;
+use super::{JsonLinesFile, KeepRule};
 
 /// Writes the rows that stay, one of each set, in the order of the input. Returns their number.
-pub(super) fn write(stock: &Stock, sets: &mut Components, keep: Keep, out: &mut Lines) -> anyhow::Result<u64> {
+pub(super) fn write(
+    stock: &RecordStock,
+    sets: &mut UnionFind,
+    keep: KeepRule,
+    out: &mut JsonLinesFile,
+) -> anyhow::Result<u64> {
     let count = stock.len() as u32;
     let mut stays: Vec<u32> = (0..count).collect();
     for position in 0..count {
@@ -23,12 +28,13 @@ pub(super) fn write(stock: &Stock, sets: &mut Components, keep: Keep, out: &mut 
 }
 
 /// Returns the position that stays. `b` is not before `a`.
-fn better(keep: Keep, (a, b): (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
+fn better(keep: KeepRule, pair: (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
+    let (a, b) = pair;
     let second = match keep {
-        Keep::First => false,
+        KeepRule::First => false,
         // If the times are equal, the later row stays.
-        Keep::Newest => time(b) >= time(a),
-        Keep::Oldest => time(b) <= time(a),
+        KeepRule::Newest => time(b) >= time(a),
+        KeepRule::Oldest => time(b) <= time(a),
     };
     if second { b } else { a }
 }
@@ -41,8 +47,14 @@ mod tests {
     fn of_equal_times_the_later_row_stays_and_no_time_is_oldest() {
         let times = [20, 10, i64::MIN, 20];
         let better = |keep, a, b| better(keep, (a, b), |at| times[at as usize]);
-        assert_eq!([better(Keep::First, 0, 1), better(Keep::First, 2, 3)], [0, 2]);
-        assert_eq!([better(Keep::Newest, 0, 1), better(Keep::Newest, 0, 3), better(Keep::Newest, 1, 2)], [0, 3, 1]);
-        assert_eq!([better(Keep::Oldest, 0, 1), better(Keep::Oldest, 0, 3), better(Keep::Oldest, 1, 2)], [1, 3, 2]);
+        assert_eq!([better(KeepRule::First, 0, 1), better(KeepRule::First, 2, 3)], [0, 2]);
+        assert_eq!(
+            [better(KeepRule::Newest, 0, 1), better(KeepRule::Newest, 0, 3), better(KeepRule::Newest, 1, 2)],
+            [0, 3, 1]
+        );
+        assert_eq!(
+            [better(KeepRule::Oldest, 0, 1), better(KeepRule::Oldest, 0, 3), better(KeepRule::Oldest, 1, 2)],
+            [1, 3, 2]
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use doppel_core::index::{Ball, Entry, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -29,12 +29,12 @@ const PAGE: usize = 128;
 ///
 /// # Errors
 /// The store cannot be read, or a live generation was signed with a method that this program does not have.
-pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyhow::Result<ExaminationReport> {
+pub(super) async fn examine(store: &Arc<dyn Store>, progress: &CommandProgress) -> anyhow::Result<ExaminationReport> {
     let mut report = ExaminationReport::default();
     for state in store.collections().await? {
         let counted = store.count(&state.name).await?;
         progress.phase("records", Some(counted));
-        let examined = Arc::new(Examined::of(Arc::clone(store), state, progress).await?);
+        let examined = Arc::new(InspectedCollection::of(Arc::clone(store), state, progress).await?);
         let seen = examined.examine(&mut report, progress).await?;
         if counted != seen {
             let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
@@ -45,14 +45,14 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyh
 }
 
 /// A collection under examination.
-struct Examined {
+struct InspectedCollection {
     store: Arc<dyn Store>,
     state: Arc<CollectionState>,
     /// The generations, the live one first.
-    generations: Vec<Generation>,
+    generations: Vec<InspectedGeneration>,
 }
 
-struct Generation {
+struct InspectedGeneration {
     id: GenerationId,
     /// The profile that signed the generation; `None` if this version of the program cannot compile it.
     profile: Option<Profile>,
@@ -61,22 +61,26 @@ struct Generation {
 }
 
 /// Consecutive records.
-struct Page {
+struct RecordPage {
     records: Vec<StoredRecord>,
     /// The records of the page are all records with a seq above the first and up to the second.
     bounds: (Seq, Seq),
 }
 
 #[derive(Default)]
-struct Findings {
+struct ExaminationFindings {
     records: u64,
     entries: u64,
     /// The ids of records with faults, with descriptions.
     faults: Vec<(String, String)>,
 }
 
-impl Examined {
-    async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>, progress: &Progress) -> anyhow::Result<Self> {
+impl InspectedCollection {
+    async fn of(
+        store: Arc<dyn Store>,
+        state: Arc<CollectionState>,
+        progress: &CommandProgress,
+    ) -> anyhow::Result<Self> {
         let live = (state.generation, &state.settings, &state.profile, true);
         let others = state.others.iter();
         let others =
@@ -99,13 +103,17 @@ impl Examined {
                     state.name
                 ));
             }
-            generations.push(Generation { id, profile, is_complete });
+            generations.push(InspectedGeneration { id, profile, is_complete });
         }
         Ok(Self { store, state, generations })
     }
 
     /// Adds the faults to `report`, and returns the number of records.
-    async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &Progress) -> anyhow::Result<u64> {
+    async fn examine(
+        self: &Arc<Self>,
+        report: &mut ExaminationReport,
+        progress: &CommandProgress,
+    ) -> anyhow::Result<u64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pages = stream::try_unfold(Some(Seq(0)), |after| self.next(after));
         let examined = pages.map(|page| {
@@ -115,7 +123,7 @@ impl Examined {
         let mut examined = std::pin::pin!(examined.buffered(cores));
         let mut seen = 0;
         while let Some(findings) = examined.next().await {
-            let Findings { records, entries, faults } = findings??;
+            let ExaminationFindings { records, entries, faults } = findings??;
             seen += records;
             report.entries += entries;
             report.faults.extend(faults.into_iter().map(|(id, fault)| (self.state.name.to_string(), id, fault)));
@@ -127,15 +135,15 @@ impl Examined {
 
     /// Returns the records after `after` and the position after them; `None` at the end. Entries after the last record belong to an empty
     /// page at the end.
-    async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(Page, Option<Seq>)>> {
+    async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(RecordPage, Option<Seq>)>> {
         let Some(after) = after else { return Ok(None) };
         let records = self.store.records(&self.state.name, after, PAGE).await?;
         let last = records.last().map(|last| last.seq);
-        Ok(Some((Page { records, bounds: (after, last.unwrap_or(Seq::MAX)) }, last)))
+        Ok(Some((RecordPage { records, bounds: (after, last.unwrap_or(Seq::MAX)) }, last)))
     }
 
-    async fn examine_page(&self, page: Page) -> anyhow::Result<Findings> {
-        let mut findings = Findings { records: page.records.len() as u64, ..Findings::default() };
+    async fn examine_page(&self, page: RecordPage) -> anyhow::Result<ExaminationFindings> {
+        let mut findings = ExaminationFindings { records: page.records.len() as u64, ..ExaminationFindings::default() };
         let rows: Vec<Option<Row>> = page.records.iter().map(|record| record.content.read()).collect();
         for generation in &self.generations {
             let mut filed = self.filed(generation.id, page.bounds).await?;
@@ -157,11 +165,8 @@ impl Examined {
     }
 
     /// Returns the entries of a generation after one seq and up to another.
-    async fn filed(
-        &self,
-        generation: GenerationId,
-        (mut after, end): (Seq, Seq),
-    ) -> anyhow::Result<BTreeMap<Seq, Entry>> {
+    async fn filed(&self, generation: GenerationId, bounds: (Seq, Seq)) -> anyhow::Result<BTreeMap<Seq, Entry>> {
+        let (mut after, end) = bounds;
         let mut all = BTreeMap::new();
         loop {
             let page = self.store.filed(&self.state.name, generation, after, PAGE).await?;
@@ -185,14 +190,14 @@ impl Examined {
             except: None,
             confirmed: Vec::new(),
         };
-        let found = self.store.find(query, Arc::new(Itself(record.seq)), LookupEnd::FirstMatch).await?;
+        let found = self.store.find(query, Arc::new(SingleRecordJudge(record.seq)), LookupEnd::FirstMatch).await?;
         // A list that was cut may miss a late record.
         let lost = found.matches.is_empty() && !found.truncated;
         Ok(lost.then_some("the index does not find the record"))
     }
 }
 
-impl Generation {
+impl InspectedGeneration {
     fn sign(&self, record: &StoredRecord, row: Option<&Row>) -> Option<Signed> {
         Some(self.profile.as_ref()?.sign_stored(&record.id, row?).1)
     }
@@ -225,9 +230,9 @@ impl Generation {
 }
 
 /// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
-struct Itself(Seq);
+struct SingleRecordJudge(Seq);
 
-impl CandidateJudge for Itself {
+impl CandidateJudge for SingleRecordJudge {
     fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let found = candidate.record.seq == self.0 && candidate.via.contains(Via::EXACT);
         found.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))

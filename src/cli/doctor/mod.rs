@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use crate::cli::store;
 use crate::config::{self, ConfigFlags, StoreKind};
 use crate::texts;
@@ -33,7 +33,7 @@ files that are there are complete, nothing else is left).";
 /// Options of `doppel doctor`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -53,14 +53,14 @@ pub struct Args {
 ///
 /// # Errors
 /// The store cannot be opened or read.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let config =
         config::load(&ConfigFlags { file: args.config, data: args.data, ..ConfigFlags::default() })?.config.store;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     if let Some(folder) = args.salvage {
         return salvage::salvage(&runtime, &config, &folder);
     }
-    let progress = Progress::new();
+    let progress = CommandProgress::new();
     let report = runtime.block_on(async {
         match config.kind {
             StoreKind::Mongodb => {
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn embedded(
     config: &config::StoreConfig,
     repair: bool,
-    progress: &Progress,
+    progress: &CommandProgress,
 ) -> anyhow::Result<ExaminationReport> {
     let opening = Opening::Existing;
     let damages = Some(Damages::default());

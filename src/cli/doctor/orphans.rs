@@ -6,14 +6,14 @@ use doppel_store::decisions::{RecordPair, orphaned_decisions};
 use doppel_store::{ExaminationReport, Store};
 
 /// Decisions about missing records, with their collections.
-pub(super) type Orphans = Vec<(CollectionName, RecordPair)>;
+pub(super) type OrphanedDecisions = Vec<(CollectionName, RecordPair)>;
 
 /// Finds the decisions of all collections about records that do not exist, and adds each to the faults.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> anyhow::Result<Orphans> {
-    let mut orphans = Orphans::new();
+pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> anyhow::Result<OrphanedDecisions> {
+    let mut orphans = OrphanedDecisions::new();
     for state in store.collections().await? {
         for (pair, missing) in orphaned_decisions(store, &state.name).await? {
             let other = pair.other(&missing).map_or_else(String::new, ToString::to_string);
@@ -31,7 +31,7 @@ pub(super) async fn find(store: &dyn Store, report: &mut ExaminationReport) -> a
 ///
 /// # Errors
 /// The store refuses the change.
-pub(super) async fn drop_all(store: &dyn Store, orphans: &Orphans) -> anyhow::Result<u64> {
+pub(super) async fn drop_all(store: &dyn Store, orphans: &OrphanedDecisions) -> anyhow::Result<u64> {
     let mut dropped = 0;
     for (collection, pair) in orphans {
         dropped += u64::from(store.drop_orphaned_decision(collection, pair).await?);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use tokio::runtime::Runtime;
 
-use crate::cli::output::Outputs;
+use crate::cli::output::CommandOutputs;
 use crate::cli::{PARTLY, store, transfer};
 use crate::config::{self, StoreKind};
 use crate::texts;
@@ -31,7 +31,7 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::StoreConfig, folder: &
     if !config.data.is_dir() {
         bail!("there is no directory {}; check --data", config.data.display());
     }
-    let outputs = Outputs::new();
+    let outputs = CommandOutputs::new();
     outputs.uses(&config.data);
     // This happens before anything is created: the folder must not be inside the directory that is read.
     outputs.check(&folder.join("collection.jsonl"))?;

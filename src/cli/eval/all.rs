@@ -3,47 +3,55 @@
 use std::iter::{once, repeat_n};
 use std::process::ExitCode;
 
-use super::{Args, Format, write_svg};
+use super::{EvalArgs, EvalFormat, write_svg};
 use crate::cli::PARTLY;
-use crate::cli::output::Outputs;
-use crate::cli::progress::Progress;
-use crate::cli::table::{Column, numbers, table, words};
+use crate::cli::output::CommandOutputs;
+use crate::cli::progress::CommandProgress;
+use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
-use doppel_lab::eval::all::{Alone, Comparison, compare};
-use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::metrics::Quality;
+use doppel_lab::eval::all::{SchemeComparison, SchemeResult, compare};
+use doppel_lab::eval::dataset::LabelledSet;
+use doppel_lab::eval::metrics::PairQuality;
 use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
-pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let progress = Progress::new();
+pub(super) fn run(
+    args: &EvalArgs,
+    set: &LabelledSet,
+    settings: &Settings,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<ExitCode> {
+    let progress = CommandProgress::new();
     progress.phase("schemes", Some(SCHEMES.len() as u64));
     let compared = compare(set, settings, |done| progress.at(done as u64));
     progress.finish();
     write_svg(args, outputs, || draw(&compared))?;
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
-        Format::Table => print!("{}", report(&compared)),
+        EvalFormat::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
+        EvalFormat::Table => print!("{}", report(&compared)),
     }
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 
-fn draw(compared: &Comparison) -> String {
-    let point = |alone: &Alone| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision));
-    let points: Vec<_> = compared.schemes.iter().map(point).collect();
+fn draw(compared: &SchemeComparison) -> String {
+    let points: Vec<_> = compared
+        .schemes
+        .iter()
+        .map(|alone: &SchemeResult| (alone.scheme.to_owned(), (alone.quality.recall, alone.quality.precision)))
+        .collect();
     scatter("Recall and precision of pairs, each scheme alone", "recall", "precision", &points)
 }
 
-fn report(compared: &Comparison) -> String {
+fn report(compared: &SchemeComparison) -> String {
     let records = compared.records;
     let mut out =
         format!("each scheme alone with its defaults: no exact stage, no verification; {records} records\n\n");
     let heads = ["recall", "precision", "f1", "keys", "bytes", "sign µs", "lookup µs", "signed"].map(numbers);
-    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("note"))).collect();
+    let columns: Vec<ColumnHeading> = once(words("scheme")).chain(heads).chain(once(words("note"))).collect();
     out += &table(&columns, compared.schemes.iter().map(defaults));
     out += "\nsettings chosen on one half of the records, measured on the other half\n\n";
     let heads = ["recall", "precision", "f1", "defaults there", "tried"].map(numbers);
-    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("settings"))).collect();
+    let columns: Vec<ColumnHeading> = once(words("scheme")).chain(heads).chain(once(words("settings"))).collect();
     out += &table(&columns, compared.schemes.iter().filter(|alone| alone.inactive.is_none()).map(chosen));
     for (reason, count) in &compared.refused {
         out += &format!("\nrefused as {reason}: {count} records; pairs with them count as missed\n");
@@ -52,8 +60,8 @@ fn report(compared: &Comparison) -> String {
 }
 
 /// Returns the result of a scheme with its default parameters, or the reason why there is none.
-fn defaults(alone: &Alone) -> Vec<String> {
-    let Alone { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
+fn defaults(alone: &SchemeResult) -> Vec<String> {
+    let SchemeResult { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
     let costs = [
         format!("{keys:.1}"),
         format!("{bytes:.0}"),
@@ -71,13 +79,13 @@ fn defaults(alone: &Alone) -> Vec<String> {
 }
 
 /// Returns the result of a scheme with the parameters that were best.
-fn chosen(alone: &Alone) -> Vec<String> {
+fn chosen(alone: &SchemeResult) -> Vec<String> {
     let best = &alone.best;
     let rest = [format!("{:.3}", best.held_out_default.f1), best.tried.to_string(), changed(&best.channel)];
     once(alone.scheme.to_owned()).chain(shown(&best.held_out)).chain(rest).collect()
 }
 
-fn shown(quality: &Quality) -> [String; 3] {
+fn shown(quality: &PairQuality) -> [String; 3] {
     [quality.recall, quality.precision, quality.f1].map(|share| format!("{share:.3}"))
 }
 
@@ -85,7 +93,8 @@ fn shown(quality: &Quality) -> [String; 3] {
 fn changed(channel: &Channel) -> String {
     let value = |channel: &Channel| serde_json::to_value(channel).unwrap_or_default();
     let default = Channel::all_defaults().into_iter().find(|default| default.scheme() == channel.scheme());
-    let (default, own) = (default.as_ref().map(value).unwrap_or_default(), value(channel));
+    let default = default.as_ref().map(value).unwrap_or_default();
+    let own = value(channel);
     let parameters = own.as_object().into_iter().flatten();
     let differing = parameters.filter(|(name, value)| default.get(name) != Some(value));
     let shown: Vec<String> = differing.map(|(name, value)| format!("{name} {value}")).collect();

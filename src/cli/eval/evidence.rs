@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::Args;
-use crate::cli::output::Outputs;
-use crate::cli::table::{Column, numbers, table, words};
-use doppel_lab::eval::dataset::Dataset;
+use super::EvalArgs;
+use crate::cli::output::CommandOutputs;
+use crate::cli::table::{ColumnHeading, numbers, table, words};
+use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::evidence::fitting::{
     ModelFigures, PerturbedFigures, leave_one_out, leave_one_out_models, perturbed,
 };
 use doppel_lab::eval::evidence::{MeasuredSet, measure};
-use doppel_lab::eval::svg::{Line, chart};
+use doppel_lab::eval::svg::{PlotLine, chart};
 
 /// Smallest number of sets from which one can be left out.
 const MIN_SETS: usize = 2;
@@ -27,13 +27,13 @@ struct LeaveOneOut {
 ///
 /// # Errors
 /// Fewer than two sets, unreadable files, or an output that cannot be written.
-pub(super) fn run(args: &Args, names: &[String], outputs: &Outputs) -> anyhow::Result<()> {
+pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.sets.len() >= MIN_SETS,
         "--leave-one-out needs at least {MIN_SETS} sets: the model is fitted to the others"
     );
-    let sets = args.sets.iter().map(|folder| Dataset::read_folder(folder)).collect::<anyhow::Result<Vec<_>>>()?;
-    let named: Vec<(&str, &Dataset)> = names.iter().map(String::as_str).zip(&sets).collect();
+    let sets = args.sets.iter().map(|folder| LabelledSet::read_folder(folder)).collect::<anyhow::Result<Vec<_>>>()?;
+    let named: Vec<(&str, &LabelledSet)> = names.iter().map(String::as_str).zip(&sets).collect();
     let measured: Vec<MeasuredSet> = named.iter().map(|(name, set)| measure(name, set)).collect();
     let models = leave_one_out_models(&measured);
     let figures = leave_one_out(&measured, &models);
@@ -41,19 +41,19 @@ pub(super) fn run(args: &Args, names: &[String], outputs: &Outputs) -> anyhow::R
     super::write_svg(args, outputs, || reliability(&figures))?;
     let answer = LeaveOneOut { sets: figures, perturbed };
     let text = match args.format {
-        super::Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
-        super::Format::Table => text(&answer, args.perturb),
+        super::EvalFormat::Json => serde_json::to_string_pretty(&answer)? + "\n",
+        super::EvalFormat::Table => text(&answer, args.perturb),
     };
     Ok(crate::cli::answer(&text)?)
 }
 
 /// A reliability diagram: predicted against observed probability. Calibrated probabilities lie on the diagonal.
 fn reliability(figures: &[ModelFigures]) -> String {
-    let diagonal = Line { name: "calibrated".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] };
+    let diagonal = PlotLine { name: "calibrated".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] };
     let line = |set: &ModelFigures| {
         let points: Vec<(f64, f64)> = set.calibration.iter().map(|band| (band.predicted, band.observed)).collect();
         let last = points.last().copied().unwrap_or_default();
-        (Line { name: set.name.clone(), points }, last)
+        (PlotLine { name: set.name.clone(), points }, last)
     };
     let lines: Vec<_> = std::iter::once((diagonal, (1.0, 1.0))).chain(figures.iter().map(line)).collect();
     chart("Predicted and observed probability of the same matter", "predicted", "observed", &lines)
@@ -116,13 +116,12 @@ fn changes(answer: &LeaveOneOut) -> String {
         ]
     });
     let mut text = format!("\n{}", table(&columns, rows));
-    let columns: [Column<'_>; 4] =
+    let columns: [ColumnHeading<'_>; 4] =
         [words("set"), words("a record beside a copy with"), numbers("accepted"), numbers("of")];
     let made = answer.sets.iter().flat_map(|set| {
-        let row = |(name, (accepted, all)): (&String, &(usize, usize))| {
+        set.made.iter().map(|(name, (accepted, all)): (&String, &(usize, usize))| {
             vec![set.name.clone(), name.clone(), accepted.to_string(), all.to_string()]
-        };
-        set.made.iter().map(row)
+        })
     });
     text += &format!("\n{}", table(&columns, made));
     text

@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{Args, Format};
+use super::{EvalArgs, EvalFormat};
 use crate::cli::answer;
-use crate::cli::output::Outputs;
-use crate::cli::transfer::{Whole, whole};
+use crate::cli::output::CommandOutputs;
+use crate::cli::transfer::{ExportedCollection, whole};
 use doppel_core::collection::Settings;
-use doppel_lab::eval::dataset::{Dataset, open};
-use doppel_lab::eval::decided::{self, Used};
-use doppel_lab::eval::related::{Fitted, Halves, Judgements, Quality, Report, evaluate};
+use doppel_lab::eval::dataset::{LabelledSet, open};
+use doppel_lab::eval::decided::{self, DecisionUse};
+use doppel_lab::eval::related::{
+    FittedWeights, HalvesReport, QueryJudgements, RankingQuality, RankingReport, evaluate,
+};
 use doppel_search::related::Weights;
 
 /// Measures the ranking by judgements and prints the result.
@@ -21,14 +23,14 @@ use doppel_search::related::Weights;
 /// # Errors
 /// Judgements or weights that cannot be read, or an index that cannot be created.
 pub(super) fn run(
-    args: &Args,
+    args: &EvalArgs,
     judgements: &Path,
-    set: &Dataset,
+    set: &LabelledSet,
     settings: &Settings,
-    outputs: &Outputs,
+    outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
     let name = judgements.display().to_string();
-    let judgements = Judgements::read(set, (&name, open(judgements)?))?;
+    let judgements = QueryJudgements::read(set, (&name, open(judgements)?))?;
     measure(args, &judgements, None, (set, settings), outputs)
 }
 
@@ -36,48 +38,49 @@ pub(super) fn run(
 ///
 /// # Errors
 /// A file that is no export, weights that cannot be read, too few decisions, or an index that cannot be created.
-pub(super) fn run_exported(args: &Args, exported: &Path, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let Whole { settings, set, decided } = whole(exported)?;
+pub(super) fn run_exported(args: &EvalArgs, exported: &Path, outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
+    let ExportedCollection { settings, set, decided } = whole(exported)?;
     let (judgements, used) = decided::judgements(&set, &settings, decided)?;
     measure(args, &judgements, Some(used), (&set, &settings), outputs)
 }
 
 /// The result in the output.
 #[derive(Serialize)]
-struct Measured {
+struct RelatedMeasurements {
     #[serde(flatten)]
-    report: Report,
+    report: RankingReport,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decisions: Option<Used>,
+    decisions: Option<DecisionUse>,
 }
 
 fn measure(
-    args: &Args,
-    judgements: &Judgements,
-    decisions: Option<Used>,
-    (set, settings): (&Dataset, &Settings),
-    outputs: &Outputs,
+    args: &EvalArgs,
+    judgements: &QueryJudgements,
+    decisions: Option<DecisionUse>,
+    data: (&LabelledSet, &Settings),
+    outputs: &CommandOutputs,
 ) -> anyhow::Result<ExitCode> {
+    let (set, settings) = data;
     let weights = match &args.weights {
         Some(file) => serde_json::from_reader(open(file)?).with_context(|| format!("reading {}", file.display()))?,
         None => Weights::default(),
     };
     let folder = outputs.scratch(&std::env::temp_dir())?;
     let report = evaluate(set, judgements, settings, &weights, &folder.path().join("index"), args.fit)?;
-    let measured = Measured { report, decisions };
+    let measured = RelatedMeasurements { report, decisions };
     match args.format {
-        Format::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
-        Format::Table => answer(&table(&measured))?,
+        EvalFormat::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
+        EvalFormat::Table => answer(&table(&measured))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(Measured { report, decisions }: &Measured) -> String {
+fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> String {
     let mut text = format!(
         "{} records, {} questions, {} records of the same matter in other words\n",
         report.records, report.queries, report.same
     );
-    if let Some(Used { same, found_by_text, not_same, gone }) = decisions {
+    if let Some(DecisionUse { same, found_by_text, not_same, gone }) = decisions {
         text += &format!(
             "decided: {same} pairs the same in other words, {found_by_text} the same that their texts show (left out), {not_same} not the same, \
              {gone} of records that are gone\n"
@@ -87,11 +90,11 @@ fn table(Measured { report, decisions }: &Measured) -> String {
     text += &line("related", &report.quality);
     text += &line("BM25 of words", &report.words);
     text += &line("BM25 of character pairs", &report.pairs);
-    if let Some(Fitted { held_out, weights }) = &report.fitted {
+    if let Some(FittedWeights { held_out, weights }) = &report.fitted {
         text += &line("fitted, on others", held_out);
         text += &format!("\nfitted on all:\n\n{}", section(weights));
     }
-    if let Some(Halves { queries, same, given, fitted, weights, is_better }) = &report.halves {
+    if let Some(HalvesReport { queries, same, given, fitted, weights, is_better }) = &report.halves {
         text += &line("related, on one half", given);
         text += &line("fitted on the other half", fitted);
         let advice = if *is_better { "better" } else { "no better than the weights they began with: keep those" };
@@ -103,8 +106,8 @@ fn table(Measured { report, decisions }: &Measured) -> String {
     text
 }
 
-fn line(name: &str, quality: &Quality) -> String {
-    let Quality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
+fn line(name: &str, quality: &RankingQuality) -> String {
+    let RankingQuality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
     format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
 }
 

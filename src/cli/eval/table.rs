@@ -2,19 +2,19 @@
 
 use std::fmt::{Arguments, Write as _};
 
-use super::Measured;
-use crate::cli::table::{Column, numbers, table, words};
+use super::SetMeasurements;
+use crate::cli::table::{ColumnHeading, numbers, table, words};
 use doppel_lab::eval::evidence::fitting::BCubed;
-use doppel_lab::eval::labelled::{Labelled, SAME, TEMPLATE, Tallies};
-use doppel_lab::eval::run::{NamedPair, Report};
+use doppel_lab::eval::labelled::{LabelTallies, LabelledResults, SAME, TEMPLATE};
+use doppel_lab::eval::run::{EvaluationReport, NamedPair};
 
 /// Largest number of pairs of each list in the table. The JSON contains all pairs.
 const PAIRS_SHOWN: usize = 20;
 
 /// The text of the report.
-struct Page(String);
+struct ReportText(String);
 
-impl Page {
+impl ReportText {
     fn line(&mut self, text: Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.0.write_fmt(text);
@@ -22,15 +22,15 @@ impl Page {
     }
 
     /// Adds a table after an empty line.
-    fn table(&mut self, columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) {
+    fn table(&mut self, columns: &[ColumnHeading<'_>], rows: impl IntoIterator<Item = Vec<String>>) {
         self.0.push('\n');
         self.0 += &table(columns, rows);
     }
 }
 
 /// Returns one line per set, and then the details of each set.
-pub(super) fn sets(measured: &[Measured]) -> String {
-    let mut page = Page(String::new());
+pub(super) fn sets(measured: &[SetMeasurements]) -> String {
+    let mut page = ReportText(String::new());
     let columns = [
         words("set"),
         numbers("records"),
@@ -44,14 +44,14 @@ pub(super) fn sets(measured: &[Measured]) -> String {
         numbers("templates accepted"),
     ];
     page.0 += &table(&columns, measured.iter().map(row));
-    for Measured { name, report } in measured {
+    for SetMeasurements { name, report } in measured {
         page.line(format_args!("\n== {name}"));
         details(&mut page, report);
     }
     page.0
 }
 
-fn row(Measured { name, report }: &Measured) -> Vec<String> {
+fn row(SetMeasurements { name, report }: &SetMeasurements) -> Vec<String> {
     let quality = &report.quality;
     // Without groups it is not known which of the found pairs are correct.
     let of_groups = |text: String| if report.b_cubed.is_some() { text } else { "-".into() };
@@ -74,13 +74,13 @@ fn row(Measured { name, report }: &Measured) -> Vec<String> {
 }
 
 /// Returns the details of one set.
-pub(super) fn one(report: &Report) -> String {
-    let mut page = Page(String::new());
+pub(super) fn one(report: &EvaluationReport) -> String {
+    let mut page = ReportText(String::new());
     details(&mut page, report);
     page.0
 }
 
-fn details(page: &mut Page, report: &Report) {
+fn details(page: &mut ReportText, report: &EvaluationReport) {
     if report.b_cubed.is_some() {
         figures(page, report);
     }
@@ -105,7 +105,7 @@ fn details(page: &mut Page, report: &Report) {
     ));
 }
 
-fn figures(page: &mut Page, report: &Report) {
+fn figures(page: &mut ReportText, report: &EvaluationReport) {
     let quality = &report.quality;
     page.line(format_args!(
         "recall     {:.4}   {} of {} true pairs",
@@ -136,25 +136,26 @@ fn share(of_one: f64) -> String {
     format!("{of_one:.4}")
 }
 
-fn labelled(page: &mut Page, counted: &Labelled) {
+fn labelled(page: &mut ReportText, counted: &LabelledResults) {
     page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
     let labels: Vec<&String> = counted.labels.keys().collect();
-    let row = |name: &str, tallies: &Tallies| {
-        let cell = |label: &&String| match tallies.get(*label) {
-            Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
-            None => "-".to_owned(),
-        };
-        std::iter::once(name.to_owned()).chain(labels.iter().map(cell)).collect()
+    let row = |name: &str, tallies: &LabelTallies| {
+        std::iter::once(name.to_owned())
+            .chain(labels.iter().map(|label: &&String| match tallies.get(*label) {
+                Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
+                None => "-".to_owned(),
+            }))
+            .collect()
     };
     let bands = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty());
     let bands = bands.map(|band| row(&format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels));
     let signs = counted.by_sign.iter().map(|(sign, tallies)| row(sign, tallies));
-    let columns: Vec<Column> =
+    let columns: Vec<ColumnHeading> =
         std::iter::once(words("found of")).chain(labels.iter().map(|label| numbers(label))).collect();
     page.0 += &table(&columns, std::iter::once(row("all", &counted.labels)).chain(bands).chain(signs));
 }
 
-fn pairs(page: &mut Page, title: &str, pairs: &[NamedPair]) {
+fn pairs(page: &mut ReportText, title: &str, pairs: &[NamedPair]) {
     if pairs.is_empty() {
         return;
     }

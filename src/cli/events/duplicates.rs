@@ -38,11 +38,13 @@ pub(super) fn find_duplicates(
     let mut pairs = Vec::new();
     for batch in records.chunks(BATCH) {
         let first = earlier.len();
-        let sign = |record: &StockRecord| {
-            let row = Row::parse(record.row.as_bytes()).context("a row came back damaged")?;
-            Ok(replay.sign(&row)?)
-        };
-        let signed = batch.par_iter().map(sign).collect::<anyhow::Result<Vec<_>>>()?;
+        let signed = batch
+            .par_iter()
+            .map(|record: &StockRecord| {
+                let row = Row::parse(record.row.as_bytes()).context("a row came back damaged")?;
+                Ok(replay.sign(&row)?)
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let mut placed = Vec::with_capacity(batch.len());
         for (record, subject) in batch.iter().zip(signed) {
             let signed = subject.signed();

@@ -18,11 +18,11 @@ use self::duplicates::{StockRecord, find_duplicates};
 use self::workbook::EventBook;
 use super::eval::read_settings;
 use super::import::ColumnArgs;
-use super::import::input::Input;
-use super::import::lines::{Checked, LineRefusal, check};
-use super::import::report::{Refused, Rejects};
-use super::output::Outputs;
-use super::progress::Progress;
+use super::import::input::RecordInput;
+use super::import::lines::{CheckedLine, LineRefusal, check};
+use super::import::report::{RejectionReason, RejectsFile};
+use super::output::CommandOutputs;
+use super::progress::CommandProgress;
 use super::table::SummaryFormat;
 use super::{PARTLY, usage, with_usage_shown};
 use crate::config;
@@ -54,7 +54,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected, 130 stopped 
 /// Options of `doppel events`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct EventsArgs {
     /// Ready-made settings to compare by
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with = "settings")]
     preset: Preset,
@@ -115,28 +115,28 @@ struct EventTotals {
 /// # Errors
 /// A file cannot be read or written, or the settings are invalid.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: EventsArgs) -> anyhow::Result<ExitCode> {
     with_usage_shown("events", events(&args))
 }
 
-fn events(args: &Args) -> anyhow::Result<ExitCode> {
+fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("xlsx")) {
         return Err(usage(format!("--out {}: give a name that ends in .xlsx", args.out.display())));
     }
     let flags = config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() };
     let config::LoadedConfig { config, file, .. } = config::load(&flags)?;
-    let outputs = Outputs::new();
+    let outputs = CommandOutputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.settings.iter().chain(&file).for_each(|file| outputs.reads(file));
     outputs.abandon_on_signal()?;
     let out = outputs.create(&args.out)?;
-    let mut rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
     let given = (&args.columns, args.nulls.as_slice());
-    let input = Input::of_files(&args.files, args.format, given, config.limits.max_line_bytes)?;
-    let mut input = Input { keep_text: args.rejects_with_text, ..input };
+    let input = RecordInput::of_files(&args.files, args.format, given, config.limits.max_line_bytes)?;
+    let mut input = RecordInput { keep_text: args.rejects_with_text, ..input };
     input.check_names()?;
-    let progress = Progress::new();
+    let progress = CommandProgress::new();
     input.plan(Some(&settings), |text| progress.say(text))?;
     progress.phase("reading", input.total_bytes());
     let mut orders = OrderStock::read(input, &settings, &mut rejects, &progress)?;
@@ -156,7 +156,7 @@ fn events(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, rejects: &Rejects) -> anyhow::Result<()> {
+fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, rejects: &RejectsFile) -> anyhow::Result<()> {
     let totals = EventTotals {
         records: orders.rows.len(),
         rejected: rejects.count,
@@ -190,7 +190,12 @@ struct OrderStock {
 }
 
 impl OrderStock {
-    fn read(input: Input, settings: &Settings, rejects: &mut Rejects, progress: &Progress) -> anyhow::Result<Self> {
+    fn read(
+        input: RecordInput,
+        settings: &Settings,
+        rejects: &mut RejectsFile,
+        progress: &CommandProgress,
+    ) -> anyhow::Result<Self> {
         let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
         let replay = Replay::new(settings.clone(), None, 0)?;
         let profile = Profile::compile(settings, None);
@@ -199,7 +204,7 @@ impl OrderStock {
         let mut batches = input.start();
         while let Some(batch) = batches.blocking_recv().transpose()? {
             stock.columns.extend(batch.new_columns.iter().filter(|name| *name != "id").cloned());
-            let read = |checked: Checked| {
+            let read = |checked: CheckedLine| {
                 let role = |name: &str| settings.field(name).map(|field| field.role);
                 let category = Handling::of(role, &checked.row).and_then(|handling| handling.category);
                 let record = EventRecord::of(checked.id.as_str(), &profile, &checked.document, category.as_deref());
@@ -222,7 +227,7 @@ impl OrderStock {
                     Err(refusal) => refusal,
                 };
                 let LineRefusal { code, pointer, detail, text } = refusal;
-                let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
                 rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
             }
             progress.at(batch.read_bytes);
@@ -241,7 +246,12 @@ struct EventReport {
 }
 
 impl EventReport {
-    fn find(orders: &mut OrderStock, settings: &Settings, args: &Args, progress: &Progress) -> anyhow::Result<Self> {
+    fn find(
+        orders: &mut OrderStock,
+        settings: &Settings,
+        args: &EventsArgs,
+        progress: &CommandProgress,
+    ) -> anyhow::Result<Self> {
         let began = std::time::Instant::now();
         progress.phase("comparing", Some(orders.rows.len() as u64));
         let duplicates = find_duplicates(&orders.rows, settings, |done| progress.at(done))?;

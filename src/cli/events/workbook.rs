@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use rust_xlsxwriter::{Workbook, Worksheet};
 
 use super::{EventReport, OrderStock};
-use crate::cli::output::Output;
-use crate::cli::progress::Progress;
+use crate::cli::output::OutputFile;
+use crate::cli::progress::CommandProgress;
 use crate::console::words::Language;
 use crate::findings::output::{fitting, write_text};
 use doppel_core::events::{EventSummary, FactState, FrequencyState};
@@ -64,7 +64,7 @@ pub(super) struct EventBook<'a> {
 
 impl EventBook<'_> {
     /// Writes the workbook. Temporary data is in unnamed files.
-    pub(super) fn write(&self, mut out: Output, progress: &Progress) -> anyhow::Result<Output> {
+    pub(super) fn write(&self, mut out: OutputFile, progress: &CommandProgress) -> anyhow::Result<OutputFile> {
         let mut book = Workbook::new();
         let language = usize::from(self.language != Language::Chinese);
         let path = out.path().display().to_string();
@@ -119,8 +119,13 @@ impl EventBook<'_> {
 
     /// Describes why the members belong together, with their ids.
     fn evidence(&self, event: &EventSummary, language: usize) -> String {
-        let is_member = |record: &u32| event.members.binary_search(record).is_ok();
-        let matches = self.report.links.matches.iter().filter(|pair| pair.iter().all(is_member)).count();
+        let matches = self
+            .report
+            .links
+            .matches
+            .iter()
+            .filter(|pair| pair.iter().all(|record: &u32| event.members.binary_search(record).is_ok()))
+            .count();
         let ids = self.ids(&event.members);
         match language {
             0 => format!("重复或引用 {matches} 对；工单 {ids}"),
@@ -147,7 +152,7 @@ impl EventBook<'_> {
         Ok(time.in_tz(self.time_zone)?.date().to_string())
     }
 
-    fn write_orders(&self, sheet: &mut Worksheet, language: usize, progress: &Progress) -> anyhow::Result<()> {
+    fn write_orders(&self, sheet: &mut Worksheet, language: usize, progress: &CommandProgress) -> anyhow::Result<()> {
         let columns = &self.orders.columns;
         write_row(sheet, 0, ORDER_HEADINGS[language].into_iter().chain(columns.iter().map(String::as_str)))?;
         let mut event_of: HashMap<u32, usize> = HashMap::new();

@@ -10,14 +10,16 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 
-use self::servers::Servers;
+use self::servers::ServerAddresses;
 use crate::cli::eval::read_settings;
-use crate::cli::output::Outputs;
+use crate::cli::output::CommandOutputs;
 use crate::cli::{USAGE, progress, usage};
 use crate::shutdown;
 use doppel_core::collection::Preset;
-use doppel_lab::eval::dataset::{Dataset, open};
-use doppel_lab::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
+use doppel_lab::eval::dataset::{LabelledSet, open};
+use doppel_lab::eval::experiments::{
+    ExperimentError, ExperimentProgress, ExperimentReport, ExperimentSetup, cleaning, t2, t3, t4, tianwang,
+};
 
 /// The exit status after a signal.
 const STOPPED: u8 = 130;
@@ -54,10 +56,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped (Ctrl-C; what was begun
 /// Options of `doppel experiment`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ExperimentArgs {
     /// Which
     #[arg(value_enum, value_name = "EXPERIMENT")]
-    pub experiment: Experiment,
+    pub experiment: ExperimentName,
     /// Labelled records instead of made-up ones, JSON lines
     #[arg(long, value_name = "FILE", requires = "groups")]
     pub records: Option<PathBuf>,
@@ -103,7 +105,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// The experiments that can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Experiment {
+pub enum ExperimentName {
     /// Time to fingerprint with different hash functions
     T2,
     /// Three algorithms on three topics
@@ -120,7 +122,7 @@ pub enum Experiment {
     All,
 }
 
-impl Experiment {
+impl ExperimentName {
     /// Returns the name on the command line.
     fn name(self) -> String {
         clap::ValueEnum::to_possible_value(&self).map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -140,9 +142,9 @@ impl Experiment {
 /// # Errors
 /// Files that cannot be read, unsuitable records, or a folder that cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.experiment.each().contains(&Experiment::T5)
-        && let Err(error) = Servers::of(&args)
+pub fn run(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
+    if args.experiment.each().contains(&ExperimentName::T5)
+        && let Err(error) = ServerAddresses::of(&args)
     {
         super::complain_of_usage(&error, "experiment");
         return Ok(ExitCode::from(USAGE));
@@ -151,8 +153,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let setup = setup(&args)?;
     let stop = Arc::<AtomicBool>::default();
     shutdown::stop_on_signal(stop.clone()).context("waiting for signals")?;
-    let shown = Arc::new(progress::Progress::new());
-    let progress = Progress::new(
+    let shown = Arc::new(progress::CommandProgress::new());
+    let progress = ExperimentProgress::new(
         {
             let shown = shown.clone();
             move |what: &str, done, total| shown.step(what, done, total)
@@ -165,7 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         shown.finish();
         let report = match measured? {
             Ok(report) => report,
-            Err(Error::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
+            Err(ExperimentError::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
             Err(error) => return Err(error.into()),
         };
         super::answer(&(report.markdown(None) + "\n"))?;
@@ -181,12 +183,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Registers the inputs and checks that the reports may be written, before the work of an hour begins.
-fn outputs(args: &Args) -> anyhow::Result<Outputs> {
+fn outputs(args: &ExperimentArgs) -> anyhow::Result<CommandOutputs> {
     let notices = args.notices.as_deref();
-    if notices.is_some() && !args.experiment.each().contains(&Experiment::Md5) {
+    if notices.is_some() && !args.experiment.each().contains(&ExperimentName::Md5) {
         return Err(usage("--notices writes what md5 cleans; ask for md5 or all".to_owned()));
     }
-    let outputs = Outputs::new();
+    let outputs = CommandOutputs::new();
     [&args.records, &args.groups, &args.settings].into_iter().flatten().for_each(|file| outputs.reads(file));
     let reports: Vec<PathBuf> = match &args.write {
         Some(file) => vec![file.clone()],
@@ -204,41 +206,43 @@ fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     Ok(outputs)
 }
 
-fn setup(args: &Args) -> anyhow::Result<Setup> {
+fn setup(args: &ExperimentArgs) -> anyhow::Result<ExperimentSetup> {
     let set = match (&args.records, &args.groups) {
-        (Some(records), Some(groups)) => Some(Dataset::read(
+        (Some(records), Some(groups)) => Some(LabelledSet::read(
             (&records.display().to_string(), open(records)?),
             (&groups.display().to_string(), open(groups)?),
         )?),
         _ => None,
     };
     let settings = read_settings(args.settings.as_deref(), Preset::Paper)?;
-    Ok(Setup { set, settings, seed: args.seed, scale: args.scale })
+    Ok(ExperimentSetup { set, settings, seed: args.seed, scale: args.scale })
 }
 
 /// Runs one experiment. The outer error means that a server cannot be used.
 fn measure(
-    experiment: Experiment,
-    args: &Args,
-    (setup, progress): (&Setup, &Progress),
-    outputs: &Outputs,
-) -> anyhow::Result<Result<Report, Error>> {
+    experiment: ExperimentName,
+    args: &ExperimentArgs,
+    input: (&ExperimentSetup, &ExperimentProgress),
+    outputs: &CommandOutputs,
+) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
+    let (setup, progress) = input;
     Ok(match experiment {
-        Experiment::T2 | Experiment::All => t2::run(setup, progress),
-        Experiment::T3 => t3::run(setup, progress),
-        Experiment::T4 => t4::run(setup, progress),
-        Experiment::T5 => Servers::of(args)?.measure(setup, progress)?,
-        Experiment::Md5 => cleaning(args.notices.as_deref(), (setup, progress), outputs)?,
-        Experiment::Tianwang => tianwang::run(setup, progress),
+        ExperimentName::T2 | ExperimentName::All => t2::run(setup, progress),
+        ExperimentName::T3 => t3::run(setup, progress),
+        ExperimentName::T4 => t4::run(setup, progress),
+        ExperimentName::T5 => ServerAddresses::of(args)?.measure(setup, progress)?,
+        ExperimentName::Md5 => cleaning(args.notices.as_deref(), (setup, progress), outputs)?,
+        ExperimentName::Tianwang => tianwang::run(setup, progress),
     })
 }
 
 /// Runs the experiment about the cleaning of notices, and writes the notices to a file if an option demands it.
 fn cleaning(
     notices: Option<&Path>,
-    (setup, progress): (&Setup, &Progress),
-    outputs: &Outputs,
-) -> anyhow::Result<Result<Report, Error>> {
+    input: (&ExperimentSetup, &ExperimentProgress),
+    outputs: &CommandOutputs,
+) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
+    let (setup, progress) = input;
     if let Some(path) = notices {
         let mut file = outputs.create(path)?;
         if let Err(error) = cleaning::write_notices(setup, &mut file, progress) {
@@ -255,7 +259,7 @@ fn tell(text: &str) {
 }
 
 /// Writes `DIR/NAME.md`, and its charts next to it.
-fn write_one(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Result<()> {
+fn write_one(folder: &Path, report: &ExperimentReport, outputs: &CommandOutputs) -> anyhow::Result<()> {
     write_charts(folder, report, outputs)?;
     let file = folder.join(format!("{}.md", report.name));
     outputs.write(&file, &report.markdown(Some("")))?;
@@ -263,13 +267,18 @@ fn write_one(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Resul
     Ok(())
 }
 
-fn write_charts(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Result<()> {
+fn write_charts(folder: &Path, report: &ExperimentReport, outputs: &CommandOutputs) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
     report.figures.iter().try_for_each(|figure| outputs.write(&folder.join(&figure.file), &figure.svg))
 }
 
 /// Writes one file with all reports, and the charts in a folder with the name of the file.
-fn write_all(file: &Path, args: &Args, reports: &[Report], outputs: &Outputs) -> anyhow::Result<()> {
+fn write_all(
+    file: &Path,
+    args: &ExperimentArgs,
+    reports: &[ExperimentReport],
+    outputs: &CommandOutputs,
+) -> anyhow::Result<()> {
     let folder = file.with_extension("");
     let pictures = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = introduction(args);
@@ -283,7 +292,7 @@ fn write_all(file: &Path, args: &Args, reports: &[Report], outputs: &Outputs) ->
     Ok(())
 }
 
-fn introduction(args: &Args) -> String {
+fn introduction(args: &ExperimentArgs) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let build = if cfg!(debug_assertions) { "a debug build, whose times say nothing" } else { "a release build" };
     let when = crate::clock::now();
@@ -312,7 +321,7 @@ fn introduction(args: &Args) -> String {
 }
 
 /// Returns the command that writes this file again, without the addresses of servers, which differ between users.
-fn command(args: &Args) -> String {
+fn command(args: &ExperimentArgs) -> String {
     let file = args.write.as_deref().map(|file| format!(" --write {}", file.display())).unwrap_or_default();
     let scale = if args.scale == 1.0 { String::new() } else { format!(" --scale {}", args.scale) };
     let seed = if args.seed == 1 { String::new() } else { format!(" --seed {}", args.seed) };

@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::Args;
+use super::ExperimentArgs;
 use crate::cli::store;
 use crate::{clock, config};
-use doppel_lab::eval::experiments::t5::{self, Places, Stored};
-use doppel_lab::eval::experiments::{Error, Progress, Report, Setup};
+use doppel_lab::eval::experiments::t5::{self, MeasuredPlaces, ServiceStore};
+use doppel_lab::eval::experiments::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentSetup};
 use doppel_store::Store;
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 
 /// The addresses of the servers.
 #[derive(Clone, Debug)]
-pub(super) struct Servers {
+pub(super) struct ServerAddresses {
     mysql: String,
     mongo: String,
     database: String,
 }
 
-impl Servers {
+impl ServerAddresses {
     /// Reads the servers from the command line.
     ///
     /// # Errors
     /// An address is missing.
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+    pub(super) fn of(args: &ExperimentArgs) -> anyhow::Result<Self> {
         match (&args.mysql, &args.mongo) {
             (Some(mysql), Some(mongo)) => {
                 Ok(Self { mysql: mysql.clone(), mongo: mongo.clone(), database: args.mongo_database.clone() })
@@ -39,7 +39,11 @@ impl Servers {
     }
 
     /// Runs T5 with these servers.
-    pub(super) fn measure(&self, setup: &Setup, progress: &Progress) -> anyhow::Result<Result<Report, Error>> {
+    pub(super) fn measure(
+        &self,
+        setup: &ExperimentSetup,
+        progress: &ExperimentProgress,
+    ) -> anyhow::Result<Result<ExperimentReport, ExperimentError>> {
         let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -51,10 +55,10 @@ impl Servers {
             let options = store::mongodb_options(&config);
             let connecting = MongoStore::connect(&self.mongo, &self.database, options);
             let mongodb: Arc<dyn Store> = Arc::new(connecting.await.context("cannot use the server of --mongo")?);
-            let places = Places {
+            let places = MeasuredPlaces {
                 mysql: self.mysql.clone(),
-                embedded: Stored(embedded.clone()),
-                mongodb: Stored(mongodb.clone()),
+                embedded: ServiceStore(embedded.clone()),
+                mongodb: ServiceStore(mongodb.clone()),
                 id: clock::unique_id(),
                 now: clock::now(),
             };

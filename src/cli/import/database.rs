@@ -72,7 +72,7 @@ impl DatabaseArgs {
     }
 
     /// Connects to the database, if one is given.
-    pub(in crate::cli) async fn open(&self) -> anyhow::Result<Option<Reader>> {
+    pub(in crate::cli) async fn open(&self) -> anyhow::Result<Option<DatabaseReader>> {
         let Some((location, origin)) = self.place()? else { return Ok(None) };
         let password = self.password()?;
         let at = || format!("cannot read {location}");
@@ -81,7 +81,7 @@ impl DatabaseArgs {
             .with_context(at)?;
         let columns = connection.columns(&origin).await.with_context(at)?;
         let mapped = None;
-        Ok(Some(Reader { location, origin, connection, columns, mapped, runtime: Handle::current() }))
+        Ok(Some(DatabaseReader { location, origin, connection, columns, mapped, runtime: Handle::current() }))
     }
 }
 
@@ -98,7 +98,7 @@ pub(in crate::cli) fn read_password(file: &Path) -> anyhow::Result<String> {
 }
 
 /// An open database.
-pub(in crate::cli) struct Reader {
+pub(in crate::cli) struct DatabaseReader {
     location: DatabaseLocation,
     origin: RowOrigin,
     connection: DatabaseConnection,
@@ -108,7 +108,7 @@ pub(in crate::cli) struct Reader {
     runtime: Handle,
 }
 
-impl Reader {
+impl DatabaseReader {
     /// Returns the name of the source for people.
     pub(super) fn name(&self) -> String {
         match &self.origin {

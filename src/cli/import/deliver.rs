@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::input::Batch;
-use super::target::{Answer, Checked, Failure, NOT_THIS_COLLECTION, Refusal, Target};
+use super::input::LineBatch;
+use super::target::{AnswerRefusal, CheckResponse, ImportTarget, LineResponse, NOT_THIS_COLLECTION, RequestFailure};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 
@@ -26,7 +26,7 @@ const LONGEST_ASKED: Duration = Duration::from_secs(120);
 pub(in crate::cli) const STOPPED: &str = "stopped by a signal";
 
 /// The end of the delivery of a batch.
-pub(in crate::cli) enum End {
+pub(in crate::cli) enum DeliveryEnd {
     /// Every line has an answer.
     Done,
     /// A signal arrived during a pause.
@@ -35,8 +35,8 @@ pub(in crate::cli) enum End {
     Failed(String),
 }
 
-pub(in crate::cli) struct Delivery<'a> {
-    pub(in crate::cli) target: Target,
+pub(in crate::cli) struct BatchDelivery<'a> {
+    pub(in crate::cli) target: ImportTarget,
     pub(in crate::cli) collection: &'a CollectionName,
     pub(in crate::cli) to: &'a str,
     pub(in crate::cli) stop: &'a Shutdown,
@@ -47,12 +47,16 @@ pub(in crate::cli) struct Delivery<'a> {
 }
 
 /// The answers to the lines of a batch; `None` for a line that was not sent or not answered.
-pub(in crate::cli) type Answers = Vec<Option<Answer>>;
+pub(in crate::cli) type LineResponses = Vec<Option<LineResponse>>;
 
-impl Delivery<'_> {
+impl BatchDelivery<'_> {
     /// Sends the lines of `batch`. Calls `say` before each pause.
-    pub(in crate::cli) async fn deliver(&mut self, batch: &Batch, say: impl Fn(&str)) -> (Answers, End) {
-        let mut answers: Answers = vec![None; batch.lines.len()];
+    pub(in crate::cli) async fn deliver(
+        &mut self,
+        batch: &LineBatch,
+        say: impl Fn(&str),
+    ) -> (LineResponses, DeliveryEnd) {
+        let mut answers: LineResponses = vec![None; batch.lines.len()];
         let mut open: Vec<usize> = (0..answers.len()).filter(|at| batch.lines[*at].content.is_ok()).collect();
         let mut tries = 0;
         while !open.is_empty() {
@@ -66,21 +70,21 @@ impl Delivery<'_> {
             tries = if open.len() < before { 1 } else { tries + 1 };
             let reason = match self.judge(trouble) {
                 Ok(reason) if tries <= MAX_TRIES => reason,
-                Ok(Pause { reason, .. }) => {
-                    return (answers, End::Failed(format!("{reason}; gave up after {tries} tries")));
+                Ok(DeliveryPause { reason, .. }) => {
+                    return (answers, DeliveryEnd::Failed(format!("{reason}; gave up after {tries} tries")));
                 }
-                Err(final_reason) => return (answers, End::Failed(final_reason)),
+                Err(final_reason) => return (answers, DeliveryEnd::Failed(final_reason)),
             };
             let pause = pause(tries, reason.asked);
             say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
             tokio::select! {
                 biased;
-                () = self.stop.reached(Phase::Grace) => return (answers, End::Stopped),
+                () = self.stop.reached(Phase::Grace) => return (answers, DeliveryEnd::Stopped),
                 () = tokio::time::sleep(pause) => (),
             }
         }
         self.heard |= !answers.is_empty();
-        (answers, End::Done)
+        (answers, DeliveryEnd::Done)
     }
 
     /// Returns the settings of the collection, which name the fields; `None` if the key may not read them. Calls `say` before each pause.
@@ -89,13 +93,17 @@ impl Delivery<'_> {
     }
 
     /// Checks a row without storing it. Calls `say` before each pause.
-    pub(in crate::cli) async fn check(&self, json: &Arc<str>, say: impl Fn(&str)) -> anyhow::Result<Checked> {
+    pub(in crate::cli) async fn check(&self, json: &Arc<str>, say: impl Fn(&str)) -> anyhow::Result<CheckResponse> {
         let body = Bytes::copy_from_slice(json.as_bytes());
         self.repeat(async || self.target.check(self.collection, body.clone()).await, say).await
     }
 
     /// Repeats a request until there is an answer, or repeating does not help.
-    async fn repeat<T>(&self, ask: impl AsyncFn() -> Result<T, Failure>, say: impl Fn(&str)) -> anyhow::Result<T> {
+    async fn repeat<T>(
+        &self,
+        ask: impl AsyncFn() -> Result<T, RequestFailure>,
+        say: impl Fn(&str),
+    ) -> anyhow::Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -105,7 +113,7 @@ impl Delivery<'_> {
             };
             let reason = match self.judge(failure) {
                 Ok(reason) if tries <= MAX_TRIES => reason,
-                Ok(Pause { reason, .. }) => anyhow::bail!("{reason}; gave up after {tries} tries"),
+                Ok(DeliveryPause { reason, .. }) => anyhow::bail!("{reason}; gave up after {tries} tries"),
                 Err(final_reason) => anyhow::bail!(final_reason),
             };
             let pause = pause(tries, reason.asked);
@@ -119,14 +127,14 @@ impl Delivery<'_> {
     }
 
     /// Sends the `open` lines once and stores the final answers. Returns the failure that prevented the other answers.
-    async fn send(&mut self, batch: &Batch, open: &[usize], answers: &mut Answers) -> Failure {
+    async fn send(&mut self, batch: &LineBatch, open: &[usize], answers: &mut LineResponses) -> RequestFailure {
         let mut body = Vec::with_capacity(open.len() * 512);
         for json in open.iter().filter_map(|at| batch.lines[*at].content.as_ref().ok()) {
             body.extend_from_slice(json.as_bytes());
             body.push(b'\n');
         }
         let mut passing = None;
-        let each = |answer: Answer| {
+        let each = |answer: LineResponse| {
             // Line numbers begin with 1, and no line is blank.
             let at = usize::try_from(answer.line).ok().and_then(|line| open.get(line.checked_sub(1)?));
             match at {
@@ -136,41 +144,43 @@ impl Delivery<'_> {
             }
         };
         match (self.target.send(self.collection, body.into(), each).await, passing) {
-            (_, Some(refusal)) => Failure::Refused { status: 0, refusal, retry_after: None },
+            (_, Some(refusal)) => RequestFailure::Refused { status: 0, refusal, retry_after: None },
             (Err(failure), None) => failure,
-            (Ok(()), None) => Failure::Broken("the answer ended too early".into()),
+            (Ok(()), None) => RequestFailure::Broken("the answer ended too early".into()),
         }
     }
 
     /// Returns the pause before the next attempt, or the reason why repeating does not help.
-    fn judge(&self, failure: Failure) -> Result<Pause, String> {
+    fn judge(&self, failure: RequestFailure) -> Result<DeliveryPause, String> {
         let to = self.to;
-        let pause = |reason| Ok(Pause { reason, asked: None });
+        let pause = |reason| Ok(DeliveryPause { reason, asked: None });
         match failure {
-            Failure::Unreached(why) if !self.heard => Err(format!(
+            RequestFailure::Unreached(why) if !self.heard => Err(format!(
                 "cannot reach {to}: {why}; is the service running (doppel serve), and is this its address?"
             )),
-            Failure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
-            Failure::Untrusted(why, remedy) => Err(format!("the certificate of {to} is not trusted: {why}; {remedy}")),
-            Failure::Broken(why) if !self.heard && to.starts_with("http://") => {
+            RequestFailure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
+            RequestFailure::Untrusted(why, remedy) => {
+                Err(format!("the certificate of {to} is not trusted: {why}; {remedy}"))
+            }
+            RequestFailure::Broken(why) if !self.heard && to.starts_with("http://") => {
                 pause(format!("the connection to {to} broke: {why}; if it speaks TLS, write https://"))
             }
-            Failure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
-            Failure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
-            Failure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),
-            Failure::Refused { status, refusal, retry_after } => {
+            RequestFailure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
+            RequestFailure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
+            RequestFailure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),
+            RequestFailure::Refused { status, refusal, retry_after } => {
                 if refusal.retryable || matches!(status, 408 | 429 | 502..=504) {
                     let detail = if refusal.detail.is_empty() { format!("status {status}") } else { refusal.detail };
-                    return Ok(Pause { reason: format!("{to} refuses for now: {detail}"), asked: retry_after });
+                    return Ok(DeliveryPause { reason: format!("{to} refuses for now: {detail}"), asked: retry_after });
                 }
                 Err(self.refused(status, &refusal))
             }
         }
     }
 
-    fn refused(&self, status: u16, refusal: &Refusal) -> String {
+    fn refused(&self, status: u16, refusal: &AnswerRefusal) -> String {
         let Self { to, scope, .. } = self;
-        let Refusal { code, detail, .. } = refusal;
+        let AnswerRefusal { code, detail, .. } = refusal;
         match status {
             401 => format!("{to} wants a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
             403 if code == NOT_THIS_COLLECTION => {
@@ -192,12 +202,12 @@ impl Delivery<'_> {
 }
 
 /// True if the refusal of a line also applies to all other lines. To continue would refuse the whole file line by line.
-fn is_final(refusal: &Refusal) -> bool {
+fn is_final(refusal: &AnswerRefusal) -> bool {
     matches!(refusal.code.as_str(), "unknown_collection" | "too_many_collections" | "index_full")
 }
 
 /// The reason for a pause, and the length that the service demands.
-struct Pause {
+struct DeliveryPause {
     reason: String,
     asked: Option<Duration>,
 }

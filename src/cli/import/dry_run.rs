@@ -1,29 +1,29 @@
 //! Reads the input like an import and checks the rows like the collection, but sends nothing.
 
-use super::deliver::End;
-use super::input::Input;
+use super::deliver::DeliveryEnd;
+use super::input::RecordInput;
 use super::lines::{LineRefusal, check};
-use super::report::{Refused, Report};
+use super::report::{ImportReport, RejectionReason};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_engine::replay::Replay;
 
 /// Counts the lines that would be sent and the lines that would be rejected. `settings` are the settings of the collection.
 pub(super) async fn run(
-    input: Input,
+    input: RecordInput,
     settings: &Settings,
     stop: &Shutdown,
-    report: &mut Report,
-) -> anyhow::Result<End> {
+    report: &mut ImportReport,
+) -> anyhow::Result<DeliveryEnd> {
     let rules = Replay::new(settings.clone(), None, 0)?;
     let mut batches = input.start();
     loop {
         let batch = tokio::select! {
             biased;
-            () = stop.reached(Phase::Grace) => return Ok(End::Stopped),
+            () = stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
             batch = batches.recv() => batch,
         };
-        let Some(batch) = batch.transpose()? else { return Ok(End::Done) };
+        let Some(batch) = batch.transpose()? else { return Ok(DeliveryEnd::Done) };
         if !batch.new_columns.is_empty() {
             report.columns(&batch.new_columns, Some(settings.fields.clone()));
         }
@@ -32,7 +32,7 @@ pub(super) async fn run(
             match check(&rules, line) {
                 Ok(checked) => report.would_send(at, &checked.document.warnings, batch.read_bytes),
                 Err(LineRefusal { code, pointer, detail, text }) => {
-                    let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                    let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
                     report.would_reject(at, why, batch.read_bytes)?;
                 }
             }

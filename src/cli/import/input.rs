@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::ColumnArgs;
-use super::database::Reader;
+use super::database::DatabaseReader;
 use super::deliver::STOPPED;
 use super::ids::{ContentIds, GivenIds, MakeIds, insert_id};
 use super::tables::{self, open_table};
-use crate::cli::columns::Columns;
+use crate::cli::columns::ColumnNames;
 use crate::cli::usage;
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
@@ -39,8 +39,8 @@ const ROOM_FOR_NUMBER: usize = 24;
 const ALL_SHEETS: &str = "all";
 
 /// The files and the options for reading them.
-pub(in crate::cli) struct Input {
-    pub(in crate::cli) files: Vec<Source>,
+pub(in crate::cli) struct RecordInput {
+    pub(in crate::cli) files: Vec<InputSource>,
     pub(in crate::cli) max_line_bytes: usize,
     pub(in crate::cli) skip_lines: u64,
     pub(in crate::cli) make_ids: Option<MakeIds>,
@@ -59,7 +59,7 @@ pub(in crate::cli) struct Input {
 }
 
 /// A source: a file, a sheet of a workbook, or a database.
-pub(in crate::cli) struct Source {
+pub(in crate::cli) struct InputSource {
     /// `None` for standard input.
     path: Option<PathBuf>,
     /// The name on the command line.
@@ -74,9 +74,9 @@ pub(in crate::cli) struct Source {
     /// The opened file, if it is a pipe, which can be read only once.
     begun: Option<OpenedSource>,
     /// The reader of the database, if the source is a database.
-    database: Option<Reader>,
+    database: Option<DatabaseReader>,
     /// The header of a table.
-    pub(in crate::cli) head: Option<Head>,
+    pub(in crate::cli) head: Option<TableHeadings>,
 }
 
 /// The mapping of the columns of a table or of the members of JSON lines.
@@ -93,7 +93,7 @@ enum OpenedSource {
 
 /// The header of a table.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Head {
+pub(in crate::cli) struct TableHeadings {
     /// The names of the columns; empty for a column without a name.
     pub(in crate::cli) names: Vec<String>,
     /// The rows down to the row with the names.
@@ -104,19 +104,19 @@ pub(in crate::cli) struct Head {
 
 /// A line of the input.
 #[derive(Debug)]
-pub(in crate::cli) struct Line {
+pub(in crate::cli) struct InputLine {
     /// Index of the line's file.
     pub(in crate::cli) file: usize,
     pub(in crate::cli) number: u64,
     /// The JSON to send, or the reason why the line is not sent.
     pub(in crate::cli) content: Result<Arc<str>, UnreadableLine>,
     /// The original line.
-    pub(in crate::cli) came: Came,
+    pub(in crate::cli) came: OriginalLine,
 }
 
-/// The original line, if lines are [kept](Input::keep_rows).
+/// The original line, if lines are [kept](RecordInput::keep_rows).
 #[derive(Debug)]
-pub(in crate::cli) enum Came {
+pub(in crate::cli) enum OriginalLine {
     /// A row of a table.
     Row(TableRow),
     /// A line of JSON before an id was added.
@@ -128,12 +128,12 @@ pub(in crate::cli) enum Came {
 }
 
 /// The items of a file, each with its original line if lines are kept.
-type Items = Box<dyn Iterator<Item = std::io::Result<(FileLine, Came)>> + Send>;
+type FileItems = Box<dyn Iterator<Item = std::io::Result<(FileLine, OriginalLine)>> + Send>;
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Batch {
-    pub(in crate::cli) lines: Vec<Line>,
+pub(in crate::cli) struct LineBatch {
+    pub(in crate::cli) lines: Vec<InputLine>,
     /// Names of members that no earlier batch contains.
     pub(in crate::cli) new_columns: Vec<String>,
     /// Number of bytes of all files that were read so far.
@@ -141,7 +141,7 @@ pub(in crate::cli) struct Batch {
     size: usize,
 }
 
-impl Input {
+impl RecordInput {
     /// Prepares the files `names` with the options about files and columns. Every row needs an id, and original lines are not kept.
     ///
     /// # Errors
@@ -149,14 +149,16 @@ impl Input {
     pub(in crate::cli) fn of_files(
         names: &[String],
         format: Option<FileFormat>,
-        (columns, nulls): (&ColumnArgs, &[String]),
+        options: (&ColumnArgs, &[String]),
         max_line_bytes: usize,
     ) -> anyhow::Result<Self> {
+        let (columns, nulls) = options;
         if names.iter().filter(|name| *name == "-").count() > 1 {
             return Err(usage("standard input (\"-\") is named twice"));
         }
-        let files =
-            names.iter().map(|name| Source::new(name, format)?.of_sheets(columns.sheet.as_deref(), max_line_bytes));
+        let files = names
+            .iter()
+            .map(|name| InputSource::new(name, format)?.of_sheets(columns.sheet.as_deref(), max_line_bytes));
         Ok(Self {
             files: files.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
             max_line_bytes,
@@ -188,7 +190,7 @@ impl Input {
             named |= plan.chosen;
             let source = &mut self.files[at];
             if let OpenedSource::Table(table) = &opened {
-                source.head = Some(Head::of(table));
+                source.head = Some(TableHeadings::of(table));
             }
             source.mapping = Some(mapping);
             source.begun = source.bytes.is_none().then_some(opened);
@@ -199,7 +201,7 @@ impl Input {
     /// Opens a file, plans the mapping of its columns or members, and prints the mapping.
     fn plan_file(
         &self,
-        source: &Source,
+        source: &InputSource,
         settings: Option<&Settings>,
         say: &impl Fn(&str),
     ) -> anyhow::Result<(OpenedSource, SourceMapping, ColumnPlan)> {
@@ -223,7 +225,7 @@ impl Input {
         Ok((OpenedSource::Json(stream), SourceMapping::Json(mapping), plan))
     }
 
-    /// Runs [`Input::plan`] on another thread, so that signals are processed while standard input delivers nothing.
+    /// Runs [`RecordInput::plan`] on another thread, so that signals are processed while standard input delivers nothing.
     pub(in crate::cli) async fn planned(
         mut self,
         settings: Option<Settings>,
@@ -257,7 +259,8 @@ impl Input {
             if self.make_ids == Some(MakeIds::Line) {
                 source.check_stem()?;
                 if let Some(other) = stems.insert(&source.stem, &source.name) {
-                    let (name, stem) = (&source.name, &source.stem);
+                    let name = &source.name;
+                    let stem = &source.stem;
                     return Err(usage(format!(
                         "{other} and {name} would both make ids {stem}-1, {stem}-2 …; rename one"
                     )));
@@ -279,7 +282,7 @@ impl Input {
 
     /// Returns for each file the members whose columns have other names, with these names.
     pub(in crate::cli) fn renamed(&self, members: &[&str]) -> Vec<HashMap<String, String>> {
-        let of = |source: &Source| {
+        let of = |source: &InputSource| {
             let column = |member: &&str| {
                 let column = match &source.database {
                     Some(reader) => reader.column_of(member)?,
@@ -300,14 +303,14 @@ impl Input {
         self.files.iter().map(|source| source.bytes).sum()
     }
 
-    fn open_file(&self, source: &Source) -> anyhow::Result<Box<dyn Read + Send>> {
+    fn open_file(&self, source: &InputSource) -> anyhow::Result<Box<dyn Read + Send>> {
         Ok(match &source.path {
             None => Box::new(std::io::stdin()),
             Some(path) => Box::new(File::open(path).with_context(|| format!("cannot open {}", source.name))?),
         })
     }
 
-    fn table(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<TableStream> {
+    fn table(&self, source: &InputSource, count: &Arc<AtomicU64>) -> anyhow::Result<TableStream> {
         let sheet = source.sheet.clone();
         let wanted = TableRequest { format: source.format, text: self.text, sheet, max: self.max_line_bytes };
         let opened = match source.path.as_deref().filter(|_| source.bytes.is_some()) {
@@ -317,12 +320,12 @@ impl Input {
         open_table(&source.name, opened)
     }
 
-    fn json(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<JsonStream> {
+    fn json(&self, source: &InputSource, count: &Arc<AtomicU64>) -> anyhow::Result<JsonStream> {
         let input = CountingReader::new(self.open_file(source)?, count);
         JsonStream::open(input, self.max_line_bytes).with_context(|| format!("cannot read {}", source.name))
     }
 
-    fn open(&self, source: &mut Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
+    fn open(&self, source: &mut InputSource, count: &Arc<AtomicU64>) -> anyhow::Result<FileItems> {
         if let Some(reader) = source.database.take() {
             let keep = self.keep_rows;
             return Ok(Box::new(reader.start().map(move |item| item.map(|item| came(keep, item)))));
@@ -340,7 +343,7 @@ impl Input {
         }
     }
 
-    fn json_items(&self, stream: JsonStream, mapping: MemberMapping) -> Items {
+    fn json_items(&self, stream: JsonStream, mapping: MemberMapping) -> FileItems {
         let keep = self.keep_rows;
         Box::new(stream.map(move |item| {
             item.map(|item| {
@@ -350,11 +353,11 @@ impl Input {
         }))
     }
 
-    fn table_items(&self, mut table: TableStream, mapping: ColumnMapping) -> Items {
+    fn table_items(&self, mut table: TableStream, mapping: ColumnMapping) -> FileItems {
         let keep = self.keep_rows;
         let item = move |row: TableRow| {
             let item = FileLine { line: row.line, content: mapping.row(&row) };
-            (item, if keep { Came::Row(row) } else { Came::Nothing })
+            (item, if keep { OriginalLine::Row(row) } else { OriginalLine::Nothing })
         };
         let next = move || match table.next_row() {
             Ok(row) => row.map(Ok),
@@ -365,7 +368,7 @@ impl Input {
     }
 
     /// Starts reading. If reading fails, the last message is the error.
-    pub(in crate::cli) fn start(mut self) -> mpsc::Receiver<anyhow::Result<Batch>> {
+    pub(in crate::cli) fn start(mut self) -> mpsc::Receiver<anyhow::Result<LineBatch>> {
         let (batches, receiver) = mpsc::channel(AHEAD);
         std::thread::spawn(move || {
             if let Err(error) = self.read_all(&batches) {
@@ -376,9 +379,9 @@ impl Input {
         receiver
     }
 
-    fn read_all(&mut self, batches: &mpsc::Sender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
-        let mut batch = Batch::default();
-        let mut columns = Columns::default();
+    fn read_all(&mut self, batches: &mpsc::Sender<anyhow::Result<LineBatch>>) -> anyhow::Result<()> {
+        let mut batch = LineBatch::default();
+        let mut columns = ColumnNames::default();
         let count = Arc::new(AtomicU64::new(0));
         let mut ids = ContentIds::default();
         let mut given = GivenIds::default();
@@ -420,11 +423,11 @@ impl Input {
         result
     }
 
-    fn line(&self, file: usize, item: FileLine, came: Came) -> Line {
+    fn line(&self, file: usize, item: FileLine, came: OriginalLine) -> InputLine {
         let FileLine { line: number, content } = item;
         let content = content.map(|row| row.json().clone());
         let content = content.map_err(|why| UnreadableLine { text: why.text.filter(|_| self.keep_text), ..why });
-        Line { file, number, content, came }
+        InputLine { file, number, content, came }
     }
 
     /// Refuses a row that would replace an earlier row of the file.
@@ -442,7 +445,8 @@ impl Input {
     }
 
     /// Adds an id to a row, so that the row can be sent again without harm.
-    fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, UnreadableLine> {
+    fn with_id(&self, row: Row, at: (&str, u64), ids: &mut ContentIds) -> Result<Row, UnreadableLine> {
+        let (stem, number) = at;
         if row.id().is_some() {
             return Ok(row);
         }
@@ -472,16 +476,16 @@ impl Input {
 }
 
 /// Returns the item with its original line, if lines are kept.
-fn came(keep: bool, item: FileLine) -> (FileLine, Came) {
+fn came(keep: bool, item: FileLine) -> (FileLine, OriginalLine) {
     let came = match &item.content {
-        _ if !keep => Came::Nothing,
-        Ok(row) => Came::Json(row.json().clone()),
-        Err(UnreadableLine { text, .. }) => text.clone().map_or(Came::Nothing, Came::Text),
+        _ if !keep => OriginalLine::Nothing,
+        Ok(row) => OriginalLine::Json(row.json().clone()),
+        Err(UnreadableLine { text, .. }) => text.clone().map_or(OriginalLine::Nothing, OriginalLine::Text),
     };
     (item, came)
 }
 
-impl Source {
+impl InputSource {
     /// Creates a source for the file `name`; `-` is standard input.
     pub(in crate::cli) fn new(name: &str, format: Option<FileFormat>) -> anyhow::Result<Self> {
         let path = (name != "-").then(|| PathBuf::from(name));
@@ -533,7 +537,7 @@ impl Source {
     }
 
     /// Creates a source for a database.
-    pub(in crate::cli) fn of_database(reader: Reader) -> Self {
+    pub(in crate::cli) fn of_database(reader: DatabaseReader) -> Self {
         Self {
             path: None,
             name: reader.name(),
@@ -570,7 +574,7 @@ impl Source {
     }
 }
 
-impl Head {
+impl TableHeadings {
     fn of(table: &TableStream) -> Self {
         let sheet = match &table.kind {
             TableKind::Sheet(_, name) => Some(name.clone()),
@@ -580,13 +584,13 @@ impl Head {
     }
 }
 
-impl Batch {
+impl LineBatch {
     /// Creates a batch of lines that were read before.
-    pub(in crate::cli) fn of(lines: Vec<Line>) -> Self {
+    pub(in crate::cli) fn of(lines: Vec<InputLine>) -> Self {
         Self { lines, ..Self::default() }
     }
 
-    fn push(&mut self, line: Line) {
+    fn push(&mut self, line: InputLine) {
         self.size += line.content.as_ref().map_or(0, |json| json.len());
         self.lines.push(line);
     }

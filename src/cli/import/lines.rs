@@ -1,13 +1,13 @@
 //! Checks if a line of a file can be compared with the settings of a collection, without the help of a service.
 
-use super::input::Line;
+use super::input::InputLine;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::text::Document;
 use doppel_engine::Error;
 use doppel_engine::replay::Replay;
 
 /// A line that can be compared.
-pub(in crate::cli) struct Checked {
+pub(in crate::cli) struct CheckedLine {
     pub(in crate::cli) row: Row,
     pub(in crate::cli) id: RecordId,
     pub(in crate::cli) document: Document,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct LineRefusal {
 }
 
 /// Checks that a line has an id and can be compared with the settings of `replay`.
-pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, LineRefusal> {
+pub(in crate::cli) fn check(replay: &Replay, line: &InputLine) -> Result<CheckedLine, LineRefusal> {
     let (row, document) = readable(replay, line)?;
     let id = row.id().cloned().ok_or_else(|| LineRefusal {
         code: "no_id",
@@ -30,13 +30,15 @@ pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Lin
         detail: "the row has no id".into(),
         text: Some(row.json().to_string()),
     })?;
-    Ok(Checked { row, id, document })
+    Ok(CheckedLine { row, id, document })
 }
 
 /// Returns the row of a line, and its document with the settings of `replay`.
-pub(in crate::cli) fn readable(replay: &Replay, line: &Line) -> Result<(Row, Document), LineRefusal> {
+pub(in crate::cli) fn readable(replay: &Replay, line: &InputLine) -> Result<(Row, Document), LineRefusal> {
     let json = line.content.as_ref().map_err(|why| {
-        let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
+        let pointer = why.pointer.clone();
+        let detail = why.detail.clone();
+        let text = why.text.clone();
         LineRefusal { code: why.code, pointer, detail, text }
     })?;
     let refusal = |code, pointer: &str, detail: String| LineRefusal {

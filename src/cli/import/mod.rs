@@ -21,15 +21,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use self::deliver::{Delivery, End};
+use self::deliver::{BatchDelivery, DeliveryEnd};
 pub use self::ids::MakeIds;
-use self::input::{Input, Source};
-use self::report::{Rejects, Report};
-use self::target::{How, Target, To};
-use crate::cli::client::Trust;
-use crate::cli::output::Outputs;
+use self::input::{InputSource, RecordInput};
+use self::report::{ImportReport, RejectsFile};
+use self::target::{CallOptions, DestinationAddress, ImportTarget};
+use crate::cli::client::TlsArgs;
+use crate::cli::output::CommandOutputs;
 use crate::cli::table::SummaryFormat;
-use crate::cli::transfer::{Restore, restore};
+use crate::cli::transfer::{CollectionImport, restore};
 use crate::cli::{PARTLY, key, usage, with_usage_shown};
 use crate::config::{self, Config};
 use crate::http::coding::ContentCoding;
@@ -90,7 +90,7 @@ signal.";
 /// Options of `doppel import`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ImportArgs {
     /// Where to: the URL of a running service, a data directory that no service has open (created if missing), or "mongodb" for the database
     /// of the configuration
     #[arg(long, value_name = "URL|DIR|mongodb")]
@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
+    trust: TlsArgs,
     /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
     #[arg(long, value_enum, value_name = "HOW")]
     compress: Option<ContentCoding>,
@@ -143,7 +143,7 @@ pub struct Args {
     files: Vec<String>,
 }
 
-impl Args {
+impl ImportArgs {
     /// True if an option was given that only applies to files.
     fn is_of_files(&self) -> bool {
         let text = self.columns.text();
@@ -209,19 +209,19 @@ fn delimiter(text: &str) -> Result<u8, String> {
 /// # Errors
 /// A file cannot be read, or the service or directory cannot be used. Records that were imported before stay.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ImportArgs) -> anyhow::Result<ExitCode> {
     with_usage_shown("import", import(&args))
 }
 
-fn import(args: &Args) -> anyhow::Result<ExitCode> {
+fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let config::LoadedConfig { config, file, .. } =
         config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
-        let what = Restore { to: &args.to, collection: &args.collection, file };
+        let what = CollectionImport { to: &args.to, collection: &args.collection, file };
         return restore(&what, config.store);
     }
-    let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
     let mut input = input(args, &config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
@@ -231,13 +231,13 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if let Some(reader) = runtime.block_on(args.database.open())? {
-        input.files = vec![Source::of_database(reader)];
+        input.files = vec![InputSource::of_database(reader)];
     }
     input.check_names()?;
     let outputs = outputs(args, &to, file.as_deref());
-    let rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
+    let rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
     let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = Report::new(names, args.skip_lines, rejects, input.total_bytes());
+    let mut report = ImportReport::new(names, args.skip_lines, rejects, input.total_bytes());
 
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
@@ -251,10 +251,11 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             let input = input.planned(Some(settings.clone()), &stop, |text| report.say(text)).await?;
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
-        let how = How { key: key.as_deref(), trust: &args.trust, coding: args.compress };
-        let target = Target::open(&to, &how, &config).await?;
-        let (collection, to) = (&args.collection, args.to.as_str());
-        let mut delivery = Delivery { target, collection, to, stop: &stop, scope: "write", heard: false };
+        let how = CallOptions { key: key.as_deref(), trust: &args.trust, coding: args.compress };
+        let target = ImportTarget::open(&to, &how, &config).await?;
+        let collection = &args.collection;
+        let to = args.to.as_str();
+        let mut delivery = BatchDelivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
         signals.abort();
@@ -267,11 +268,11 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Prints the mapping of the columns, and then sends or only checks the rows.
 async fn plan_and_deliver(
-    args: &Args,
-    input: Input,
-    delivery: &mut Delivery<'_>,
-    report: &mut Report,
-) -> anyhow::Result<End> {
+    args: &ImportArgs,
+    input: RecordInput,
+    delivery: &mut BatchDelivery<'_>,
+    report: &mut ImportReport,
+) -> anyhow::Result<DeliveryEnd> {
     let settings = delivery.settings(|text| report.say(text)).await?;
     if settings.is_none() {
         report.say(
@@ -289,46 +290,54 @@ async fn plan_and_deliver(
 }
 
 /// Registers the inputs, so that the rejects file cannot overwrite an input.
-fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
-    let outputs = Outputs::new();
+fn outputs(args: &ImportArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
+    let outputs = CommandOutputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
     args.database.files().iter().for_each(|file| outputs.reads(file));
-    if let To::Directory(folder) = to {
+    if let DestinationAddress::Directory(folder) = to {
         outputs.uses(folder);
     }
     outputs
 }
 
-fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
+fn input(args: &ImportArgs, config: &Config) -> anyhow::Result<RecordInput> {
     let said = (&args.columns, args.nulls.as_slice());
-    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(Input { skip_lines: args.skip_lines, keep_text: args.rejects_with_text, ..input })
+    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(RecordInput { skip_lines: args.skip_lines, keep_text: args.rejects_with_text, ..input })
 }
 
 /// Sends all batches until the end, a failure or a signal.
-async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Report) -> anyhow::Result<End> {
+async fn deliver_all(
+    input: RecordInput,
+    delivery: &mut BatchDelivery<'_>,
+    report: &mut ImportReport,
+) -> anyhow::Result<DeliveryEnd> {
     let mut batches = input.start();
     loop {
         let batch = tokio::select! {
             biased;
-            () = delivery.stop.reached(Phase::Grace) => return Ok(End::Stopped),
+            () = delivery.stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
             batch = batches.recv() => batch,
         };
-        let Some(batch) = batch.transpose()? else { return Ok(End::Done) };
+        let Some(batch) = batch.transpose()? else { return Ok(DeliveryEnd::Done) };
         if !batch.new_columns.is_empty() {
             report.columns(&batch.new_columns, delivery.target.fields(delivery.collection).await);
         }
         let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
         report.note(&batch, &answers)?;
-        if !matches!(end, End::Done) {
+        if !matches!(end, DeliveryEnd::Done) {
             return Ok(end);
         }
     }
 }
 
-fn finish(ended: anyhow::Result<End>, report: &mut Report, args: &Args) -> anyhow::Result<ExitCode> {
-    let closed = report.close_rejects(matches!(ended, Ok(End::Done)));
+fn finish(
+    ended: anyhow::Result<DeliveryEnd>,
+    report: &mut ImportReport,
+    args: &ImportArgs,
+) -> anyhow::Result<ExitCode> {
+    let closed = report.close_rejects(matches!(ended, Ok(DeliveryEnd::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
     let sum = match args.summary {
         SummaryFormat::Table => texts::said(&report.sum(args.dry_run)).into_owned(),
@@ -338,10 +347,10 @@ fn finish(ended: anyhow::Result<End>, report: &mut Report, args: &Args) -> anyho
         std::io::stdout().write_all(sum.as_bytes())?;
     }
     let early = match ended {
-        Ok(End::Done) if report.any_rejected() => return Ok(ExitCode::from(PARTLY)),
-        Ok(End::Done) => return Ok(ExitCode::SUCCESS),
-        Ok(End::Stopped) => anyhow::anyhow!("stopped by a signal"),
-        Ok(End::Failed(reason)) => anyhow::anyhow!(reason),
+        Ok(DeliveryEnd::Done) if report.any_rejected() => return Ok(ExitCode::from(PARTLY)),
+        Ok(DeliveryEnd::Done) => return Ok(ExitCode::SUCCESS),
+        Ok(DeliveryEnd::Stopped) => anyhow::anyhow!("stopped by a signal"),
+        Ok(DeliveryEnd::Failed(reason)) => anyhow::anyhow!(reason),
         Err(error) => error,
     };
     if report.any_done() && args.database.is_given() {

@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::deliver::Answers;
-use super::input::Batch;
+use super::deliver::LineResponses;
+use super::input::LineBatch;
 use super::target;
-use crate::cli::columns::{Columns, Uses};
-use crate::cli::output::{Output, Outputs};
-use crate::cli::progress::Progress;
-use crate::cli::warnings::{Warned, Warning};
+use crate::cli::columns::{ColumnNames, ColumnUses};
+use crate::cli::output::{CommandOutputs, OutputFile};
+use crate::cli::progress::CommandProgress;
+use crate::cli::warnings::{RecordWarning, WarningCounts};
 use doppel_core::collection::Field;
 use doppel_core::verdict::VerdictKind;
 use doppel_core::violation::Violation;
@@ -30,7 +30,7 @@ const UNUSED_MEMBER: &str = "unused_member";
 
 /// A refused line in the rejects file.
 #[derive(Debug, Serialize)]
-struct Reject<'a> {
+struct RejectedLine<'a> {
     file: &'a str,
     line: u64,
     code: &'a str,
@@ -41,8 +41,8 @@ struct Reject<'a> {
 }
 
 /// The destination of refused lines.
-pub(in crate::cli) struct Rejects {
-    file: Option<Output>,
+pub(in crate::cli) struct RejectsFile {
+    file: Option<OutputFile>,
     /// The path of the rejects file, after it is complete.
     at: Option<PathBuf>,
     with_text: bool,
@@ -53,10 +53,10 @@ pub(in crate::cli) struct Rejects {
     pub(in crate::cli) left_out: BTreeMap<String, u64>,
 }
 
-impl Rejects {
+impl RejectsFile {
     /// Creates the rejects file. If an import is resumed, the file begins with its earlier content.
     pub(in crate::cli) fn open(
-        outputs: &Outputs,
+        outputs: &CommandOutputs,
         path: Option<&Path>,
         with_text: bool,
         resumed: bool,
@@ -71,11 +71,12 @@ impl Rejects {
     /// Writes a refused line of the file `name`. Without a rejects file, prints the first few.
     pub(in crate::cli) fn note(
         &mut self,
-        (name, line): (&str, u64),
-        why: Refused<'_>,
+        at: (&str, u64),
+        why: RejectionReason<'_>,
         say: impl Fn(&str),
     ) -> anyhow::Result<()> {
-        let Refused { code, pointer, detail, text } = why;
+        let (name, line) = at;
+        let RejectionReason { code, pointer, detail, text } = why;
         if LEFT_OUT.contains(&code) {
             *self.left_out.entry(code.to_owned()).or_default() += 1;
             return Ok(());
@@ -91,12 +92,12 @@ impl Rejects {
             return Ok(());
         };
         let text = text.filter(|_| self.with_text);
-        out.put_json(&Reject { file: name, line, code, pointer, detail, text })
+        out.put_json(&RejectedLine { file: name, line, code, pointer, detail, text })
     }
 
     /// Passes buffered data to the system.
     pub(in crate::cli) fn flush(&mut self) -> anyhow::Result<()> {
-        self.file.as_mut().map_or(Ok(()), Output::flush)
+        self.file.as_mut().map_or(Ok(()), OutputFile::flush)
     }
 
     /// Completes the rejects file, which gets its name.
@@ -110,7 +111,7 @@ impl Rejects {
     /// it gets its name. If this would replace the file of another import, the file stays next to it under another name, and this path is
     /// returned.
     fn cut_short(&mut self) -> anyhow::Result<Option<&Path>> {
-        let replaces = self.file.as_ref().is_some_and(Output::replaces) && !self.resumed;
+        let replaces = self.file.as_ref().is_some_and(OutputFile::replaces) && !self.resumed;
         match self.file.take_if(|_| replaces || self.count == 0) {
             None => self.finish().map(|()| None),
             // The file is empty and can be dropped.
@@ -141,7 +142,7 @@ impl Rejects {
 
 /// The reason for a refusal.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Refused<'a> {
+pub(in crate::cli) struct RejectionReason<'a> {
     pub(in crate::cli) code: &'a str,
     pub(in crate::cli) pointer: &'a str,
     pub(in crate::cli) detail: &'a str,
@@ -149,7 +150,7 @@ pub(in crate::cli) struct Refused<'a> {
 }
 
 /// Counts, prints and writes the events of an import.
-pub(super) struct Report {
+pub(super) struct ImportReport {
     names: Vec<String>,
     /// The last finished line of each file.
     done: Vec<u64>,
@@ -157,23 +158,23 @@ pub(super) struct Report {
     lines: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
-    warned: Warned,
-    columns: Columns,
+    warned: WarningCounts,
+    columns: ColumnNames,
     /// The uses of the columns, if they are known.
-    uses: Option<Uses>,
+    uses: Option<ColumnUses>,
     /// For each file: the members whose columns have other names.
     renamed: Vec<HashMap<String, String>>,
-    rejects: Rejects,
-    progress: Progress,
+    rejects: RejectsFile,
+    progress: CommandProgress,
 }
 
-impl Report {
-    pub(super) fn new(names: Vec<String>, skipped: u64, rejects: Rejects, total_bytes: Option<u64>) -> Self {
+impl ImportReport {
+    pub(super) fn new(names: Vec<String>, skipped: u64, rejects: RejectsFile, total_bytes: Option<u64>) -> Self {
         let mut done = vec![0; names.len()];
         if let Some(first) = done.first_mut() {
             *first = skipped;
         }
-        let progress = if total_bytes.is_some() { Progress::new() } else { Progress::of_bytes() };
+        let progress = if total_bytes.is_some() { CommandProgress::new() } else { CommandProgress::of_bytes() };
         progress.phase("", total_bytes);
         Self {
             names,
@@ -182,8 +183,8 @@ impl Report {
             lines: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
-            warned: Warned::default(),
-            columns: Columns::default(),
+            warned: WarningCounts::default(),
+            columns: ColumnNames::default(),
             uses: None,
             renamed: Vec::new(),
             rejects,
@@ -199,19 +200,25 @@ impl Report {
     /// Records a line that would be sent, with its warnings.
     pub(super) fn would_send(&mut self, at: (usize, u64), warnings: &[Violation], read_bytes: u64) {
         *self.outcomes.entry(WOULD_SEND).or_default() += 1;
-        let warnings: Vec<_> = warnings.iter().map(target::Warning::from).collect();
+        let warnings: Vec<_> = warnings.iter().map(target::ValueWarning::from).collect();
         self.warn(at, &warnings);
         self.passed(at, read_bytes);
     }
 
     /// Records a line that would be rejected.
-    pub(super) fn would_reject(&mut self, at: (usize, u64), why: Refused<'_>, read_bytes: u64) -> anyhow::Result<()> {
+    pub(super) fn would_reject(
+        &mut self,
+        at: (usize, u64),
+        why: RejectionReason<'_>,
+        read_bytes: u64,
+    ) -> anyhow::Result<()> {
         self.reject(at, why.code, why.pointer, why.detail, why.text)?;
         self.passed(at, read_bytes);
         Ok(())
     }
 
-    fn passed(&mut self, (file, line): (usize, u64), read_bytes: u64) {
+    fn passed(&mut self, at: (usize, u64), read_bytes: u64) {
+        let (file, line) = at;
         self.lines += 1;
         self.done[file] = line;
         self.show(read_bytes);
@@ -227,12 +234,13 @@ impl Report {
     }
 
     /// Records the lines of `batch` up to the first line without an answer.
-    pub(super) fn note(&mut self, batch: &Batch, answers: &Answers) -> anyhow::Result<()> {
+    pub(super) fn note(&mut self, batch: &LineBatch, answers: &LineResponses) -> anyhow::Result<()> {
         for (line, answer) in batch.lines.iter().zip(answers) {
             match (&line.content, answer) {
                 (Ok(_), None) => break,
                 (Err(why), _) => {
-                    let (pointer, text) = (why.pointer.as_str(), why.text.as_deref());
+                    let pointer = why.pointer.as_str();
+                    let text = why.text.as_deref();
                     self.reject((line.file, line.number), why.code, pointer, &why.detail, text)?;
                 }
                 (Ok(json), Some(answer)) => match (answer.outcome, answer.verdict) {
@@ -260,7 +268,8 @@ impl Report {
         *self.outcomes.entry(outcome_name(outcome)).or_default() += 1;
     }
 
-    fn warn(&mut self, (file, line): (usize, u64), warnings: &[target::Warning]) {
+    fn warn(&mut self, at: (usize, u64), warnings: &[target::ValueWarning]) {
+        let (file, line) = at;
         // If the fields are known, one warning about all columns was printed before.
         let told = self.uses.is_some();
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
@@ -268,25 +277,26 @@ impl Report {
         let columns = self.renamed.get(file);
         let column = |pointer: &str| columns?.get(pointer.strip_prefix('/')?);
         let named: Vec<_> = warnings
-            .map(|target::Warning { pointer, code, detail }| {
+            .map(|target::ValueWarning { pointer, code, detail }| {
                 let detail = column(pointer).map_or(detail.clone(), |column| format!("column {column}: {detail}"));
                 (code, pointer, detail)
             })
             .collect();
-        let warnings = named.iter().map(|(code, pointer, detail)| Warning { code, pointer, detail });
+        let warnings = named.iter().map(|(code, pointer, detail)| RecordWarning { code, pointer, detail });
         self.warned.note((&self.names[file], line), warnings, |text| self.progress.say(text));
     }
 
     fn reject(
         &mut self,
-        (file, line): (usize, u64),
+        at: (usize, u64),
         code: &str,
         pointer: &str,
         detail: &str,
         text: Option<&str>,
     ) -> anyhow::Result<()> {
+        let (file, line) = at;
         let say = |text: &str| self.progress.say(text);
-        self.rejects.note((&self.names[file], line), Refused { code, pointer, detail, text }, say)
+        self.rejects.note((&self.names[file], line), RejectionReason { code, pointer, detail, text }, say)
     }
 
     fn show(&self, read_bytes: u64) {
@@ -333,8 +343,9 @@ impl Report {
         self.progress.finish();
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
-        let (rejected, into) = (self.rejects.count, self.rejects.listed());
-        let (used, unused) = self.uses.as_ref().map(Uses::lines).unzip();
+        let rejected = self.rejects.count;
+        let into = self.rejects.listed();
+        let (used, unused) = self.uses.as_ref().map(ColumnUses::lines).unzip();
         let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
@@ -407,8 +418,8 @@ struct JsonSummary<'a> {
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    columns: Option<&'a Uses>,
-    warned: &'a Warned,
+    columns: Option<&'a ColumnUses>,
+    warned: &'a WarningCounts,
     left_out: &'a BTreeMap<String, u64>,
     rejected: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,25 +5,25 @@ use bytes::Bytes;
 use hyper::{Request, Response};
 use reqwest::{Client, Url};
 
-use super::target::{Failure, How, SILENCE, silent};
-use crate::cli::client::{self, Fault, Identification};
+use super::target::{CallOptions, RequestFailure, SILENCE, silent};
+use crate::cli::client::{self, CertificateCheck, RequestFault};
 use crate::http::coding::ContentCoding;
 use crate::http::local::LocalBody;
 
 /// A client of one service.
 #[derive(Debug)]
-pub(in crate::cli) struct Service {
+pub(in crate::cli) struct ImportClient {
     base: String,
     client: Client,
     /// The coding that compresses lines; `None` for none.
     pub(in crate::cli) coding: Option<ContentCoding>,
 }
 
-impl Service {
+impl ImportClient {
     /// Prepares requests, but does not connect yet.
-    pub(in crate::cli) fn open(url: &Url, how: &How<'_>) -> anyhow::Result<Self> {
-        let How { key, trust, coding } = *how;
-        let client = client::client(url, key, trust, Identification::Required)?;
+    pub(in crate::cli) fn open(url: &Url, how: &CallOptions<'_>) -> anyhow::Result<Self> {
+        let CallOptions { key, trust, coding } = *how;
+        let client = client::client(url, key, trust, CertificateCheck::Required)?;
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client, coding })
     }
 
@@ -34,7 +34,10 @@ impl Service {
 
     /// Sends a request over an open connection or a new one. The task of the connection writes the body while the response is read: the
     /// service stops reading if its answers are not read.
-    pub(in crate::cli) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
+    pub(in crate::cli) async fn exchange(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<LocalBody>, RequestFailure> {
         let request = request.try_into().map_err(|error| failure(&error))?;
         let sent = tokio::time::timeout(SILENCE, self.client.execute(request)).await.map_err(|_| silent())?;
         let response = Response::<reqwest::Body>::from(sent.map_err(|error| failure(&error))?);
@@ -42,10 +45,10 @@ impl Service {
     }
 }
 
-fn failure(error: &reqwest::Error) -> Failure {
+fn failure(error: &reqwest::Error) -> RequestFailure {
     match client::fault(error) {
-        Fault::Unreached(why) => Failure::Unreached(why),
-        Fault::Untrusted(why, remedy) => Failure::Untrusted(why, remedy),
-        Fault::Broken(why) => Failure::Broken(why),
+        RequestFault::Unreached(why) => RequestFailure::Unreached(why),
+        RequestFault::Untrusted(why, remedy) => RequestFailure::Untrusted(why, remedy),
+        RequestFault::Broken(why) => RequestFailure::Broken(why),
     }
 }

@@ -12,9 +12,9 @@ use hyper::{HeaderMap, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::service::Service;
+use super::service::ImportClient;
 use super::usage;
-use crate::cli::client::{Trust, cause, parse_url};
+use crate::cli::client::{TlsArgs, cause, parse_url};
 use crate::cli::store;
 use crate::cli::transfer::{self, MONGODB};
 use crate::config::{self, AuthConfig, Config, StoreKind};
@@ -43,14 +43,14 @@ pub(in crate::cli) const NOT_THIS_COLLECTION: &str = "not_this_collection";
 
 /// The destination of `--to`.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum To {
+pub(in crate::cli) enum DestinationAddress {
     Service(Url),
     Directory(PathBuf),
     /// The MongoDB database of the configuration.
     Mongodb,
 }
 
-impl To {
+impl DestinationAddress {
     /// Parses `--to`.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         if text == MONGODB {
@@ -74,7 +74,7 @@ impl To {
     }
 }
 
-impl To {
+impl DestinationAddress {
     /// True if the destination is a directory that does not exist.
     pub(in crate::cli) fn is_new_directory(&self) -> bool {
         matches!(self, Self::Directory(folder) if !folder.exists())
@@ -83,7 +83,7 @@ impl To {
 
 /// The answer to one line.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::cli) struct Answer {
+pub(in crate::cli) struct LineResponse {
     pub(in crate::cli) line: u64,
     pub(in crate::cli) outcome: Option<Outcome>,
     pub(in crate::cli) verdict: Option<VerdictKind>,
@@ -92,18 +92,18 @@ pub(in crate::cli) struct Answer {
     #[serde(default)]
     pub(in crate::cli) similar: Vec<Match>,
     #[serde(default)]
-    pub(in crate::cli) warnings: Vec<Warning>,
+    pub(in crate::cli) warnings: Vec<ValueWarning>,
     #[serde(flatten)]
-    pub(in crate::cli) refusal: Refusal,
+    pub(in crate::cli) refusal: AnswerRefusal,
 }
 
 /// The answer to a check.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum Checked {
+pub(in crate::cli) enum CheckResponse {
     /// The best match, if there is any.
     Found(Option<Match>),
     /// The row cannot be compared.
-    Refused(Refusal),
+    Refused(AnswerRefusal),
 }
 
 /// The body of the response to a check.
@@ -115,13 +115,13 @@ struct CheckAnswer {
 
 /// A warning about a value of an accepted line that cannot be read.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::cli) struct Warning {
+pub(in crate::cli) struct ValueWarning {
     pub(in crate::cli) pointer: String,
     pub(in crate::cli) code: String,
     pub(in crate::cli) detail: String,
 }
 
-impl From<&Violation> for Warning {
+impl From<&Violation> for ValueWarning {
     fn from(Violation { pointer, code, detail }: &Violation) -> Self {
         Self { pointer: pointer.clone(), code: (*code).to_owned(), detail: detail.clone() }
     }
@@ -130,28 +130,28 @@ impl From<&Violation> for Warning {
 /// The reason why a line or a request was refused; empty if it was accepted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cli) struct Refusal {
+pub(in crate::cli) struct AnswerRefusal {
     pub(in crate::cli) code: String,
     pub(in crate::cli) detail: String,
     pub(in crate::cli) retryable: bool,
-    pub(in crate::cli) errors: Vec<At>,
+    pub(in crate::cli) errors: Vec<RowPointer>,
 }
 
 /// A place in a row.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::cli) struct At {
+pub(in crate::cli) struct RowPointer {
     pub(in crate::cli) pointer: String,
 }
 
 /// The used part of the description of a collection.
 #[derive(Debug, Deserialize)]
-struct Described {
+struct CollectionDescription {
     settings: Settings,
 }
 
 /// The reason why a request has no complete response.
 #[derive(Debug)]
-pub(in crate::cli) enum Failure {
+pub(in crate::cli) enum RequestFailure {
     /// The connection could not be opened.
     Unreached(String),
     /// The certificate of the other side is not trusted: the reason and the remedy.
@@ -159,33 +159,37 @@ pub(in crate::cli) enum Failure {
     /// The connection broke, or the other side sent nothing for too long.
     Broken(String),
     /// The whole request was refused.
-    Refused { status: u16, refusal: Refusal, retry_after: Option<Duration> },
+    Refused { status: u16, refusal: AnswerRefusal, retry_after: Option<Duration> },
     /// The responses are not those of doppel.
     Foreign,
 }
 
 /// The options for calling a service.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct How<'a> {
+pub(in crate::cli) struct CallOptions<'a> {
     pub(in crate::cli) key: Option<&'a str>,
     /// The certificates for https.
-    pub(in crate::cli) trust: &'a Trust,
+    pub(in crate::cli) trust: &'a TlsArgs,
     /// The coding that compresses lines; `None` for none.
     pub(in crate::cli) coding: Option<ContentCoding>,
 }
 
 /// A destination for lines.
-pub(in crate::cli) enum Target {
-    Service(Service),
+pub(in crate::cli) enum ImportTarget {
+    Service(ImportClient),
     /// A store that this process opened.
     Store(LocalService),
 }
 
-impl Target {
+impl ImportTarget {
     /// Prepares requests. Opens a store, but does not connect to a service yet.
-    pub(in crate::cli) async fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
-        if let To::Service(url) = to {
-            return Service::open(url, how).map(Self::Service);
+    pub(in crate::cli) async fn open(
+        to: &DestinationAddress,
+        how: &CallOptions<'_>,
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        if let DestinationAddress::Service(url) = to {
+            return ImportClient::open(url, how).map(Self::Service);
         }
         if how.coding.is_some() {
             return Err(usage("--compress is for a service"));
@@ -194,7 +198,7 @@ impl Target {
             return Err(usage(format!("{option} is for a service with https")));
         }
         let store = match to {
-            To::Directory(dir) => {
+            DestinationAddress::Directory(dir) => {
                 let store =
                     config::StoreConfig { kind: StoreKind::Embedded, data: dir.clone(), ..config.store.clone() };
                 store::open(&store).await?
@@ -209,40 +213,44 @@ impl Target {
         &self,
         collection: &CollectionName,
         lines: Bytes,
-        each: impl FnMut(Answer) + Send,
-    ) -> Result<(), Failure> {
+        each: impl FnMut(LineResponse) + Send,
+    ) -> Result<(), RequestFailure> {
         let mut request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
             .header("content-type", "application/x-ndjson");
         let lines = match self.coding() {
             None => lines,
             Some(coding) => {
                 request = request.header("content-encoding", coding.name());
-                compress(&lines, coding).map_err(|error| Failure::Broken(error.to_string()))?.into()
+                compress(&lines, coding).map_err(|error| RequestFailure::Broken(error.to_string()))?.into()
             }
         };
         let request = request.body(lines);
-        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
         read_answers(self.answer(request).await?, each).await
     }
 
     /// Checks a row (JSON) without storing it.
-    pub(in crate::cli) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<Checked, Failure> {
+    pub(in crate::cli) async fn check(
+        &self,
+        collection: &CollectionName,
+        row: Bytes,
+    ) -> Result<CheckResponse, RequestFailure> {
         let request = Request::post(format!("{}/{collection}/check", self.collections()));
         let request = request.header("content-type", "application/json").body(row);
-        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
         let (head, mut body) = self.answer(request).await?.into_parts();
         let text = whole_text(&mut body).await?;
         match head.status.as_u16() {
             200 => {
-                let answer = serde_json::from_slice::<CheckAnswer>(&text).map_err(|_| Failure::Foreign)?;
-                Ok(Checked::Found(answer.found))
+                let answer = serde_json::from_slice::<CheckAnswer>(&text).map_err(|_| RequestFailure::Foreign)?;
+                Ok(CheckResponse::Found(answer.found))
             }
             status => {
-                let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+                let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
                 // An error of the row is a result; an error of the request applies to all rows.
                 match status {
-                    400 | 413 | 422 if !refusal.code.is_empty() => Ok(Checked::Refused(refusal)),
-                    _ => Err(Failure::Refused { status, refusal, retry_after: retry_after(&head.headers) }),
+                    400 | 413 | 422 if !refusal.code.is_empty() => Ok(CheckResponse::Refused(refusal)),
+                    _ => Err(RequestFailure::Refused { status, refusal, retry_after: retry_after(&head.headers) }),
                 }
             }
         }
@@ -267,23 +275,27 @@ impl Target {
     }
 
     /// Returns the settings of a collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
-    pub(in crate::cli) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
+    pub(in crate::cli) async fn settings(
+        &self,
+        collection: &CollectionName,
+    ) -> Result<Option<Settings>, RequestFailure> {
         let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
-        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
         let (head, mut body) = self.answer(request).await?.into_parts();
         let text = problem_text(&mut body).await;
         match head.status.as_u16() {
             200 => {
-                let described = serde_json::from_slice::<Described>(&text).map_err(|_| Failure::Foreign)?;
+                let described =
+                    serde_json::from_slice::<CollectionDescription>(&text).map_err(|_| RequestFailure::Foreign)?;
                 Ok(Some(described.settings))
             }
             404 => Ok(Some(Settings::default())),
             status => {
-                let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+                let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
                 // A key without any rights is reported when something is sent.
                 match status {
                     401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(None),
-                    _ => Err(Failure::Refused { status, refusal, retry_after: None }),
+                    _ => Err(RequestFailure::Refused { status, refusal, retry_after: None }),
                 }
             }
         }
@@ -305,7 +317,7 @@ impl Target {
         }
     }
 
-    async fn answer(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
+    async fn answer(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, RequestFailure> {
         match self {
             Self::Service(service) => service.exchange(request).await,
             Self::Store(local) => Ok(local.call(request.map(Full::new)).await),
@@ -343,25 +355,25 @@ fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService>
 }
 
 /// Makes the failure that the other side sends nothing any more.
-pub(in crate::cli) fn silent() -> Failure {
-    Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
+pub(in crate::cli) fn silent() -> RequestFailure {
+    RequestFailure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
 /// Reads a response to its end: one line of JSON per sent line, or a problem.
-async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer)) -> Result<(), Failure> {
+async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(LineResponse)) -> Result<(), RequestFailure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
         let retry_after = retry_after(&head.headers);
         let text = problem_text(&mut body).await;
-        let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
-        return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
+        let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
+        return Err(RequestFailure::Refused { status: head.status.as_u16(), refusal, retry_after });
     }
     let mut lines = LineCutter::new(MAX_ANSWER_BYTES);
     while let Some(piece) = next_piece(&mut body).await? {
         lines.feed(&piece);
         while let Some(line) = lines.next_line() {
             let answer = line.bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            each(answer.ok_or(Failure::Foreign)?);
+            each(answer.ok_or(RequestFailure::Foreign)?);
         }
     }
     Ok(())
@@ -373,22 +385,22 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     text.parse().ok().map(Duration::from_secs)
 }
 
-async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
+async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, RequestFailure> {
     let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())?;
     match frame {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Some(Err(error)) => Err(Failure::Broken(cause(&error))),
+        Some(Err(error)) => Err(RequestFailure::Broken(cause(&error))),
     }
 }
 
 /// Reads a whole body, which may have at most the largest size of an answer.
-async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, Failure> {
+async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, RequestFailure> {
     let mut text = Vec::new();
     while let Some(piece) = next_piece(body).await? {
         text.extend_from_slice(&piece);
         if text.len() > MAX_ANSWER_BYTES {
-            return Err(Failure::Foreign);
+            return Err(RequestFailure::Foreign);
         }
     }
     Ok(text)
@@ -408,7 +420,7 @@ async fn problem_text(body: &mut LocalBody) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::To;
+    use super::DestinationAddress;
 
     #[test]
     fn what_is_no_url_and_no_directory_is_refused_with_the_remedy() {
@@ -419,12 +431,15 @@ mod tests {
             ("http://user:secret@host", "--key-file"),
             ("http://host/?c=1", "query"),
         ] {
-            let error = To::parse(text).unwrap_err();
+            let error = DestinationAddress::parse(text).unwrap_err();
             assert!(error.contains(remedy), "{text}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        assert!(matches!(To::parse("http://127.0.0.1:8080/under/"), Ok(To::Service(_))));
-        assert!(matches!(To::parse("https://desk.example"), Ok(To::Service(_))));
-        assert!(matches!(To::parse("./new-directory"), Ok(To::Directory(_))));
+        assert!(matches!(
+            DestinationAddress::parse("http://127.0.0.1:8080/under/"),
+            Ok(DestinationAddress::Service(_))
+        ));
+        assert!(matches!(DestinationAddress::parse("https://desk.example"), Ok(DestinationAddress::Service(_))));
+        assert!(matches!(DestinationAddress::parse("./new-directory"), Ok(DestinationAddress::Directory(_))));
     }
 }

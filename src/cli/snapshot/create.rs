@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::service::Asking;
+use super::service::SnapshotClient;
 use super::{on_signal, say, size};
-use crate::cli::client::Trust;
-use crate::cli::output::Outputs;
-use crate::cli::progress::Progress;
+use crate::cli::client::TlsArgs;
+use crate::cli::output::CommandOutputs;
+use crate::cli::progress::CommandProgress;
 use crate::cli::usage;
 use crate::config::snapshots::is_within;
 use crate::config::{self, ConfigFlags, StoreKind};
@@ -25,7 +25,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// Options of `doppel snapshot create`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct SnapshotCreateArgs {
     /// The running service; without --out it writes into its own snapshots.dir
     #[arg(long, value_name = "URL", conflicts_with_all = ["data", "to"])]
     from: Option<reqwest::Url>,
@@ -42,13 +42,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "from")]
     key_file: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
+    trust: TlsArgs,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     config: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
     match &args.from {
         Some(url) => of_service(args, url),
         None => match args.trust.option() {
@@ -58,20 +58,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn of_service(args: &Args, url: &reqwest::Url) -> anyhow::Result<ExitCode> {
-    let service = Asking::open(url, args.key_file.as_deref(), &args.trust)?;
+fn of_service(args: &SnapshotCreateArgs, url: &reqwest::Url) -> anyhow::Result<ExitCode> {
+    let service = SnapshotClient::open(url, args.key_file.as_deref(), &args.trust)?;
     let Some(out) = &args.out else {
-        service.take(&Progress::new())?;
+        service.take(&CommandProgress::new())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let progress = Progress::of_bytes();
+    let progress = CommandProgress::of_bytes();
     let verified = with_file(out, |file| service.stream(file, &progress))?;
     progress.finish();
     say(&format!("{} in {} keys and values received, and verified", size(verified.bytes), verified.entries));
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
+fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
     let flags = ConfigFlags { file: args.config.clone(), data: args.data.clone(), ..ConfigFlags::default() };
     let config = config::load(&flags)?.config;
     if args.data.is_none() && config.store.kind == StoreKind::Mongodb {
@@ -105,7 +105,7 @@ fn directory(data: &Path, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSn
     let stopped = on_signal()?;
     let label = SnapshotLabel { taken_at: crate::clock::now(), written_by: WRITTEN_BY.into() };
     let progress = SnapshotProgress::default();
-    let bar = Progress::of_bytes();
+    let bar = CommandProgress::of_bytes();
     let ended = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -142,7 +142,7 @@ fn with_file<T>(out: &Path, work: impl FnOnce(&mut dyn Write) -> anyhow::Result<
     if out.as_os_str() == "-" {
         return work(&mut std::io::stdout().lock());
     }
-    let outputs = Outputs::new();
+    let outputs = CommandOutputs::new();
     let mut file = outputs.create(out)?;
     let done = work(&mut file)?;
     file.finish()?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::{UntilStopped, named, open, say, size};
 use crate::cli::answer;
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use crate::cli::table::{numbers, table, words};
 use crate::texts;
 use doppel_snapshot::{ListedSnapshot, Repository, Snapshot as _, SnapshotId, verify as read, verify_all};
@@ -89,7 +89,7 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         answer(&texts::said(&format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes))))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let progress = Progress::of_bytes();
+    let progress = CommandProgress::of_bytes();
     let repository = Repository::open(&from)?;
     let verified = verify_all(&repository, &mut |bytes| progress.told(bytes, "read".into()))?;
     let verified: Vec<_> = verified

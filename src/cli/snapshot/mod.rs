@@ -49,21 +49,21 @@ Exit codes: 0 done, 1 failed or something is damaged, 2 wrong usage, 130 stopped
 /// Options of `doppel snapshot`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SnapshotArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SnapshotAction,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Action {
+enum SnapshotAction {
     /// Take a snapshot of a running service, or of a directory that none has open
-    Create(create::Args),
+    Create(create::SnapshotCreateArgs),
     /// List the snapshots of a directory
     List(keep::ListArgs),
     /// Read snapshots back and say what is damaged
     Verify(keep::VerifyArgs),
     /// Make a data directory of a snapshot
-    Restore(restore::Args),
+    Restore(restore::SnapshotRestoreArgs),
     /// Remove all snapshots of a directory but the latest
     Prune(keep::PruneArgs),
 }
@@ -72,13 +72,13 @@ enum Action {
 ///
 /// # Errors
 /// The command cannot be done. The error contains the remedy.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     let done = match args.action {
-        Action::Create(args) => create::run(&args),
-        Action::List(args) => keep::list(&args),
-        Action::Verify(args) => keep::verify(&args),
-        Action::Restore(args) => restore::run(&args),
-        Action::Prune(args) => keep::prune(&args),
+        SnapshotAction::Create(args) => create::run(&args),
+        SnapshotAction::List(args) => keep::list(&args),
+        SnapshotAction::Verify(args) => keep::verify(&args),
+        SnapshotAction::Restore(args) => restore::run(&args),
+        SnapshotAction::Prune(args) => keep::prune(&args),
     };
     match done {
         Err(error) if matches!(error.downcast_ref(), Some(doppel_snapshot::Error::Stopped)) => {

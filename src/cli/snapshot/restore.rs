@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{UntilStopped, open, say, size};
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use crate::cli::usage;
 use crate::config::snapshots::real;
 use crate::config::{self, ConfigFlags};
@@ -16,7 +16,7 @@ use doppel_store_embedded as embedded;
 
 /// Options of `doppel snapshot restore`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct SnapshotRestoreArgs {
     /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY|FILE")]
     from: Option<PathBuf>,
@@ -34,12 +34,12 @@ pub(super) struct Args {
     config: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
     let from = super::named(args.from.as_deref(), args.config.as_deref())?;
     let flags = ConfigFlags { file: args.config.clone(), data: args.data.clone(), ..ConfigFlags::default() };
     let data = config::load(&flags)?.config.store.data;
     refuse_within_another(&data)?;
-    let progress = Arc::new(Progress::of_bytes());
+    let progress = Arc::new(CommandProgress::of_bytes());
     let shown = Arc::clone(&progress);
     let mut bytes = 0;
     let told = move |piece: &SnapshotPiece| {

@@ -11,8 +11,8 @@ use reqwest::Url;
 use serde_json::json;
 
 use super::{say, size};
-use crate::cli::client::{self, Service, Trust};
-use crate::cli::progress::Progress;
+use crate::cli::client::{self, ServiceClient, TlsArgs};
+use crate::cli::progress::CommandProgress;
 use doppel_snapshot::{Snapshot as _, StreamReader, VerifiedTotals, verify};
 use doppel_store_embedded::RestoreCheck;
 
@@ -24,18 +24,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const AHEAD: usize = 8;
 
 /// The calls to a service about a snapshot.
-pub(super) struct Asking {
-    service: Service,
+pub(super) struct SnapshotClient {
+    service: ServiceClient,
 }
 
-impl Asking {
+impl SnapshotClient {
     /// Prepares the calls.
-    pub(super) fn open(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
-        Ok(Self { service: Service::at(url, key_file, trust)? })
+    pub(super) fn open(url: &Url, key_file: Option<&Path>, trust: &TlsArgs) -> anyhow::Result<Self> {
+        Ok(Self { service: ServiceClient::at(url, key_file, trust)? })
     }
 
     /// Makes the service take a snapshot into its own directory, and waits for its end.
-    pub(super) fn take(&self, progress: &Progress) -> anyhow::Result<()> {
+    pub(super) fn take(&self, progress: &CommandProgress) -> anyhow::Result<()> {
         let begun = self.service.post("/v1/admin/snapshots", &json!({}))?;
         loop {
             let run = self.service.get("/v1/admin/snapshots")?["run"].take();
@@ -65,10 +65,10 @@ impl Asking {
     }
 
     /// Makes the service send a snapshot, which is written to `out` and verified at the same time.
-    pub(super) fn stream(&self, out: &mut dyn Write, progress: &Progress) -> anyhow::Result<VerifiedTotals> {
+    pub(super) fn stream(&self, out: &mut dyn Write, progress: &CommandProgress) -> anyhow::Result<VerifiedTotals> {
         let (sender, receiver) = sync_channel(AHEAD);
         let verifying = std::thread::Builder::new().name("verify".into()).spawn(move || {
-            let receiving = Receiving { receiver, piece: Vec::new(), at: 0 };
+            let receiving = PieceReader { receiver, piece: Vec::new(), at: 0 };
             let snapshot = StreamReader::new(receiving, "the stream of the service")?;
             let mut check = RestoreCheck::new(snapshot.moment())?;
             let verified = verify(snapshot, &mut |piece| Ok(check.piece(piece)?))?;
@@ -86,7 +86,7 @@ impl Asking {
         &self,
         out: &mut dyn Write,
         verify: SyncSender<Vec<u8>>,
-        progress: &Progress,
+        progress: &CommandProgress,
     ) -> anyhow::Result<()> {
         let url = self.service.url();
         let mut answer = self.service.stream("/v1/admin/snapshots/stream").await?;
@@ -120,13 +120,13 @@ fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> any
 }
 
 /// Reads the received pieces of a stream.
-struct Receiving {
+struct PieceReader {
     receiver: Receiver<Vec<u8>>,
     piece: Vec<u8>,
     at: usize,
 }
 
-impl Read for Receiving {
+impl Read for PieceReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.at == self.piece.len() {
             match self.receiver.recv() {

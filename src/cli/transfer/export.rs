@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::value::RawValue;
 
-use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_of, runtime};
-use crate::cli::output::{Output, Outputs};
+use super::{DecisionLine, ExportEnd, ExportHeader, ExportLine, RecordLine, VERSION, open, progress_of, runtime};
+use crate::cli::output::{CommandOutputs, OutputFile};
 use crate::config::{self, ConfigFlags};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Seq, Store, StoredRecord};
@@ -37,7 +37,7 @@ written until a failure or a signal is removed. On standard output, what is not 
 /// Options of `doppel export`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ExportArgs {
     /// Where from: a data directory that no service has open, or "mongodb" for the database of the configuration
     #[arg(long, value_name = "DIR|mongodb")]
     from: String,
@@ -57,7 +57,7 @@ pub struct Args {
 /// # Errors
 /// The store cannot be opened or does not contain the collection, or the file cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     let loaded = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?;
     if args.from != super::MONGODB && !args.from.contains("://") && !Path::new(&args.from).is_dir() {
         bail!("{} is no data directory", args.from);
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let closed = store.close().await;
         done.and_then(|done| Ok(closed.map(|()| done)?))
     })?;
-    file.map_or(Ok(()), Output::finish)?;
+    file.map_or(Ok(()), OutputFile::finish)?;
     say(&format!("{} records and {} decisions exported", done.records, done.decisions));
     Ok(ExitCode::SUCCESS)
 }
@@ -83,8 +83,8 @@ fn say(text: &str) {
 }
 
 /// Creates the output file, which must not be in the directory that is read; `None` for standard output.
-fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> {
-    let outputs = Outputs::new();
+fn output(args: &ExportArgs, config: Option<&Path>) -> anyhow::Result<Option<OutputFile>> {
+    let outputs = CommandOutputs::new();
     config.into_iter().for_each(|file| outputs.reads(file));
     if args.from != super::MONGODB {
         outputs.uses(Path::new(&args.from));
@@ -100,15 +100,15 @@ fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> 
 pub(in crate::cli) async fn to_file(
     store: &Arc<dyn Store>,
     name: &CollectionName,
-    mut file: Output,
-) -> anyhow::Result<End> {
+    mut file: OutputFile,
+) -> anyhow::Result<ExportEnd> {
     let done = write(store, name, &mut file).await?;
     file.finish()?;
     Ok(done)
 }
 
 /// Writes a whole collection.
-async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -> anyhow::Result<End> {
+async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -> anyhow::Result<ExportEnd> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
     let Some(state) = store.collection(name).await? else { bail!("there is no collection {name}") };
     if !state.settings.keeps_text() {
@@ -116,7 +116,7 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
             "collection {name} keeps no text (\"keep\": \"signatures\"), so that nothing of it could be imported; take a snapshot"
         );
     }
-    let header = Header {
+    let header = ExportHeader {
         version: VERSION,
         collection: name.clone(),
         settings: state.settings.clone(),
@@ -124,8 +124,8 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         exported_at: crate::clock::now(),
     };
     let progress = progress_of(header.records);
-    put(&mut out, &Line::DoppelExport(Box::new(header)))?;
-    let mut done = End::default();
+    put(&mut out, &ExportLine::DoppelExport(Box::new(header)))?;
+    let mut done = ExportEnd::default();
     let mut after = None;
     loop {
         let decisions = store.decisions(name, after.as_ref(), PAGE).await?;
@@ -134,7 +134,7 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         for decision in decisions {
             let a = decision.pair.a().clone();
             let b = decision.pair.b().clone();
-            put(&mut out, &Line::Decision(DecisionLine { a, b, rulings: decision.rulings }))?;
+            put(&mut out, &ExportLine::Decision(DecisionLine { a, b, rulings: decision.rulings }))?;
             done.decisions += 1;
         }
     }
@@ -144,13 +144,13 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         let Some(last) = records.last() else { break };
         after = last.seq;
         for record in records {
-            put(&mut out, &Line::Record(Box::new(line_of(record)?)))?;
+            put(&mut out, &ExportLine::Record(Box::new(line_of(record)?)))?;
             done.records += 1;
         }
         progress.at(done.records);
     }
     progress.finish();
-    put(&mut out, &Line::End(done))?;
+    put(&mut out, &ExportLine::End(done))?;
     out.flush().context("cannot write the file")?;
     Ok(done)
 }
@@ -164,7 +164,7 @@ fn line_of(record: StoredRecord) -> anyhow::Result<RecordLine> {
     Ok(RecordLine { id, row, seq, stored_at, verdict: Some(verdict) })
 }
 
-fn put(out: &mut impl Write, line: &Line) -> anyhow::Result<()> {
+fn put(out: &mut impl Write, line: &ExportLine) -> anyhow::Result<()> {
     serde_json::to_writer(&mut *out, line).context("cannot write the file")?;
     out.write_all(b"\n").context("cannot write the file")
 }

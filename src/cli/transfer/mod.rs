@@ -24,7 +24,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use crate::cli::store;
 use crate::config::{self, StoreKind};
 use doppel_core::collection::{CollectionName, Settings};
@@ -36,9 +36,9 @@ use doppel_store::{Seq, Store};
 use doppel_store_embedded::Opening;
 
 pub(super) use self::export::to_file;
-pub use self::export::{Args, run};
-pub(super) use self::restore::{Restore, restore};
-pub(super) use self::whole::{Whole, whole};
+pub use self::export::{ExportArgs, run};
+pub(super) use self::restore::{CollectionImport, restore};
+pub(super) use self::whole::{ExportedCollection, whole};
 
 /// Version of the file format. It is increased if an older program could misread the file.
 const VERSION: u32 = 1;
@@ -50,16 +50,16 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
-    DoppelExport(Box<Header>),
+enum ExportLine {
+    DoppelExport(Box<ExportHeader>),
     Decision(DecisionLine),
     Record(Box<RecordLine>),
-    End(End),
+    End(ExportEnd),
 }
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct ExportHeader {
     version: u32,
     collection: CollectionName,
     settings: Settings,
@@ -91,7 +91,7 @@ struct RecordLine {
 
 /// The last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct End {
+pub(super) struct ExportEnd {
     pub(super) records: u64,
     pub(super) decisions: u64,
 }
@@ -155,8 +155,8 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 /// Makes the progress for this number of records.
-fn progress_of(records: u64) -> Progress {
-    let progress = Progress::new();
+fn progress_of(records: u64) -> CommandProgress {
+    let progress = CommandProgress::new();
     progress.phase("records", Some(records));
     progress
 }

@@ -11,9 +11,12 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use tokio::task::JoinHandle;
 
-use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_of, runtime};
+use super::{
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_of,
+    runtime,
+};
 use crate::cli::PARTLY;
-use crate::cli::progress::Progress;
+use crate::cli::progress::CommandProgress;
 use crate::config;
 use crate::texts;
 use doppel_core::collection::CollectionName;
@@ -32,7 +35,7 @@ const SHOWN: u64 = 10;
 const TRIES: u32 = 120;
 
 /// The file to import, and its destination.
-pub(in crate::cli) struct Restore<'a> {
+pub(in crate::cli) struct CollectionImport<'a> {
     pub(in crate::cli) to: &'a str,
     pub(in crate::cli) collection: &'a CollectionName,
     pub(in crate::cli) file: &'a str,
@@ -40,7 +43,7 @@ pub(in crate::cli) struct Restore<'a> {
 
 /// The summary of an import.
 #[derive(Default)]
-struct Sum {
+struct ImportTotals {
     stored: u64,
     unchanged: u64,
     rejected: u64,
@@ -55,16 +58,16 @@ struct Sum {
 ///
 /// # Errors
 /// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
-pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
-    let mut input = Input::open(what.file)?;
-    let mut sum = Sum::default();
+pub(in crate::cli) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
+    let mut input = ExportReader::open(what.file)?;
+    let mut sum = ImportTotals::default();
     let ended = runtime()?.block_on(async {
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum).await;
         let closed = store.close().await;
         ended.and_then(|()| Ok(closed?))
     });
-    let Sum { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
+    let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
     let mut out = std::io::stdout().lock();
     tell(
         &mut out,
@@ -80,29 +83,35 @@ pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::StoreConfig) -
     Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 
-async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, sum: &mut Sum) -> anyhow::Result<()> {
+async fn all(
+    store: &Arc<dyn Store>,
+    name: &CollectionName,
+    input: &mut ExportReader,
+    sum: &mut ImportTotals,
+) -> anyhow::Result<()> {
     let header = input.header()?;
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let progress = progress_of(header.records);
     let series = Series::default();
     let open = VecDeque::new();
-    let mut window = Window { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
-    let mut read = End::default();
+    let mut window =
+        RegistrationWindow { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
+    let mut read = ExportEnd::default();
     let end = loop {
         match input.next()? {
-            Some(Line::Decision(line)) => {
+            Some(ExportLine::Decision(line)) => {
                 put_decision(store, name, line, window.sum).await?;
                 read.decisions += 1;
             }
-            Some(Line::Record(line)) => {
+            Some(ExportLine::Record(line)) => {
                 let row = Row::parse(line.row.get().as_bytes());
                 window.register(input.line, line.id, row.map_err(|error| error.to_string())).await?;
                 read.records += 1;
                 progress.at(read.records);
             }
-            Some(Line::End(end)) => break Some(end),
-            Some(Line::DoppelExport(_)) => bail!("{}, line {}: a second header", input.name, input.line),
+            Some(ExportLine::End(end)) => break Some(end),
+            Some(ExportLine::DoppelExport(_)) => bail!("{}, line {}: a second header", input.name, input.line),
             None => break None,
         }
     };
@@ -125,7 +134,7 @@ async fn prepare(
     store: &Arc<dyn Store>,
     engine: &Engine,
     name: &CollectionName,
-    header: &Header,
+    header: &ExportHeader,
 ) -> anyhow::Result<()> {
     match store.collection(name).await? {
         Some(state) if state.settings == header.settings => Ok(()),
@@ -142,7 +151,7 @@ async fn put_decision(
     store: &Arc<dyn Store>,
     name: &CollectionName,
     line: DecisionLine,
-    sum: &mut Sum,
+    sum: &mut ImportTotals,
 ) -> anyhow::Result<()> {
     let DecisionLine { a, b, rulings } = line;
     let pair = RecordPair::new(a, b).ok_or_else(|| anyhow!("a decision of the file names one record twice"))?;
@@ -157,18 +166,18 @@ async fn put_decision(
 }
 
 /// The registrations in progress, in the order of the file.
-struct Window<'a> {
+struct RegistrationWindow<'a> {
     engine: Engine,
     name: &'a CollectionName,
     open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
     series: Series,
     /// True if a registration has ended.
     settled: bool,
-    sum: &'a mut Sum,
-    progress: &'a Progress,
+    sum: &'a mut ImportTotals,
+    progress: &'a CommandProgress,
 }
 
-impl Window<'_> {
+impl RegistrationWindow<'_> {
     async fn register(&mut self, line: u64, id: RecordId, row: Result<Row, String>) -> anyhow::Result<()> {
         let row = match row {
             Ok(row) => row,
@@ -243,14 +252,14 @@ async fn register(
 }
 
 /// The lines of an exported file.
-pub(super) struct Input {
+pub(super) struct ExportReader {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,
     /// The number of the last line read.
     line: u64,
 }
 
-impl Input {
+impl ExportReader {
     pub(super) fn open(name: &str) -> anyhow::Result<Self> {
         let reader: Box<dyn Read + Send> = match name {
             "-" => Box::new(std::io::stdin()),
@@ -260,8 +269,8 @@ impl Input {
     }
 
     /// Reads the header, which is the first line.
-    pub(super) fn header(&mut self) -> anyhow::Result<Header> {
-        let Some(Line::DoppelExport(header)) = self.next()? else {
+    pub(super) fn header(&mut self) -> anyhow::Result<ExportHeader> {
+        let Some(ExportLine::DoppelExport(header)) = self.next()? else {
             bail!("{} is not what doppel export writes: its first line is another", self.name);
         };
         if header.version != VERSION {
@@ -270,7 +279,7 @@ impl Input {
         Ok(*header)
     }
 
-    pub(super) fn next(&mut self) -> anyhow::Result<Option<Line>> {
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<ExportLine>> {
         let mut bytes = Vec::new();
         let limited = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
         if limited.with_context(|| cannot("read", Path::new(&self.name)))? == 0 {
@@ -279,10 +288,9 @@ impl Input {
         self.line += 1;
         // The error of the parser may repeat text of the record, so that only its position is reported.
         let line = serde_json::from_slice(&bytes);
-        let wrong = |error: serde_json::Error| {
+        line.map(Some).map_err(|error: serde_json::Error| {
             anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
-        };
-        line.map(Some).map_err(wrong)
+        })
     }
 }
 

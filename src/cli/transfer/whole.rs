@@ -4,55 +4,55 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 
-use super::restore::Input;
-use super::{End, Line};
+use super::restore::ExportReader;
+use super::{ExportEnd, ExportLine};
 use doppel_core::collection::Settings;
 use doppel_core::record::Row;
-use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::decided::Decided;
+use doppel_lab::eval::dataset::LabelledSet;
+use doppel_lab::eval::decided::PairDecision;
 use doppel_store::decisions::Judgement;
 
 /// The content of a file of `doppel export`.
-pub(in crate::cli) struct Whole {
+pub(in crate::cli) struct ExportedCollection {
     /// The settings of the collection.
     pub(in crate::cli) settings: Settings,
     /// The records in their order.
-    pub(in crate::cli) set: Dataset,
+    pub(in crate::cli) set: LabelledSet,
     /// The decisions about pairs of records that hold.
-    pub(in crate::cli) decided: Vec<Decided>,
+    pub(in crate::cli) decided: Vec<PairDecision>,
 }
 
 /// Reads a file of `doppel export`.
 ///
 /// # Errors
 /// The file is no export or is incomplete.
-pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<Whole> {
+pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<ExportedCollection> {
     let name = file.display().to_string();
-    let mut input = Input::open(&name)?;
+    let mut input = ExportReader::open(&name)?;
     let settings = input.header()?.settings;
-    let mut set = Dataset::default();
+    let mut set = LabelledSet::default();
     let mut decided = Vec::new();
-    let mut read = End::default();
+    let mut read = ExportEnd::default();
     loop {
         match input.next()? {
-            Some(Line::Decision(line)) => {
+            Some(ExportLine::Decision(line)) => {
                 read.decisions += 1;
                 let same = match line.rulings.last().map(|ruling| ruling.judgement) {
                     Some(Judgement::Same) => true,
                     Some(Judgement::NotSame) => false,
                     Some(Judgement::Withdrawn) | None => continue,
                 };
-                decided.push(Decided { a: line.a, b: line.b, same });
+                decided.push(PairDecision { a: line.a, b: line.b, same });
             }
-            Some(Line::Record(line)) => {
+            Some(ExportLine::Record(line)) => {
                 read.records += 1;
                 let row = Row::parse(line.row.get().as_bytes()).map_err(|error| error.to_string());
                 let added = row.and_then(|row| set.add_as(line.id, row));
                 added.map_err(|error| anyhow!("{name}, record {}: {error}", read.records))?;
             }
-            Some(Line::End(end)) if end == read => return Ok(Whole { settings, set, decided }),
-            Some(Line::DoppelExport(_)) => bail!("{name}: a second header"),
-            Some(Line::End(_)) | None => bail!("{name} ends early: export it again"),
+            Some(ExportLine::End(end)) if end == read => return Ok(ExportedCollection { settings, set, decided }),
+            Some(ExportLine::DoppelExport(_)) => bail!("{name}: a second header"),
+            Some(ExportLine::End(_)) | None => bail!("{name} ends early: export it again"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use doppel_core::events::EventModel;
-use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::events::fitting::{
     choose_bounds, event_table, fit_pairs, leave_one_source_out, left_out_figures, model_figures,
 };
@@ -17,13 +17,13 @@ use doppel_lab::eval::evidence::{MeasuredSet, measure};
 
 #[derive(Parser)]
 #[command(name = "doppel-lab", about = "Fits and experiments of doppel")]
-struct Cli {
+struct LabArguments {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum LabCommand {
     /// Fit the coefficients of the evidence model to labelled sets, and measure them leaving one set out
     FitEvidence {
         /// Folders with records.jsonl, and groups.jsonl or pairs.jsonl or both
@@ -54,14 +54,16 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::FitEvidence { sets, out, date, pairs } => fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref()),
-        Command::FitEvents { sets, out, date } => fit_events(&sets, out.as_deref(), &date),
+    match LabArguments::parse().command {
+        LabCommand::FitEvidence { sets, out, date, pairs } => {
+            fit_evidence(&sets, out.as_deref(), &date, pairs.as_deref())
+        }
+        LabCommand::FitEvents { sets, out, date } => fit_events(&sets, out.as_deref(), &date),
     }
 }
 
 fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Option<&Path>) -> anyhow::Result<()> {
-    let sets = folders.iter().map(|folder| Ok(measure(&folder_name(folder), &Dataset::read_folder(folder)?)));
+    let sets = folders.iter().map(|folder| Ok(measure(&folder_name(folder), &LabelledSet::read_folder(folder)?)));
     let sets = sets.collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(file) = pairs {
         write_pairs(&sets, file).with_context(|| format!("cannot write {}", file.display()))?;

@@ -9,19 +9,19 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::dataset::Dataset;
-use super::direct::{self, Looked, Stages};
+use super::dataset::LabelledSet;
+use super::direct::{self, ExtraStages, LookupResults};
 use super::grid;
-use super::metrics::{Pair, Quality};
+use super::metrics::{PairQuality, PositionPair};
 use doppel_core::collection::{Channel, Settings};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::text::Document;
 
 /// The results of all schemes on one set.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct SchemeComparison {
     /// The results of each scheme, in the order of the documentation.
-    pub schemes: Vec<Alone>,
+    pub schemes: Vec<SchemeResult>,
     /// Number of refused records, by reason. No pair with a refused record can be found.
     pub refused: BTreeMap<String, usize>,
     /// Number of compared records.
@@ -30,12 +30,12 @@ pub struct Comparison {
 
 /// The results of one scheme.
 #[derive(Clone, Debug, Serialize)]
-pub struct Alone {
+pub struct SchemeResult {
     /// The name of the scheme.
     pub scheme: &'static str,
     /// The quality with the defaults, on the whole set.
     #[serde(flatten)]
-    pub quality: Quality,
+    pub quality: PairQuality,
     /// Mean number of keys of a record.
     pub keys: f64,
     /// Mean number of bytes of a record's signature and keys.
@@ -52,12 +52,12 @@ pub struct Alone {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inactive: Option<String>,
     /// The best settings of a sweep.
-    pub best: Best,
+    pub best: BestSettings,
 }
 
 /// The best settings of a sweep.
 #[derive(Clone, Debug, Serialize)]
-pub struct Best {
+pub struct BestSettings {
     /// The settings with the largest F1 on the training half; the defaults if no others are better.
     pub channel: Channel,
     /// Number of settings that were tried.
@@ -65,32 +65,37 @@ pub struct Best {
     /// F1 on the training half.
     pub trained_f1: f64,
     /// Quality on the other half.
-    pub held_out: Quality,
+    pub held_out: PairQuality,
     /// Quality of the defaults on the other half.
-    pub held_out_default: Quality,
+    pub held_out_default: PairQuality,
 }
 
 /// Compares all schemes on `set`, whose records have the fields and text rules of `base`. `progress` gets the number of finished schemes.
 /// It takes minutes, because some two hundred settings are tried.
-pub fn compare(set: &Dataset, base: &Settings, mut progress: impl FnMut(usize)) -> Comparison {
+pub fn compare(set: &LabelledSet, base: &Settings, mut progress: impl FnMut(usize)) -> SchemeComparison {
     let base = Settings { channels: Vec::new(), verify: None, min_features: 0, ..base.clone() };
     let profile = Profile::compile(&base, None);
-    let whole = Part::new(set, &base, &profile, &(0..set.records.len() as u32).collect());
+    let whole = RecordSubset::new(set, &base, &profile, &(0..set.records.len() as u32).collect());
     let (training, testing) = halves(set);
-    let training = Part::new(set, &base, &profile, &training);
-    let testing = Part::new(set, &base, &profile, &testing);
+    let training = RecordSubset::new(set, &base, &profile, &training);
+    let testing = RecordSubset::new(set, &base, &profile, &testing);
     let mut schemes = Vec::new();
-    let mut readings = [&training, &testing].map(Part::readings);
+    let mut readings = [&training, &testing].map(RecordSubset::readings);
     for (done, default) in Channel::all_defaults().into_iter().enumerate() {
         let mut alone = whole.alone(&default);
         alone.best = sweep(&default, (&training, &testing), &mut readings);
         schemes.push(alone);
         progress(done + 1);
     }
-    Comparison { schemes, refused: whole.readable.refused.clone(), records: whole.readable.documents.len() }
+    SchemeComparison { schemes, refused: whole.readable.refused.clone(), records: whole.readable.documents.len() }
 }
 
-fn sweep(default: &Channel, (training, testing): (&Part<'_>, &Part<'_>), readings: &mut [Vec<Cut<'_>>; 2]) -> Best {
+fn sweep(
+    default: &Channel,
+    subsets: (&RecordSubset<'_>, &RecordSubset<'_>),
+    readings: &mut [Vec<TextReading<'_>>; 2],
+) -> BestSettings {
+    let (training, testing) = subsets;
     let tried = grid::of(default);
     let mut best: Option<(f64, &Channel)> = None;
     for channel in &tried {
@@ -100,7 +105,7 @@ fn sweep(default: &Channel, (training, testing): (&Part<'_>, &Part<'_>), reading
         }
     }
     let (trained_f1, channel) = best.unwrap_or((0.0, default));
-    Best {
+    BestSettings {
         channel: channel.clone(),
         tried: tried.len(),
         trained_f1,
@@ -109,20 +114,20 @@ fn sweep(default: &Channel, (training, testing): (&Part<'_>, &Part<'_>), reading
     }
 }
 
-type Cut<'a> = doppel_core::schemes::reading::Reading<'a>;
+type TextReading<'a> = doppel_core::schemes::reading::Reading<'a>;
 
 /// Some records of a set.
-struct Part<'a> {
+struct RecordSubset<'a> {
     base: &'a Settings,
     profile: &'a Profile,
-    readable: direct::Readable,
+    readable: direct::ReadableSet,
     positions: Vec<u32>,
-    truth: BTreeSet<Pair>,
+    truth: BTreeSet<PositionPair>,
     statistics: std::sync::Arc<doppel_core::schemes::statistics::Statistics>,
 }
 
-impl<'a> Part<'a> {
-    fn new(set: &Dataset, base: &'a Settings, profile: &'a Profile, positions: &BTreeSet<u32>) -> Self {
+impl<'a> RecordSubset<'a> {
+    fn new(set: &LabelledSet, base: &'a Settings, profile: &'a Profile, positions: &BTreeSet<u32>) -> Self {
         let readable = direct::read(set, profile, positions.iter().copied());
         let truth = set.truth.iter().filter(|pair| positions.contains(&pair.0) && positions.contains(&pair.1));
         Self {
@@ -136,7 +141,7 @@ impl<'a> Part<'a> {
     }
 
     /// Cuts the documents into words, once for all settings.
-    fn readings(&self) -> Vec<Cut<'_>> {
+    fn readings(&self) -> Vec<TextReading<'_>> {
         self.readable.documents.iter().map(|(_, document)| self.profile.cut(document)).collect()
     }
 
@@ -146,26 +151,26 @@ impl<'a> Part<'a> {
         (settings, profile)
     }
 
-    fn look_up(&self, settings: &Settings, profile: &Profile, signed: &[Signed]) -> Looked {
-        direct::look_up(profile, settings, &self.positions, signed, Stages { exact: false, verify: None })
+    fn look_up(&self, settings: &Settings, profile: &Profile, signed: &[Signed]) -> LookupResults {
+        direct::look_up(profile, settings, &self.positions, signed, ExtraStages { exact: false, verify: None })
     }
 
-    fn quality(&self, channel: &Channel, readings: &[Cut<'_>]) -> Quality {
+    fn quality(&self, channel: &Channel, readings: &[TextReading<'_>]) -> PairQuality {
         let (settings, profile) = self.settings(channel);
         let signed: Vec<Signed> = readings.iter().map(|reading| profile.sign_reading(reading)).collect();
-        Quality::of(&self.truth, self.look_up(&settings, &profile, &signed).pairs.keys())
+        PairQuality::of(&self.truth, self.look_up(&settings, &profile, &signed).pairs.keys())
     }
 
     /// Returns the results of a channel, without the sweep.
-    fn alone(&self, channel: &Channel) -> Alone {
+    fn alone(&self, channel: &Channel) -> SchemeResult {
         let (settings, profile) = self.settings(channel);
         let begun = Instant::now();
         let signed: Vec<Signed> = self.documents().map(|document| profile.sign(document)).collect();
         let sign_s = begun.elapsed().as_secs_f64();
         let looked = self.look_up(&settings, &profile, &signed);
-        let quality = Quality::of(&self.truth, looked.pairs.keys());
+        let quality = PairQuality::of(&self.truth, looked.pairs.keys());
         let each_us = |seconds: f64| seconds * 1e6 / signed.len().max(1) as f64;
-        Alone {
+        SchemeResult {
             scheme: channel.scheme(),
             quality,
             keys: looked.keys,
@@ -175,7 +180,7 @@ impl<'a> Part<'a> {
             signed: signed.iter().filter(|signed| signed.signatures.iter().any(Option::is_some)).count(),
             truncated: looked.truncated,
             inactive: profile.inactive().into_iter().next().map(|(_, reason)| reason),
-            best: Best {
+            best: BestSettings {
                 channel: channel.clone(),
                 tried: 0,
                 trained_f1: 0.0,
@@ -192,10 +197,10 @@ impl<'a> Part<'a> {
 
 /// Divides the records into two halves without a common group. The families of records that groups connect are assigned in turn, families
 /// with duplicates and single records separately, so that both halves have the same number of each.
-fn halves(set: &Dataset) -> (BTreeSet<u32>, BTreeSet<u32>) {
+fn halves(set: &LabelledSet) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let mut family: Vec<u32> = (0..set.records.len() as u32).collect();
     // Pairs ascend, so that the number of the first record is final when the second record is reached. Families are small.
-    for Pair(a, b) in &set.truth {
+    for PositionPair(a, b) in &set.truth {
         let old = family[*b as usize];
         let new = family[*a as usize];
         if old != new {
@@ -227,7 +232,7 @@ mod tests {
     use doppel_core::collection::{Field, Preset, Role};
 
     /// Returns a set of six families of two records, and twenty single records.
-    fn set() -> Dataset {
+    fn set() -> LabelledSet {
         let places = ["河口", "东门", "西山", "南湖", "北站", "中庄"];
         let mut records = String::new();
         let mut groups = String::new();
@@ -246,7 +251,7 @@ mod tests {
                 serde_json::json!({"id": format!("s{n}"), "content": format!("第{n}号公交车{}分钟不来一班", n * 7)});
             records += &format!("{line}\n");
         }
-        Dataset::read(("r", records.as_bytes()), ("g", groups.as_bytes())).unwrap()
+        LabelledSet::read(("r", records.as_bytes()), ("g", groups.as_bytes())).unwrap()
     }
 
     #[test]

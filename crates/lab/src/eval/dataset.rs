@@ -11,21 +11,21 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::labelled::{LabelledPair, Line};
-use super::metrics::Pair;
+use super::labelled::{LabelledPair, LabelledPairLine};
+use super::metrics::PositionPair;
 use doppel_core::record::{RecordId, Row};
 
 /// A labelled set.
 #[derive(Clone, Debug, Default)]
-pub struct Dataset {
+pub struct LabelledSet {
     /// The records in the order of the file.
     pub records: Vec<(RecordId, Row)>,
     /// The position of each id.
     pub positions: HashMap<RecordId, u32>,
     /// Pairs of records of one group.
-    pub truth: BTreeSet<Pair>,
+    pub truth: BTreeSet<PositionPair>,
     /// These pairs by kind of group, and by kind and subkind as `kind/subkind`.
-    pub truth_by_kind: BTreeMap<String, BTreeSet<Pair>>,
+    pub truth_by_kind: BTreeMap<String, BTreeSet<PositionPair>>,
     /// Pairs that people labelled, each once.
     pub labelled: Vec<LabelledPair>,
     /// Records that were made from other records of the set.
@@ -60,15 +60,14 @@ struct CopyLine {
     id: RecordId,
 }
 
-impl Dataset {
+impl LabelledSet {
     /// Reads both files. The names are used in messages.
     ///
     /// # Errors
     /// The first line that cannot be read, is no record or group, repeats an id, or names an unknown member.
-    pub fn read(
-        (records_name, records): (&str, impl BufRead),
-        (groups_name, groups): (&str, impl BufRead),
-    ) -> Result<Self, DatasetError> {
+    pub fn read(named_records: (&str, impl BufRead), named_groups: (&str, impl BufRead)) -> Result<Self, DatasetError> {
+        let (records_name, records) = named_records;
+        let (groups_name, groups) = named_groups;
         let mut set = Self::default();
         each_line(records_name, records, |line| set.add_record(line))?;
         each_line(groups_name, groups, |line| set.add_group(line))?;
@@ -78,7 +77,8 @@ impl Dataset {
     /// Reads the set in a folder: `records.jsonl`, and `groups.jsonl` or `pairs.jsonl` or both.
     ///
     /// # Errors
-    /// A file cannot be opened, the folder has neither groups nor pairs, and the errors of [`Dataset::read`] and [`Dataset::read_pairs`].
+    /// A file cannot be opened, the folder has neither groups nor pairs, and the errors of [`LabelledSet::read`] and
+    /// [`LabelledSet::read_pairs`].
     pub fn read_folder(folder: &Path) -> anyhow::Result<Self> {
         let [records, groups, pairs] = ["records.jsonl", "groups.jsonl", "pairs.jsonl"].map(|name| folder.join(name));
         ensure!(
@@ -94,7 +94,7 @@ impl Dataset {
     /// Reads a set from files.
     ///
     /// # Errors
-    /// A file cannot be opened, and the errors of [`Dataset::read`] and [`Dataset::read_pairs`].
+    /// A file cannot be opened, and the errors of [`LabelledSet::read`] and [`LabelledSet::read_pairs`].
     pub fn read_files(records: &Path, groups: Option<&Path>, pairs: Option<&Path>) -> anyhow::Result<Self> {
         let name = |file: &Path| file.display().to_string();
         let records_file = (&*name(records), open(records)?);
@@ -112,8 +112,9 @@ impl Dataset {
     ///
     /// # Errors
     /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
-    pub fn read_pairs(&mut self, (name, pairs): (&str, impl BufRead)) -> Result<(), DatasetError> {
-        let mut seen: BTreeSet<Pair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
+    pub fn read_pairs(&mut self, named_pairs: (&str, impl BufRead)) -> Result<(), DatasetError> {
+        let (name, pairs) = named_pairs;
+        let mut seen: BTreeSet<PositionPair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
         each_line(name, pairs, |line| {
             let labelled = self.labelled_pair(line)?;
             if !seen.insert(labelled.pair) {
@@ -126,12 +127,12 @@ impl Dataset {
     }
 
     fn labelled_pair(&self, line: &[u8]) -> Result<LabelledPair, String> {
-        let Line { a, b, label, jaccard, signs } = serde_json::from_slice(line)
+        let LabelledPairLine { a, b, label, jaccard, signs } = serde_json::from_slice(line)
             .map_err(|error| format!("not a pair with \"a\", \"b\" and \"label\" (column {})", error.column()))?;
         let position = |id: &RecordId| {
             self.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
         };
-        let pair = Pair::new(position(&a)?, position(&b)?);
+        let pair = PositionPair::new(position(&a)?, position(&b)?);
         if pair.0 == pair.1 {
             return Err(format!("{a} is paired with itself; give two records"));
         }
@@ -180,7 +181,8 @@ impl Dataset {
         self.copies.extend(copies.filter(|position| members.contains(position)));
         let kind = group.kind.unwrap_or_else(|| "unnamed".into());
         let names = [group.subkind.map(|subkind| format!("{kind}/{subkind}")), Some(kind)];
-        let pairs = || members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
+        let pairs =
+            || members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| PositionPair::new(*a, *b)));
         for name in names.into_iter().flatten() {
             self.truth_by_kind.entry(name).or_default().extend(pairs().filter(|pair| pair.0 != pair.1));
         }
@@ -189,7 +191,8 @@ impl Dataset {
 
     /// Notes that the records at these positions concern the same matter.
     pub fn relate(&mut self, members: &[u32]) {
-        let pairs = members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
+        let pairs =
+            members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| PositionPair::new(*a, *b)));
         self.truth.extend(pairs.filter(|pair| pair.0 != pair.1));
     }
 
@@ -210,7 +213,8 @@ impl Dataset {
             part.positions.insert(id.clone(), new);
             part.records.push((id.clone(), row.clone()));
         }
-        let pairs = self.truth.iter().filter_map(|Pair(a, b)| Some(Pair::new(*moved.get(a)?, *moved.get(b)?)));
+        let pairs =
+            self.truth.iter().filter_map(|PositionPair(a, b)| Some(PositionPair::new(*moved.get(a)?, *moved.get(b)?)));
         part.truth = pairs.collect();
         part
     }
@@ -247,8 +251,8 @@ mod tests {
     const RECORDS: &str =
         "{\"id\":\"a\",\"content\":\"x\"}\n\n{\"id\":\"b\",\"content\":\"y\"}\n{\"id\":3,\"content\":\"z\"}\n";
 
-    fn read(records: &str, groups: &str) -> Result<Dataset, String> {
-        Dataset::read(("r", records.as_bytes()), ("g", groups.as_bytes())).map_err(|error| error.to_string())
+    fn read(records: &str, groups: &str) -> Result<LabelledSet, String> {
+        LabelledSet::read(("r", records.as_bytes()), ("g", groups.as_bytes())).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -258,7 +262,10 @@ mod tests {
             "{\"members\":[\"a\",\"b\",\"3\"],\"kind\":\"natural\",\"subkind\":\"near\",\"strength\":null}",
         )
         .unwrap();
-        assert_eq!(set.truth.iter().copied().collect::<Vec<_>>(), [Pair(0, 1), Pair(0, 2), Pair(1, 2)]);
+        assert_eq!(
+            set.truth.iter().copied().collect::<Vec<_>>(),
+            [PositionPair(0, 1), PositionPair(0, 2), PositionPair(1, 2)]
+        );
         assert_eq!(set.truth_by_kind.keys().collect::<Vec<_>>(), ["natural", "natural/near"]);
     }
 

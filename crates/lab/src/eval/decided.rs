@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::dataset::Dataset;
-use super::metrics::Pair;
-use super::related::{Judgements, SAME};
+use super::dataset::LabelledSet;
+use super::metrics::PositionPair;
+use super::related::{QueryJudgements, SAME};
 use doppel_core::collection::Settings;
 use doppel_core::index::groups::GroupSet;
 use doppel_core::numbers::Seq;
@@ -31,7 +31,7 @@ const SKETCH_BYTES: usize = 64 << 20;
 
 /// A decision about two records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct PairDecision {
     /// The first record.
     pub a: RecordId,
     /// The second record.
@@ -42,7 +42,7 @@ pub struct Decided {
 
 /// The use of the decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Used {
+pub struct DecisionUse {
     /// Number of pairs of one matter that the comparison of texts does not find. A ranking should find them.
     pub same: usize,
     /// Number of pairs of one matter that the comparison of texts finds. They are left out.
@@ -59,25 +59,29 @@ pub struct Used {
 /// # Errors
 /// Validated settings cause no error.
 pub fn judgements(
-    set: &Dataset,
+    set: &LabelledSet,
     settings: &Settings,
-    decided: impl IntoIterator<Item = Decided>,
-) -> Result<(Judgements, Used), Error> {
-    let mut used = Used::default();
+    decided: impl IntoIterator<Item = PairDecision>,
+) -> Result<(QueryJudgements, DecisionUse), Error> {
+    let mut used = DecisionUse::default();
     let found = duplicates(set, settings)?;
-    let mut judged: BTreeMap<Pair, bool> = BTreeMap::new();
-    for Decided { a, b, same } in decided {
+    let mut judged: BTreeMap<PositionPair, bool> = BTreeMap::new();
+    for PairDecision { a, b, same } in decided {
         match (set.positions.get(&a), set.positions.get(&b)) {
-            (Some(a), Some(b)) if a != b => _ = judged.insert(Pair::new(*a, *b), same),
+            (Some(a), Some(b)) if a != b => _ = judged.insert(PositionPair::new(*a, *b), same),
             _ => used.gone += 1,
         }
     }
     let mut matters = GroupSet::new();
-    let differ = |pair: &&Pair| judged.get(pair) != Some(&false);
+    let differ = |pair: &&PositionPair| judged.get(pair) != Some(&false);
     let same = judged.iter().filter(|(_, same)| **same).map(|(pair, _)| pair);
-    found.iter().filter(differ).chain(same).for_each(|Pair(a, b)| matters.add_pair(u64::from(*a), u64::from(*b)));
+    found
+        .iter()
+        .filter(differ)
+        .chain(same)
+        .for_each(|PositionPair(a, b)| matters.add_pair(u64::from(*a), u64::from(*b)));
 
-    let mut judgements = Judgements::default();
+    let mut judgements = QueryJudgements::default();
     for (pair, same) in &judged {
         match (same, found.contains(pair)) {
             (true, true) => used.found_by_text += 1,
@@ -93,7 +97,7 @@ pub fn judgements(
         }
     }
     let mut members: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for Pair(a, b) in found.iter().chain(judged.keys()) {
+    for PositionPair(a, b) in found.iter().chain(judged.keys()) {
         for record in [a, b] {
             let matter = matters.component_of(u64::from(*record));
             matter.into_iter().for_each(|matter| _ = members.entry(matter).or_default().insert(*record));
@@ -112,7 +116,7 @@ pub fn judgements(
 }
 
 /// Returns the pairs of records of `set` that the comparison of their texts finds, as in the service. Uses all cores.
-fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Error> {
+fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<PositionPair>, Error> {
     let mut replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
     let mut statistics = replay.needs_statistics().then(Statistics::default);
     if let Some(statistics) = &mut statistics {
@@ -144,7 +148,11 @@ fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Erro
         let judged = placed.into_par_iter().map(|(position, placed)| {
             let at = |seq: Seq| seq.0 as usize - 1;
             let Ok(found) = replay.judge(placed, |seq| Ok::<_, Infallible>(earlier[at(seq)].clone()));
-            found.matches.into_iter().map(|found| Pair::new(positions[at(found.seq)], position)).collect::<Vec<_>>()
+            found
+                .matches
+                .into_iter()
+                .map(|found| PositionPair::new(positions[at(found.seq)], position))
+                .collect::<Vec<_>>()
         });
         found.extend(judged.collect::<Vec<_>>().into_iter().flatten());
     }
@@ -157,8 +165,8 @@ mod tests {
     use doppel_core::collection::Preset;
     use doppel_core::record::Row;
 
-    fn set(texts: &[&str]) -> Dataset {
-        let mut set = Dataset::default();
+    fn set(texts: &[&str]) -> LabelledSet {
+        let mut set = LabelledSet::default();
         for (number, text) in texts.iter().enumerate() {
             let row = serde_json::json!({ "content": text }).to_string();
             set.add_as(RecordId::new(&number.to_string()).unwrap(), Row::parse(row.as_bytes()).unwrap()).unwrap();
@@ -166,9 +174,9 @@ mod tests {
         set
     }
 
-    fn decided(a: u32, b: u32, same: bool) -> Decided {
+    fn decided(a: u32, b: u32, same: bool) -> PairDecision {
         let id = |number: u32| RecordId::new(&number.to_string()).unwrap();
-        Decided { a: id(a), b: id(b), same }
+        PairDecision { a: id(a), b: id(b), same }
     }
 
     const LAMPS: &str = "枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修";
@@ -186,7 +194,7 @@ mod tests {
         let said =
             [decided(0, 1, true), decided(1, 2, true), decided(2, 4, true), decided(0, 3, false), decided(0, 9, true)];
         let (judgements, used) = judgements(&set, &Settings::preset(Preset::Default), said).unwrap();
-        assert_eq!(used, Used { same: 2, found_by_text: 1, not_same: 1, gone: 1 });
+        assert_eq!(used, DecisionUse { same: 2, found_by_text: 1, not_same: 1, gone: 1 });
         let judged = |query: u32| judgements.queries[&query].iter().map(|(id, rel)| (*id, *rel)).collect::<Vec<_>>();
         assert_eq!(judged(0), [(3, 0)], "its duplicate is none of the judged");
         assert_eq!((judged(1), judged(2), judged(3)), (vec![(2, 2)], vec![(1, 2), (4, 2)], vec![(0, 0)]));
@@ -202,7 +210,7 @@ mod tests {
         let again = format!("{LAMPS},谢谢");
         let set = set(&[LAMPS, &again]);
         let (judgements, used) = judgements(&set, &Settings::preset(Preset::Default), [decided(1, 0, false)]).unwrap();
-        assert_eq!(used, Used { not_same: 1, ..Used::default() });
+        assert_eq!(used, DecisionUse { not_same: 1, ..DecisionUse::default() });
         assert_eq!(judgements.queries[&0], BTreeMap::from([(1, 0)]));
         assert!(judgements.left_out.values().all(BTreeSet::is_empty));
     }

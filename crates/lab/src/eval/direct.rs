@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::dataset::Dataset;
-use super::metrics::{FoundPair, FoundPairs, Pair};
+use super::dataset::LabelledSet;
+use super::metrics::{FoundPair, FoundPairs, PositionPair};
 use doppel_core::collection::{ChannelPosition, Settings, Verify};
 use doppel_core::index::{GenerationIndex, Lookup, Proposal, Via};
 use doppel_core::numbers::Seq;
@@ -22,7 +22,7 @@ use doppel_core::verdict::{VIA_EXACT, VIA_URL};
 
 /// The documents of a set's acceptable records.
 #[derive(Debug, Default)]
-pub struct Readable {
+pub struct ReadableSet {
     /// Position in the set, and the document.
     pub documents: Vec<(u32, Document)>,
     /// Number of refused records, by reason.
@@ -30,8 +30,8 @@ pub struct Readable {
 }
 
 /// Reads the records of `set` at `positions`.
-pub fn read(set: &Dataset, profile: &Profile, positions: impl Iterator<Item = u32>) -> Readable {
-    let mut readable = Readable::default();
+pub fn read(set: &LabelledSet, profile: &Profile, positions: impl Iterator<Item = u32>) -> ReadableSet {
+    let mut readable = ReadableSet::default();
     for position in positions {
         let (_, row) = &set.records[position as usize];
         let reason = match profile.read(row) {
@@ -56,7 +56,7 @@ pub fn count(profile: &Profile, documents: &[(u32, Document)]) -> Arc<Statistics
 
 /// The results and the cost of lookups.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct LookupResults {
     /// The found pairs, by position in the set.
     pub pairs: FoundPairs,
     /// Mean number of keys of a record. A fingerprint has four keys.
@@ -71,7 +71,7 @@ pub struct Looked {
 
 /// The stages in addition to the channels.
 #[derive(Clone, Copy, Debug)]
-pub struct Stages<'a> {
+pub struct ExtraStages<'a> {
     /// True if equal digests match.
     pub exact: bool,
     /// The verification, and the shingles of the texts that it compares.
@@ -80,7 +80,7 @@ pub struct Stages<'a> {
 
 /// The results for a whole set.
 #[derive(Debug, Default)]
-pub struct Examined {
+pub struct SetResults {
     /// Number of refused records, by reason.
     pub refused: BTreeMap<String, usize>,
     /// Number of accepted records.
@@ -88,28 +88,31 @@ pub struct Examined {
     /// Seconds for signing.
     pub sign_s: f64,
     /// The results of the lookups.
-    pub looked: Looked,
+    pub looked: LookupResults,
 }
 
 /// Reads, signs and looks up a whole set. If the settings need statistics, they are counted first. The exact stage runs if `exact` is true,
 /// and the verification if the settings have one.
-pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
+pub fn examine(set: &LabelledSet, settings: &Settings, exact: bool) -> SetResults {
     let plain = Profile::compile(settings, None);
-    let Readable { documents, refused } = read(set, &plain, 0..set.records.len() as u32);
+    let ReadableSet { documents, refused } = read(set, &plain, 0..set.records.len() as u32);
     let statistics = plain.needs_statistics().then(|| count(&plain, &documents));
     let profile = Profile::compile(settings, statistics);
     let begun = Instant::now();
     let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
     let sign_s = begun.elapsed().as_secs_f64();
     let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
-    let shingles = |verify: &Verify| {
-        let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
-        all.collect::<Vec<_>>()
-    };
-    let texts = settings.verify.as_ref().map(shingles).unwrap_or_default();
+    let texts = settings
+        .verify
+        .as_ref()
+        .map(|verify: &Verify| {
+            let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
+            all.collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
     let verify = settings.verify.as_ref().map(|_| &texts[..]);
-    let looked = look_up(&profile, settings, &positions, &signed, Stages { exact, verify });
-    Examined { refused, records: signed.len(), sign_s, looked }
+    let looked = look_up(&profile, settings, &positions, &signed, ExtraStages { exact, verify });
+    SetResults { refused, records: signed.len(), sign_s, looked }
 }
 
 /// Adds all records to an index, then looks each of them up. `signed[i]` is the record at `positions[i]` of the set.
@@ -118,8 +121,8 @@ pub fn look_up(
     settings: &Settings,
     positions: &[u32],
     signed: &[Signed],
-    stages: Stages<'_>,
-) -> Looked {
+    stages: ExtraStages<'_>,
+) -> LookupResults {
     let index = GenerationIndex::new();
     let mut keys = 0;
     let mut bytes = Vec::new();
@@ -129,7 +132,7 @@ pub fn look_up(
         // The index has room for 2^31 records, and a labelled set fits into memory.
         let _ = index.insert_signed(seq, signed);
     }
-    let mut looked = Looked::default();
+    let mut looked = LookupResults::default();
     let begun = Instant::now();
     for (at, own) in signed.iter().enumerate() {
         let digest_key = stages.exact.then(|| own.digest.key());
@@ -140,7 +143,7 @@ pub fn look_up(
             if other != at
                 && let Some(found) = judge(profile, (at, other), signed, proposal, stages)
             {
-                let pair = Pair::new(positions[at], positions[other]);
+                let pair = PositionPair::new(positions[at], positions[other]);
                 looked.pairs.entry(pair).or_insert(found);
             }
         }
@@ -153,11 +156,12 @@ pub fn look_up(
 
 fn judge(
     profile: &Profile,
-    (at, other): (usize, usize),
+    positions: (usize, usize),
     signed: &[Signed],
     proposal: &Proposal,
-    stages: Stages<'_>,
+    stages: ExtraStages<'_>,
 ) -> Option<FoundPair> {
+    let (at, other) = positions;
     let a = &signed[at];
     let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::dataset::Dataset;
-use super::metrics::{FoundPairs, Pair};
+use super::dataset::LabelledSet;
+use super::metrics::{FoundPairs, PositionPair};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::similarity::ShingleSet;
@@ -28,7 +28,7 @@ const BANDS: usize = 10;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelledPair {
     /// The records.
-    pub pair: Pair,
+    pub pair: PositionPair,
     /// `same`, `template`, or any other word.
     pub label: String,
     /// Plain Jaccard similarity of 3-grams, 0 to 1, if the file gives it.
@@ -39,7 +39,7 @@ pub struct LabelledPair {
 
 /// A line of `pairs.jsonl`.
 #[derive(Deserialize)]
-pub(super) struct Line {
+pub(super) struct LabelledPairLine {
     pub(super) a: RecordId,
     pub(super) b: RecordId,
     pub(super) label: String,
@@ -51,7 +51,7 @@ pub(super) struct Line {
 
 /// The number of pairs with one label, and the number of found ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Tally {
+pub struct LabelTally {
     /// Number of pairs.
     pub pairs: usize,
     /// Number of pairs that were found.
@@ -61,22 +61,22 @@ pub struct Tally {
 }
 
 /// Tallies by label.
-pub type Tallies = BTreeMap<String, Tally>;
+pub type LabelTallies = BTreeMap<String, LabelTally>;
 
 /// Pairs whose similarity lies in a range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Band {
+pub struct SimilarityBand {
     /// Minimum Jaccard similarity of 3-grams.
     pub from: f64,
     /// The upper bound. It belongs to the next band, except the bound 1.
     pub to: f64,
     /// The pairs.
-    pub labels: Tallies,
+    pub labels: LabelTallies,
 }
 
 /// The results for the labelled pairs of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Labelled {
+pub struct LabelledResults {
     /// Share of the `same` pairs that were found; 1 if there are none.
     pub recall: f64,
     /// Share of the `template` pairs that were found; 0 if there are none.
@@ -84,14 +84,14 @@ pub struct Labelled {
     /// Share of `same` pairs among the `same` and `template` pairs that were found; 1 if none were found.
     pub precision: f64,
     /// All pairs.
-    pub labels: Tallies,
+    pub labels: LabelTallies,
     /// All pairs by plain Jaccard similarity of 3-grams: ten bands from 0 to 1.
-    pub by_jaccard: Vec<Band>,
+    pub by_jaccard: Vec<SimilarityBand>,
     /// All pairs by sign. A pair with several signs counts for each sign.
-    pub by_sign: BTreeMap<String, Tallies>,
+    pub by_sign: BTreeMap<String, LabelTallies>,
 }
 
-impl Tally {
+impl LabelTally {
     fn add(&mut self, found: bool) {
         self.pairs += 1;
         self.found += usize::from(found);
@@ -99,20 +99,20 @@ impl Tally {
     }
 }
 
-impl Labelled {
+impl LabelledResults {
     /// Compares the labelled pairs of `set` with the pairs `found`; `None` if the set has no labelled pairs. If the file does not give a
     /// similarity, it is measured on the joined text that `profile` reads. The similarity with a refused record is 0.
-    pub fn of(set: &Dataset, profile: &Profile, found: &FoundPairs) -> Option<Self> {
+    pub fn of(set: &LabelledSet, profile: &Profile, found: &FoundPairs) -> Option<Self> {
         if set.labelled.is_empty() {
             return None;
         }
-        let mut labels = Tallies::new();
-        let mut by_jaccard: Vec<Band> = (0..BANDS).map(band).collect();
-        let mut by_sign = BTreeMap::<String, Tallies>::new();
+        let mut labels = LabelTallies::new();
+        let mut by_jaccard: Vec<SimilarityBand> = (0..BANDS).map(band).collect();
+        let mut by_sign = BTreeMap::<String, LabelTallies>::new();
         for labelled in &set.labelled {
             let hit = found.contains_key(&labelled.pair);
             let jaccard = labelled.jaccard.unwrap_or_else(|| measured(set, profile, labelled.pair));
-            let count = |tallies: &mut Tallies| tallies.entry(labelled.label.clone()).or_default().add(hit);
+            let count = |tallies: &mut LabelTallies| tallies.entry(labelled.label.clone()).or_default().add(hit);
             count(&mut labels);
             count(&mut by_jaccard[band_of(jaccard)].labels);
             labelled.signs.iter().for_each(|sign| count(by_sign.entry(sign.clone()).or_default()));
@@ -132,9 +132,9 @@ impl Labelled {
     }
 }
 
-fn band(number: usize) -> Band {
+fn band(number: usize) -> SimilarityBand {
     let bound = |number: usize| number as f64 / BANDS as f64;
-    Band { from: bound(number), to: bound(number + 1), labels: Tallies::new() }
+    SimilarityBand { from: bound(number), to: bound(number + 1), labels: LabelTallies::new() }
 }
 
 fn band_of(jaccard: f64) -> usize {
@@ -142,7 +142,7 @@ fn band_of(jaccard: f64) -> usize {
     ((jaccard * BANDS as f64 + 1e-9) as usize).min(BANDS - 1)
 }
 
-fn measured(set: &Dataset, profile: &Profile, Pair(a, b): Pair) -> f64 {
+fn measured(set: &LabelledSet, profile: &Profile, PositionPair(a, b): PositionPair) -> f64 {
     let shingles = |position: u32| {
         let document = profile.read(&set.records[position as usize].1);
         ShingleSet::of(&document.map(|document| document.joined()).unwrap_or_default(), SHINGLE)
@@ -163,15 +163,16 @@ mod tests {
     const PAIRS: &str = r#"{"a":"a","b":"b","label":"same"}
         {"a":"b","b":"a","label":"same"}"#;
 
-    fn set(pairs: &str) -> Result<Dataset, String> {
-        let mut set = Dataset::read(("r", RECORDS.as_bytes()), ("g", &b""[..])).map_err(|error| error.to_string())?;
+    fn set(pairs: &str) -> Result<LabelledSet, String> {
+        let mut set =
+            LabelledSet::read(("r", RECORDS.as_bytes()), ("g", &b""[..])).map_err(|error| error.to_string())?;
         set.read_pairs(("p", pairs.as_bytes())).map_err(|error| error.to_string())?;
         Ok(set)
     }
 
-    fn counted(pairs: &str, found: &[Pair]) -> Option<Labelled> {
+    fn counted(pairs: &str, found: &[PositionPair]) -> Option<LabelledResults> {
         let found = found.iter().map(|pair| (*pair, FoundPair { via: BTreeSet::new(), similarity: None })).collect();
-        Labelled::of(&set(pairs).unwrap(), &Profile::compile(&Settings::preset(Preset::Default), None), &found)
+        LabelledResults::of(&set(pairs).unwrap(), &Profile::compile(&Settings::preset(Preset::Default), None), &found)
     }
 
     #[test]
@@ -182,9 +183,9 @@ mod tests {
             {"a":"b","b":"c","label":"template"}
             {"a":"b","b":"d","label":"template"}
             {"a":"c","b":"d","label":"unsure"}"#;
-        let counted = counted(pairs, &[Pair(0, 1), Pair(0, 3), Pair(2, 3)]).unwrap();
-        assert_eq!(counted.labels["same"], Tally { pairs: 2, found: 1, share: 0.5 });
-        assert_eq!(counted.labels["unsure"], Tally { pairs: 1, found: 1, share: 1.0 });
+        let counted = counted(pairs, &[PositionPair(0, 1), PositionPair(0, 3), PositionPair(2, 3)]).unwrap();
+        assert_eq!(counted.labels["same"], LabelTally { pairs: 2, found: 1, share: 0.5 });
+        assert_eq!(counted.labels["unsure"], LabelTally { pairs: 1, found: 1, share: 1.0 });
         assert_eq!((counted.recall, counted.precision), (0.5, 0.5), "unsure pairs are judged by nothing");
         assert!((counted.template_share - 1.0 / 3.0).abs() < 1e-12);
     }
@@ -195,18 +196,18 @@ mod tests {
         let pairs = r#"{"a":"a","b":"b","label":"template","signs":["place","number","place"]}
             {"a":"a","b":"c","label":"template","signs":["place"],"jaccard":0.3}
             {"a":"c","b":"d","label":"same","jaccard":1}"#;
-        let counted = counted(pairs, &[Pair(0, 1)]).unwrap();
+        let counted = counted(pairs, &[PositionPair(0, 1)]).unwrap();
         let filled: Vec<_> = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty()).collect();
         assert_eq!(filled.iter().map(|band| band.from).collect::<Vec<_>>(), [0.3, 0.5, 0.9]);
-        assert_eq!(filled[1].labels["template"], Tally { pairs: 1, found: 1, share: 1.0 });
+        assert_eq!(filled[1].labels["template"], LabelTally { pairs: 1, found: 1, share: 1.0 });
         assert_eq!(counted.by_jaccard.len(), 10, "empty ones are there, too");
-        assert_eq!(counted.by_sign["place"]["template"], Tally { pairs: 2, found: 1, share: 0.5 });
+        assert_eq!(counted.by_sign["place"]["template"], LabelTally { pairs: 2, found: 1, share: 0.5 });
         assert_eq!(counted.by_sign["number"]["template"].pairs, 1);
     }
 
     #[test]
     fn without_labelled_pairs_there_is_nothing_to_say_and_without_some_labels_nothing_is_missed() {
-        assert_eq!(counted("", &[Pair(0, 1)]), None);
+        assert_eq!(counted("", &[PositionPair(0, 1)]), None);
         let only = counted(r#"{"a":"a","b":"b","label":"other"}"#, &[]).unwrap();
         assert_eq!((only.recall, only.precision, only.template_share), (1.0, 1.0, 0.0));
     }

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 /// Two records by position, the smaller position first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pair(pub u32, pub u32);
+pub struct PositionPair(pub u32, pub u32);
 
-impl Pair {
+impl PositionPair {
     /// Returns the pair of `a` and `b`, in any order.
     pub fn new(a: u32, b: u32) -> Self {
         Self(a.min(b), a.max(b))
@@ -27,11 +27,11 @@ pub struct FoundPair {
 }
 
 /// The found pairs with their data.
-pub type FoundPairs = BTreeMap<Pair, FoundPair>;
+pub type FoundPairs = BTreeMap<PositionPair, FoundPair>;
 
 /// The agreement of the found pairs with the true ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Quality {
+pub struct PairQuality {
     /// Share of the true pairs that were found; 1 if there are none.
     pub recall: f64,
     /// Share of the found pairs that are true; 1 if none were found.
@@ -46,7 +46,7 @@ pub struct Quality {
     pub pairs_hit: usize,
 }
 
-impl Quality {
+impl PairQuality {
     /// Computes the quality from the three counts.
     pub fn of_counts(pairs_true: usize, pairs_found: usize, pairs_hit: usize) -> Self {
         let share = |whole: usize| if whole == 0 { 1.0 } else { pairs_hit as f64 / whole as f64 };
@@ -58,7 +58,7 @@ impl Quality {
     }
 
     /// Compares the pairs `found` with the pairs in `truth`.
-    pub fn of<'a>(truth: &BTreeSet<Pair>, found: impl IntoIterator<Item = &'a Pair>) -> Self {
+    pub fn of<'a>(truth: &BTreeSet<PositionPair>, found: impl IntoIterator<Item = &'a PositionPair>) -> Self {
         let mut all = 0;
         let mut hit = 0;
         for pair in found {
@@ -81,20 +81,24 @@ pub struct KindQuality {
 }
 
 /// Returns the recall by kind. A pair that belongs to groups of several kinds counts for each kind.
-pub fn by_kind(truth: &BTreeMap<String, BTreeSet<Pair>>, found: &FoundPairs) -> BTreeMap<String, KindQuality> {
-    let quality = |pairs: &BTreeSet<Pair>| {
+pub fn by_kind(truth: &BTreeMap<String, BTreeSet<PositionPair>>, found: &FoundPairs) -> BTreeMap<String, KindQuality> {
+    let quality = |pairs: &BTreeSet<PositionPair>| {
         let hit = pairs.iter().filter(|pair| found.contains_key(pair)).count();
-        KindQuality { recall: Quality::of_counts(pairs.len(), 0, hit).recall, pairs_true: pairs.len(), pairs_hit: hit }
+        KindQuality {
+            recall: PairQuality::of_counts(pairs.len(), 0, hit).recall,
+            pairs_true: pairs.len(),
+            pairs_hit: hit,
+        }
     };
     truth.iter().map(|(kind, pairs)| (kind.clone(), quality(pairs))).collect()
 }
 
 /// Returns the quality of each channel alone: the channel has found the pairs that name it as a source.
-pub fn by_channel(truth: &BTreeSet<Pair>, found: &FoundPairs) -> BTreeMap<String, Quality> {
+pub fn by_channel(truth: &BTreeSet<PositionPair>, found: &FoundPairs) -> BTreeMap<String, PairQuality> {
     let channels: BTreeSet<&String> = found.values().flat_map(|pair| &pair.via).collect();
     let of = |channel: &String| {
         let pairs = found.iter().filter(|(_, pair)| pair.via.contains(channel)).map(|(pair, _)| pair);
-        Quality::of(truth, pairs)
+        PairQuality::of(truth, pairs)
     };
     channels.into_iter().map(|channel| (channel.clone(), of(channel))).collect()
 }
@@ -106,12 +110,12 @@ pub struct CurvePoint {
     pub threshold: f64,
     /// Quality at that threshold.
     #[serde(flatten)]
-    pub quality: Quality,
+    pub quality: PairQuality,
 }
 
 /// Returns the quality by threshold of the similarity, from 0 to 1 in `steps` steps. Pairs without a verified similarity are left out, so
 /// that the curve is empty for settings without verification.
-pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<CurvePoint> {
+pub fn curve(truth: &BTreeSet<PositionPair>, found: &FoundPairs, steps: u32) -> Vec<CurvePoint> {
     let verified: Vec<_> = found.iter().filter_map(|(pair, f)| f.similarity.map(|s| (pair, s))).collect();
     if verified.is_empty() || steps == 0 {
         return Vec::new();
@@ -120,7 +124,7 @@ pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<Curv
         let threshold = f64::from(step) / f64::from(steps);
         // A small tolerance makes sure that a similarity of 0.3 counts at the threshold 0.3.
         let kept = verified.iter().filter(|(_, s)| s + 1e-9 >= threshold).map(|(pair, _)| *pair);
-        CurvePoint { threshold, quality: Quality::of(truth, kept) }
+        CurvePoint { threshold, quality: PairQuality::of(truth, kept) }
     };
     (0..=steps).map(point).collect()
 }
@@ -129,17 +133,17 @@ pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<Curv
 mod tests {
     use super::*;
 
-    fn truth() -> BTreeSet<Pair> {
-        [Pair::new(1, 0), Pair::new(2, 3), Pair::new(4, 5), Pair::new(6, 7)].into()
+    fn truth() -> BTreeSet<PositionPair> {
+        [PositionPair::new(1, 0), PositionPair::new(2, 3), PositionPair::new(4, 5), PositionPair::new(6, 7)].into()
     }
 
     fn found() -> FoundPairs {
         let pair =
             |via: &[&str], similarity| FoundPair { via: via.iter().map(|v| (*v).to_owned()).collect(), similarity };
         [
-            (Pair::new(0, 1), pair(&["exact"], Some(1.0))),
-            (Pair::new(2, 3), pair(&["shingle", "simhash"], Some(0.5))),
-            (Pair::new(0, 7), pair(&["shingle"], Some(0.3))),
+            (PositionPair::new(0, 1), pair(&["exact"], Some(1.0))),
+            (PositionPair::new(2, 3), pair(&["shingle", "simhash"], Some(0.5))),
+            (PositionPair::new(0, 7), pair(&["shingle"], Some(0.3))),
         ]
         .into()
     }
@@ -150,15 +154,15 @@ mod tests {
 
     #[test]
     fn quality_counted_by_hand() {
-        let quality = Quality::of(&truth(), found().keys());
+        let quality = PairQuality::of(&truth(), found().keys());
         assert_eq!((quality.pairs_true, quality.pairs_found, quality.pairs_hit), (4, 3, 2));
         assert!(close(quality.recall, 0.5) && close(quality.precision, 2.0 / 3.0) && close(quality.f1, 4.0 / 7.0));
     }
 
     #[test]
     fn nothing_true_and_nothing_found_is_perfect_and_nothing_hit_is_zero() {
-        assert!(close(Quality::of_counts(0, 0, 0).f1, 1.0));
-        assert!(close(Quality::of_counts(3, 3, 0).f1, 0.0));
+        assert!(close(PairQuality::of_counts(0, 0, 0).f1, 1.0));
+        assert!(close(PairQuality::of_counts(3, 3, 0).f1, 0.0));
     }
 
     #[test]
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_own_recall() {
-        let kinds = [("near".to_owned(), [Pair::new(2, 3), Pair::new(4, 5)].into())].into();
+        let kinds = [("near".to_owned(), [PositionPair::new(2, 3), PositionPair::new(4, 5)].into())].into();
         let near = by_kind(&kinds, &found())["near"];
         assert!(close(near.recall, 0.5) && near.pairs_true == 2);
     }

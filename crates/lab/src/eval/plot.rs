@@ -1,11 +1,11 @@
 //! Charts of figures with units: lines over a linear or a logarithmic scale. They use the elements of [`svg`](super::svg) and are valid XML
 //! without scripts.
 
-use super::svg::{COLOURS, LEFT, Line, PLOT_HEIGHT, PLOT_WIDTH, TOP, begin, legend, push, text};
+use super::svg::{COLOURS, LEFT, PLOT_HEIGHT, PLOT_WIDTH, PlotLine, TOP, begin, legend, push, text};
 
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// A linear scale from 0.
     Linear,
     /// A scale by powers of ten. Values that are not above 0 are left out.
@@ -14,26 +14,26 @@ pub enum Scale {
 
 /// An axis of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis<'a> {
+pub struct ChartAxis<'a> {
     /// The quantity, with its unit.
     pub label: &'a str,
     /// The scale.
-    pub scale: Scale,
+    pub scale: AxisScale,
 }
 
 /// An axis whose range fits its values.
-struct Fitted {
-    scale: Scale,
+struct FittedAxis {
+    scale: AxisScale,
     low: f64,
     high: f64,
     ticks: Vec<f64>,
 }
 
 /// Returns a chart of `lines`. Every point is a dot; the dots of a line are joined in their order.
-pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
+pub fn plot(title: &str, x: ChartAxis<'_>, y: ChartAxis<'_>, lines: &[PlotLine]) -> String {
     let values = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|line| &line.points).map(of).collect::<Vec<_>>();
-    let fitted_x = Fitted::to(x.scale, &values(|p| p.0));
-    let fitted_y = Fitted::to(y.scale, &values(|p| p.1));
+    let fitted_x = FittedAxis::to(x.scale, &values(|p| p.0));
+    let fitted_y = FittedAxis::to(y.scale, &values(|p| p.1));
     let mut svg = begin(title, lines.iter().map(|line| &*line.name));
     axes(&mut svg, (&fitted_x, x.label), (&fitted_y, y.label));
     for (number, line) in lines.iter().enumerate() {
@@ -52,7 +52,9 @@ pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
     svg
 }
 
-fn axes(svg: &mut String, (x, x_label): (&Fitted, &str), (y, y_label): (&Fitted, &str)) {
+fn axes(svg: &mut String, horizontal: (&FittedAxis, &str), vertical: (&FittedAxis, &str)) {
+    let (x, x_label) = horizontal;
+    let (y, y_label) = vertical;
     let right = LEFT + PLOT_WIDTH;
     let bottom = TOP + PLOT_HEIGHT;
     for tick in &x.ticks {
@@ -75,19 +77,19 @@ fn axes(svg: &mut String, (x, x_label): (&Fitted, &str), (y, y_label): (&Fitted,
     text(svg, (14.0, middle), &turned, y_label);
 }
 
-impl Fitted {
-    fn to(scale: Scale, values: &[f64]) -> Self {
-        let usable = values.iter().copied().filter(|v| v.is_finite() && (scale == Scale::Linear || *v > 0.0));
+impl FittedAxis {
+    fn to(scale: AxisScale, values: &[f64]) -> Self {
+        let usable = values.iter().copied().filter(|v| v.is_finite() && (scale == AxisScale::Linear || *v > 0.0));
         let (least, most) = usable.fold((f64::INFINITY, 0.0), |(low, high), v| (low.min(v), f64::max(high, v)));
         let most = if most > 0.0 { most } else { 1.0 };
         match scale {
-            Scale::Linear => {
+            AxisScale::Linear => {
                 let step = step_of(most / 5.0);
                 let count = (most / step).ceil().max(1.0);
                 let ticks = (0..=count as u32).map(|tick| f64::from(tick) * step).collect();
                 Self { scale, low: 0.0, high: count * step, ticks }
             }
-            Scale::Logarithmic => {
+            AxisScale::Logarithmic => {
                 let low = least.min(most).log10().floor();
                 let high = most.log10().ceil().max(low + 1.0);
                 let ticks = (low as i32..=high as i32).map(|power| 10_f64.powi(power)).collect();
@@ -97,11 +99,11 @@ impl Fitted {
     }
 
     fn shows(&self, value: f64) -> bool {
-        value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
+        value.is_finite() && (self.scale == AxisScale::Linear || value > 0.0)
     }
 
     fn share(&self, value: f64) -> f64 {
-        let value = if self.scale == Scale::Linear { value } else { value.log10() };
+        let value = if self.scale == AxisScale::Linear { value } else { value.log10() };
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
@@ -133,25 +135,25 @@ fn shown(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn line(points: &[(f64, f64)]) -> Line {
-        Line { name: "a & b".into(), points: points.to_vec() }
+    fn line(points: &[(f64, f64)]) -> PlotLine {
+        PlotLine { name: "a & b".into(), points: points.to_vec() }
     }
 
     #[test]
     fn a_linear_axis_begins_at_nought_and_has_round_ticks() {
-        let fitted = Fitted::to(Scale::Linear, &[3.0, 27.0]);
+        let fitted = FittedAxis::to(AxisScale::Linear, &[3.0, 27.0]);
         assert_eq!((fitted.ticks, fitted.high), (vec![0.0, 10.0, 20.0, 30.0], 30.0));
-        assert_eq!(Fitted::to(Scale::Linear, &[]).high, 1.0);
+        assert_eq!(FittedAxis::to(AxisScale::Linear, &[]).high, 1.0);
     }
 
     #[test]
     fn a_logarithmic_axis_spans_whole_powers_and_leaves_nought_out() {
-        let fitted = Fitted::to(Scale::Logarithmic, &[0.0, 0.02, 30.0]);
+        let fitted = FittedAxis::to(AxisScale::Logarithmic, &[0.0, 0.02, 30.0]);
         assert_eq!((fitted.low, fitted.high), (-2.0, 2.0));
         assert!(!fitted.shows(0.0) && fitted.shows(0.02));
-        let axis = |scale| Axis { label: "x < y", scale };
+        let axis = |scale| ChartAxis { label: "x < y", scale };
         let points = [(1.0, 0.0), (10.0, 5.0), (f64::NAN, 1.0)];
-        let svg = plot("t", axis(Scale::Logarithmic), axis(Scale::Logarithmic), &[line(&points)]);
+        let svg = plot("t", axis(AxisScale::Logarithmic), axis(AxisScale::Logarithmic), &[line(&points)]);
         assert!(svg.matches("<circle").count() == 1 && !svg.contains("NaN") && svg.contains("x &lt; y"));
         assert!(svg.contains(">a &amp; b</text>") && svg.ends_with("</svg>\n"));
     }

@@ -18,8 +18,8 @@ use doppel_search::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSo
 use doppel_search::related::Weights;
 use serde::{Deserialize, Serialize};
 
-use super::baselines::bm25::{Bm25, Cut};
-use super::dataset::{Dataset, DatasetError, each_line};
+use super::baselines::bm25::{Bm25Index, TermCut};
+use super::dataset::{DatasetError, LabelledSet, each_line};
 
 /// The judgement "the same matter". Recall and the reciprocal rank count these records.
 pub(super) const SAME: u8 = 2;
@@ -32,7 +32,7 @@ const DEPTH: usize = 10;
 
 /// The judgements: for each query its records, by position in the set.
 #[derive(Clone, Debug, Default)]
-pub struct Judgements {
+pub struct QueryJudgements {
     pub(super) queries: BTreeMap<u32, BTreeMap<u32, u8>>,
     /// For each query, the records that are left out of its ranking in addition to known duplicates.
     pub(super) left_out: BTreeMap<u32, BTreeSet<u32>>,
@@ -41,7 +41,7 @@ pub struct Judgements {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct QueryJudgementLine {
     query: RecordId,
     id: RecordId,
     rel: u8,
@@ -49,7 +49,7 @@ struct Line {
 
 /// The agreement of rankings with judgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Quality {
+pub struct RankingQuality {
     /// Share of the records judged 2 that are among the first 5 of their query.
     pub recall_at_5: f64,
     /// Share of the records judged 2 that are among the first 10 of their query.
@@ -65,10 +65,10 @@ pub struct Quality {
 
 /// The quality of our ranking and of simple ones.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Report {
+pub struct RankingReport {
     /// The quality of the index with its weights.
     #[serde(flatten)]
-    pub quality: Quality,
+    pub quality: RankingQuality,
     /// Number of queries with a judgement.
     pub queries: usize,
     /// Number of records judged 2.
@@ -76,28 +76,28 @@ pub struct Report {
     /// Number of searched records.
     pub records: usize,
     /// The quality of plain BM25 of words.
-    pub words: Quality,
+    pub words: RankingQuality,
     /// The quality of plain BM25 of pairs of characters.
-    pub pairs: Quality,
+    pub pairs: RankingQuality,
     /// The quality with weights that were fitted on other queries than the measured ones, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fitted: Option<Fitted>,
+    pub fitted: Option<FittedWeights>,
     /// The same for queries whose matters are known, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub halves: Option<Halves>,
+    pub halves: Option<HalvesReport>,
 }
 
 /// Weights that were fitted on one half of the matters and measured on the other half.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Halves {
+pub struct HalvesReport {
     /// Number of measured queries.
     pub queries: usize,
     /// Number of records judged 2 for these queries.
     pub same: usize,
     /// The quality with the weights before the fit.
-    pub given: Quality,
+    pub given: RankingQuality,
     /// The quality with the fitted weights.
-    pub fitted: Quality,
+    pub fitted: RankingQuality,
     /// The weights that were fitted on one half.
     pub weights: Weights,
     /// True if the fitted weights are better on the other half by more than chance explains.
@@ -106,9 +106,9 @@ pub struct Halves {
 
 /// Weights that were fitted on judgements.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Fitted {
+pub struct FittedWeights {
     /// The quality over five parts: the weights are fitted on four fifths of the queries and measured on the last fifth.
-    pub held_out: Quality,
+    pub held_out: RankingQuality,
     /// The weights that were fitted on all queries. They are for use, not for comparison.
     pub weights: Weights,
 }
@@ -135,19 +135,20 @@ pub enum RelatedError {
     },
 }
 
-impl Judgements {
+impl QueryJudgements {
     /// Reads judgements of records of `set`. The name is used in messages.
     ///
     /// # Errors
     /// The first line that cannot be read, names an unknown record, or judges a pair again.
-    pub fn read(set: &Dataset, (name, lines): (&str, impl BufRead)) -> Result<Self, DatasetError> {
+    pub fn read(set: &LabelledSet, named_lines: (&str, impl BufRead)) -> Result<Self, DatasetError> {
+        let (name, lines) = named_lines;
         let mut judgements = Self::default();
         each_line(name, lines, |line| judgements.add(set, line))?;
         Ok(judgements)
     }
 
-    fn add(&mut self, set: &Dataset, line: &[u8]) -> Result<(), String> {
-        let Line { query, id, rel } = serde_json::from_slice(line).map_err(|error| {
+    fn add(&mut self, set: &LabelledSet, line: &[u8]) -> Result<(), String> {
+        let QueryJudgementLine { query, id, rel } = serde_json::from_slice(line).map_err(|error| {
             format!("not a judgement with \"query\", \"id\" and \"rel\" (column {})", error.column())
         })?;
         if rel > SAME {
@@ -187,7 +188,7 @@ impl Judgements {
     }
 }
 
-impl Quality {
+impl RankingQuality {
     /// Returns the quality of rankings. Each has the judgements of its query.
     pub fn of<'a>(rankings: impl IntoIterator<Item = (&'a BTreeMap<u32, u8>, &'a [u32])>) -> Self {
         let mut found = [0_usize; 3];
@@ -236,9 +237,9 @@ fn discounted(rels: impl Iterator<Item = u8>) -> f64 {
 }
 
 /// A set in an index, prepared for queries.
-struct Measuring<'a> {
+struct IndexedSet<'a> {
     index: Index,
-    judgements: &'a Judgements,
+    judgements: &'a QueryJudgements,
     extracts: HashMap<u32, RowExtract>,
     positions: &'a HashMap<RecordId, u32>,
     /// For each query, the records that are left out of its ranking.
@@ -251,19 +252,19 @@ struct Measuring<'a> {
 /// # Errors
 /// [`RelatedError`].
 pub fn evaluate(
-    set: &Dataset,
-    judgements: &Judgements,
+    set: &LabelledSet,
+    judgements: &QueryJudgements,
     settings: &Settings,
     weights: &Weights,
     folder: &Path,
     fit: bool,
-) -> Result<Report, RelatedError> {
+) -> Result<RankingReport, RelatedError> {
     if !judgements.queries.values().flat_map(BTreeMap::values).any(|rel| *rel >= USEFUL) {
         return Err(RelatedError::NothingJudged);
     }
-    let measuring = Measuring::new(set, judgements, settings, folder)?;
-    let [words, pairs] = [Cut::Words, Cut::Pairs].map(|cut| measuring.plain(set, settings, cut));
-    Ok(Report {
+    let measuring = IndexedSet::new(set, judgements, settings, folder)?;
+    let [words, pairs] = [TermCut::Words, TermCut::Pairs].map(|cut| measuring.plain(set, settings, cut));
+    Ok(RankingReport {
         quality: measuring.quality(&measuring.all(), weights)?,
         queries: judgements.queries.len(),
         same: judgements.same(),
@@ -275,10 +276,10 @@ pub fn evaluate(
     })
 }
 
-impl<'a> Measuring<'a> {
+impl<'a> IndexedSet<'a> {
     fn new(
-        set: &'a Dataset,
-        judgements: &'a Judgements,
+        set: &'a LabelledSet,
+        judgements: &'a QueryJudgements,
         settings: &Settings,
         folder: &Path,
     ) -> Result<Self, RelatedError> {
@@ -321,19 +322,19 @@ impl<'a> Measuring<'a> {
         Ok(positions.filter(|position| !self.left_out[&query].contains(position)).collect())
     }
 
-    fn quality(&self, queries: &[u32], weights: &Weights) -> Result<Quality, RelatedError> {
+    fn quality(&self, queries: &[u32], weights: &Weights) -> Result<RankingQuality, RelatedError> {
         let rankings: Vec<_> = queries.iter().map(|query| self.rank(*query, weights)).collect::<Result<_, _>>()?;
         let judged = queries.iter().map(|query| &self.judgements.queries[query]);
-        Ok(Quality::of(judged.zip(rankings.iter().map(Vec::as_slice))))
+        Ok(RankingQuality::of(judged.zip(rankings.iter().map(Vec::as_slice))))
     }
 
-    fn plain(&self, set: &Dataset, settings: &Settings, cut: Cut) -> Quality {
+    fn plain(&self, set: &LabelledSet, settings: &Settings, cut: TermCut) -> RankingQuality {
         let titles = settings.titles();
         let reader = doppel_core::text::Reader::new(settings);
         let texts: Vec<_> = set.records.iter().map(|(_, row)| parts(&reader, &titles, row)).collect();
         let (kept, records): (Vec<u32>, Vec<_>) =
             (0_u32..).zip(texts.iter().cloned()).filter(|(position, _)| !set.copies.contains(position)).unzip();
-        let index = Bm25::new(&records, cut, Words::new(&settings.text));
+        let index = Bm25Index::new(&records, cut, Words::new(&settings.text));
         let rankings: Vec<Vec<u32>> = self
             .all()
             .iter()
@@ -343,11 +344,11 @@ impl<'a> Measuring<'a> {
                 ranked.filter(|record| !self.left_out[query].contains(record)).collect()
             })
             .collect();
-        Quality::of(self.judgements.queries.values().zip(rankings.iter().map(Vec::as_slice)))
+        RankingQuality::of(self.judgements.queries.values().zip(rankings.iter().map(Vec::as_slice)))
     }
 
     /// Fits on four fifths of the queries and measures on the last fifth, for each fifth.
-    fn cross_validate(&self, start: &Weights) -> Result<Fitted, RelatedError> {
+    fn cross_validate(&self, start: &Weights) -> Result<FittedWeights, RelatedError> {
         let all = self.all();
         let mut rankings = BTreeMap::new();
         for fold in 0..FOLDS {
@@ -360,12 +361,12 @@ impl<'a> Measuring<'a> {
                 rankings.insert(query, self.rank(query, &weights)?);
             }
         }
-        let held_out = Quality::of(self.judgements.queries.values().zip(rankings.values().map(Vec::as_slice)));
-        Ok(Fitted { held_out, weights: self.fit(&all, start)? })
+        let held_out = RankingQuality::of(self.judgements.queries.values().zip(rankings.values().map(Vec::as_slice)));
+        Ok(FittedWeights { held_out, weights: self.fit(&all, start)? })
     }
 
     /// Fits on one half of the matters and measures on the other half.
-    fn halves(&self, start: &Weights) -> Result<Halves, RelatedError> {
+    fn halves(&self, start: &Weights) -> Result<HalvesReport, RelatedError> {
         let [fitting, measured] = self.judgements.halves();
         // Both records of a pair are queries.
         let pairs = [&fitting, &measured].map(|half| self.judgements.same_of(half) / 2);
@@ -376,7 +377,7 @@ impl<'a> Measuring<'a> {
         let weights = self.fit(&fitting, start)?;
         let given = self.quality(&measured, start)?;
         let fitted = self.quality(&measured, &weights)?;
-        Ok(Halves {
+        Ok(HalvesReport {
             queries: measured.len(),
             same: self.judgements.same_of(&measured),
             given,
@@ -415,10 +416,10 @@ const ROUNDS: usize = 2;
 /// Minimum gain of the objective for which a weight is changed.
 const LEAST_GAIN: f64 = 0.002;
 
-type Choice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
+type WeightChoice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
 
 /// The values that the fit tries: few round numbers.
-const CHOICES: &[Choice] = &[
+const CHOICES: &[WeightChoice] = &[
     (|weights| &mut weights.repeats, &[0.0, 1.0, 4.0, 16.0]),
     (|weights| &mut weights.coverage, &[0.0, 0.25, 0.5, 1.0]),
     (|weights| &mut weights.objects, &[0.0, 0.5, 1.0, 2.0, 4.0]),
@@ -448,7 +449,7 @@ mod tests {
     fn measures_are_those_of_the_textbook() {
         let judged = BTreeMap::from([(1, 2), (2, 2), (3, 1), (4, 0)]);
         let ranking = [4, 1, 9, 3, 8, 7, 2];
-        let quality = Quality::of([(&judged, &ranking[..])]);
+        let quality = RankingQuality::of([(&judged, &ranking[..])]);
         let log = |n: f64| n.log2();
         let gain = 3.0 / log(3.0) + 1.0 / log(5.0) + 3.0 / log(8.0);
         let best = 3.0 + 3.0 / log(3.0) + 1.0 / log(4.0);
@@ -461,7 +462,7 @@ mod tests {
         let same = BTreeMap::from([(1, 2)]);
         let useful = BTreeMap::from([(1, 1)]);
         let none = BTreeMap::from([(1, 0)]);
-        let quality = Quality::of([(&same, &[1][..]), (&useful, &[2, 1][..]), (&none, &[][..])]);
+        let quality = RankingQuality::of([(&same, &[1][..]), (&useful, &[2, 1][..]), (&none, &[][..])]);
         assert_eq!((quality.recall_at_5, quality.mrr), (1.0, 1.0));
         assert!((quality.ndcg_at_10 - f64::midpoint(1.0, 1.0 / 3_f64.log2())).abs() < 1e-12);
     }
@@ -469,8 +470,9 @@ mod tests {
     #[test]
     fn judgements_that_cannot_be_used_name_the_line_and_the_remedy() {
         let records = "{\"id\":\"a\",\"content\":\"x\"}\n{\"id\":\"b\",\"content\":\"y\"}";
-        let set = Dataset::read(("r", records.as_bytes()), ("g", &b""[..])).unwrap();
-        let read = |lines: &str| Judgements::read(&set, ("j", lines.as_bytes())).map_err(|error| error.to_string());
+        let set = LabelledSet::read(("r", records.as_bytes()), ("g", &b""[..])).unwrap();
+        let read =
+            |lines: &str| QueryJudgements::read(&set, ("j", lines.as_bytes())).map_err(|error| error.to_string());
         let line = r#"{"query":"a","id":"b","rel":2}"#;
         assert_eq!(read(line).unwrap().same(), 1);
         assert!(read(&format!("{line}\n{line}")).unwrap_err().starts_with("j line 2: b is judged twice for a"));

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::dataset::Dataset;
-use super::direct::{self, Examined};
+use super::dataset::LabelledSet;
+use super::direct::{self, SetResults};
 use super::evidence::fitting::{BCubed, b_cubed};
-use super::labelled::Labelled;
-use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
+use super::labelled::LabelledResults;
+use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, PairQuality, PositionPair};
 use crate::eval::metrics::FoundPair;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::MAX_CANDIDATES;
@@ -24,22 +24,22 @@ const CURVE_STEPS: u32 = 20;
 
 /// The results of an evaluation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct EvaluationReport {
     /// Overall quality at the verdict thresholds.
     #[serde(flatten)]
-    pub quality: Quality,
+    pub quality: PairQuality,
     /// B-cubed of the groups that the found pairs form; `None` if the set has no groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_cubed: Option<BCubed>,
     /// Recall by kind of group, and by kind and subkind.
     pub by_kind: BTreeMap<String, KindQuality>,
     /// Quality of each channel alone.
-    pub by_channel: BTreeMap<String, Quality>,
+    pub by_channel: BTreeMap<String, PairQuality>,
     /// Quality by threshold of the similarity.
     pub curve: Vec<CurvePoint>,
     /// The results for the labelled pairs of the set, if it has some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub labelled: Option<Labelled>,
+    pub labelled: Option<LabelledResults>,
     /// Number of groups of records that found pairs connect.
     pub groups_found: usize,
     /// Number of records in the largest group; 0 if there is none.
@@ -80,14 +80,14 @@ pub struct NamedPair {
 /// matches, and they do not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
 ///
 /// # Errors
-/// The errors of the engine, except for refused records: these are counted in [`Report::refused`].
+/// The errors of the engine, except for refused records: these are counted in [`EvaluationReport::refused`].
 pub async fn evaluate(
     engine: &Engine,
     name: &CollectionName,
     settings: Settings,
-    set: &Dataset,
+    set: &LabelledSet,
     mut progress: impl FnMut(usize),
-) -> Result<Report, Error> {
+) -> Result<EvaluationReport, Error> {
     let profile = Profile::compile(&settings, None);
     let keeps_text = settings.keeps_text();
     engine.put_collection(name, settings).await?;
@@ -124,7 +124,7 @@ pub async fn evaluate(
             }
         };
         for other in answer.similar {
-            let pair = Pair::new(*position as u32, set.positions[&other.id]);
+            let pair = PositionPair::new(*position as u32, set.positions[&other.id]);
             let entry = found.entry(pair).or_insert_with(|| FoundPair { via: [].into(), similarity: other.similarity });
             entry.via.extend(other.via);
         }
@@ -132,36 +132,31 @@ pub async fn evaluate(
     }
     let similar_s = begun.elapsed().as_secs_f64();
     let seconds = (register_s, similar_s);
-    Ok(Report { verdicts, refused, ..Report::of(set, &profile, &found, registered.len(), seconds) })
+    Ok(EvaluationReport { verdicts, refused, ..EvaluationReport::of(set, &profile, &found, registered.len(), seconds) })
 }
 
 /// Measures the same as [`evaluate`], for settings that need statistics of the collection. The statistics are counted over the set, as a
 /// reindex would, and the records are signed and looked up without a store. There are no verdicts.
-pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
-    let Examined { refused, records, sign_s, looked } = direct::examine(set, settings, true);
+pub fn evaluate_with_statistics(settings: &Settings, set: &LabelledSet) -> EvaluationReport {
+    let SetResults { refused, records, sign_s, looked } = direct::examine(set, settings, true);
     let profile = Profile::compile(settings, None);
     let seconds = (sign_s, looked.lookup_s);
-    Report { refused, ..Report::of(set, &profile, &looked.pairs, records, seconds) }
+    EvaluationReport { refused, ..EvaluationReport::of(set, &profile, &looked.pairs, records, seconds) }
 }
 
-impl Report {
-    fn of(
-        set: &Dataset,
-        profile: &Profile,
-        found: &FoundPairs,
-        records: usize,
-        (register_s, similar_s): (f64, f64),
-    ) -> Self {
+impl EvaluationReport {
+    fn of(set: &LabelledSet, profile: &Profile, found: &FoundPairs, records: usize, seconds: (f64, f64)) -> Self {
+        let (register_s, similar_s) = seconds;
         let wrong = found.iter().filter(|(pair, _)| !set.truth.contains(pair));
         let missed = set.truth.iter().filter(|pair| !found.contains_key(pair));
         let (groups_found, largest_group) = groups(found);
         Self {
-            quality: Quality::of(&set.truth, found.keys()),
+            quality: PairQuality::of(&set.truth, found.keys()),
             b_cubed: b_cubed_of(set, found),
             by_kind: metrics::by_kind(&set.truth_by_kind, found),
             by_channel: metrics::by_channel(&set.truth, found),
             curve: metrics::curve(&set.truth, found, CURVE_STEPS),
-            labelled: Labelled::of(set, profile, found),
+            labelled: LabelledResults::of(set, profile, found),
             groups_found,
             largest_group,
             false_pairs: wrong.map(|(pair, found)| named(set, pair, Some(found))).collect(),
@@ -175,20 +170,20 @@ impl Report {
     }
 }
 
-fn b_cubed_of(set: &Dataset, found: &FoundPairs) -> Option<BCubed> {
-    let truth: Vec<Pair> = set.truth.iter().copied().collect();
-    let found: Vec<Pair> = found.keys().copied().collect();
+fn b_cubed_of(set: &LabelledSet, found: &FoundPairs) -> Option<BCubed> {
+    let truth: Vec<PositionPair> = set.truth.iter().copied().collect();
+    let found: Vec<PositionPair> = found.keys().copied().collect();
     (!truth.is_empty()).then(|| b_cubed(&found, &truth))
 }
 
 /// Returns the number of groups that `found` connects, and the number of records in the largest one.
 fn groups(found: &FoundPairs) -> (usize, usize) {
     let mut groups = GroupSet::new();
-    found.keys().for_each(|Pair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));
+    found.keys().for_each(|PositionPair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));
     (groups.len(), groups.summaries(0).map(|group| group.size).max().unwrap_or(0))
 }
 
-fn named(set: &Dataset, pair: &Pair, found: Option<&FoundPair>) -> NamedPair {
+fn named(set: &LabelledSet, pair: &PositionPair, found: Option<&FoundPair>) -> NamedPair {
     let id = |position: u32| set.records[position as usize].0.clone();
     NamedPair {
         a: id(pair.0),
@@ -216,7 +211,7 @@ mod tests {
     fn groups_are_what_found_pairs_connect() {
         let found = |pairs: &[(u32, u32)]| {
             let nothing = FoundPair { via: [].into(), similarity: None };
-            pairs.iter().map(|(a, b)| (Pair::new(*a, *b), nothing.clone())).collect()
+            pairs.iter().map(|(a, b)| (PositionPair::new(*a, *b), nothing.clone())).collect()
         };
         assert_eq!(groups(&found(&[(0, 1), (2, 3), (3, 4), (7, 2)])), (2, 4));
         assert_eq!(groups(&found(&[])), (0, 0));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A named line of points. Both coordinates are from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PlotLine {
     /// The name in the legend.
     pub name: String,
     /// The points, in drawing order.
@@ -21,12 +21,13 @@ pub(super) const PLOT_HEIGHT: f64 = 320.0;
 pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// Returns a chart of `lines`. On each line one point is marked.
-pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f64))]) -> String {
+pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(PlotLine, (f64, f64))]) -> String {
     let mut svg = begin(title, lines.iter().map(|(line, _)| &*line.name));
     axes(&mut svg, x_label, y_label);
     for (number, (line, marked)) in lines.iter().enumerate() {
         draw(&mut svg, number, line);
-        let ((x, y), colour) = (place(*marked), COLOURS[number % COLOURS.len()]);
+        let (x, y) = place(*marked);
+        let colour = COLOURS[number % COLOURS.len()];
         push(&mut svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>\n"));
     }
     svg.push_str("</svg>\n");
@@ -36,8 +37,9 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f6
 /// Begins a picture that has room for `names` next to the chart.
 pub(super) fn begin<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
     // A Han character is as wide as the font is high; other characters have about half of this width.
-    let pixels = |name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>();
-    let width = names.map(pixels).fold(0.0, f64::max);
+    let width = names
+        .map(|name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>())
+        .fold(0.0, f64::max);
     let width = (LEFT + PLOT_WIDTH + 42.0 + width).max(WIDTH);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\" \
@@ -72,7 +74,8 @@ pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f6
     svg
 }
 
-fn place((x, y): (f64, f64)) -> (f64, f64) {
+fn place(point: (f64, f64)) -> (f64, f64) {
+    let (x, y) = point;
     (LEFT + x.clamp(0.0, 1.0) * PLOT_WIDTH, TOP + (1.0 - y.clamp(0.0, 1.0)) * PLOT_HEIGHT)
 }
 
@@ -80,11 +83,13 @@ fn axes(svg: &mut String, x_label: &str, y_label: &str) {
     for tick in 0..=10 {
         let at = f64::from(tick) / 10.0;
         for (from, to) in [((at, 0.0), (at, 1.0)), ((0.0, at), (1.0, at))] {
-            let ((x1, y1), (x2, y2)) = (place(from), place(to));
+            let (x1, y1) = place(from);
+            let (x2, y2) = place(to);
             let colour = if tick == 0 { "#333" } else { "#ddd" };
             push(svg, format_args!("<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{colour}\"/>\n"));
         }
-        let ((x, bottom), (left, y)) = (place((at, 0.0)), place((0.0, at)));
+        let (x, bottom) = place((at, 0.0));
+        let (left, y) = place((0.0, at));
         text(svg, (x, bottom + 16.0), "text-anchor=\"middle\"", &format!("{at:.1}"));
         text(svg, (left - 6.0, y + 4.0), "text-anchor=\"end\"", &format!("{at:.1}"));
     }
@@ -95,7 +100,7 @@ fn axes(svg: &mut String, x_label: &str, y_label: &str) {
     text(svg, (16.0, middle), &turned, y_label);
 }
 
-fn draw(svg: &mut String, number: usize, line: &Line) {
+fn draw(svg: &mut String, number: usize, line: &PlotLine) {
     let colour = COLOURS[number % COLOURS.len()];
     let points: Vec<_> =
         line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).map(|p| place(*p)).collect();
@@ -119,7 +124,8 @@ pub(super) fn legend(svg: &mut String, number: usize, name: &str) {
     text(svg, (x + 20.0, y), "", name);
 }
 
-pub(super) fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) {
+pub(super) fn text(svg: &mut String, point: (f64, f64), attributes: &str, words: &str) {
+    let (x, y) = point;
     push(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(words)));
 }
 
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn a_chart_is_well_formed_and_labelled() {
         let line =
-            Line { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
+            PlotLine { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
         let svg = chart("quality", "threshold", "share", &[(line, (0.5, 1.0))]);
         assert!(tags_balance(&svg) && svg.contains("<circle cx=\"290.0\" cy=\"40.0\" r=\"5\""));
         assert!(svg.contains(">threshold</text>") && svg.contains(">share</text>") && svg.contains("a &lt; b &amp; c"));

@@ -3,7 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::{SignedDuration, ToSpan as _};
 
-use super::rng::Rng;
+use super::rng::RandomStream;
 
 /// Number of days over which the records are received.
 pub const DAYS: u64 = 180;
@@ -16,7 +16,7 @@ const DAY: u64 = 86_400;
 
 /// The times of the records of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Calendar {
+pub(super) struct SampleCalendar {
     pub(super) records: u64,
     pub(super) seed: u64,
     /// The last day.
@@ -26,7 +26,7 @@ pub(super) struct Calendar {
     pub(super) hot_span: u64,
 }
 
-impl Calendar {
+impl SampleCalendar {
     /// Returns the first day.
     pub(super) fn from(&self) -> Date {
         self.until.saturating_sub((DAYS as i64 - 1).days())
@@ -37,7 +37,7 @@ impl Calendar {
     pub(super) fn time(&self, position: u64) -> DateTime {
         let begin = self.seconds(position);
         let end = self.seconds(position + 1);
-        let jitter = Rng::of(&[self.seed, position, 35]).below((end - begin).max(1) as usize) as u64;
+        let jitter = RandomStream::of(&[self.seed, position, 35]).below((end - begin).max(1) as usize) as u64;
         let seconds = (begin + jitter).min(DAYS * DAY - 1);
         self.from().at(0, 0, 0, 0).saturating_add(SignedDuration::from_secs(daytime(seconds) as i64))
     }
@@ -76,7 +76,7 @@ fn daytime(seconds: u64) -> u64 {
 }
 
 /// Returns the date `days` before `today` in words.
-pub(super) fn day_before(today: Date, days: u64, rng: &mut Rng) -> String {
+pub(super) fn day_before(today: Date, days: u64, rng: &mut RandomStream) -> String {
     let date = today.saturating_sub((days as i64).days());
     let weekday = today.weekday().to_monday_zero_offset() as u64;
     if days == 0 {
@@ -97,7 +97,7 @@ pub(super) fn day_before(today: Date, days: u64, rng: &mut Rng) -> String {
 }
 
 /// Returns the month `months` before `today` in words.
-pub(super) fn month_before(today: Date, months: u64, rng: &mut Rng) -> String {
+pub(super) fn month_before(today: Date, months: u64, rng: &mut RandomStream) -> String {
     let date = today.first_of_month().saturating_sub((months as i64).months());
     let year = if date.year() == today.year() { "" } else { "去年" };
     format!("{year}{}月{}", date.month(), rng.pick(&["份", "初", "中旬", "底"]))
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn times_ascend_and_lie_in_the_last_days() {
         for [records, hot_start, hot_span] in [[1, 0, 0], [1000, 500, 32], [100_000, 40_000, 2_300], [60, 30, 10]] {
-            let calendar = Calendar { records, seed: 3, until: UNTIL, hot_start, hot_span };
+            let calendar = SampleCalendar { records, seed: 3, until: UNTIL, hot_start, hot_span };
             let times: Vec<_> = (0..records).map(|position| calendar.time(position)).collect();
             assert!(times.is_sorted(), "{records}");
             assert!(times[0].date() >= calendar.from() && times[times.len() - 1].date() <= UNTIL);
@@ -122,11 +122,12 @@ mod tests {
     #[test]
     fn a_date_is_written_as_people_write_it() {
         let thursday = Date::constant(2026, 1, 8);
-        let all = |days| (0..40).map(|seed| day_before(thursday, days, &mut Rng::of(&[seed]))).collect::<Vec<_>>();
+        let all =
+            |days| (0..40).map(|seed| day_before(thursday, days, &mut RandomStream::of(&[seed]))).collect::<Vec<_>>();
         assert!(all(1).iter().all(|date| date == "昨天"));
         assert!(all(3).iter().all(|date| ["1月5日", "1月5号"].contains(&date.as_str())), "this week");
         assert!(all(4).contains(&"上周日".to_owned()) && !all(11).iter().any(|date| date.starts_with("上周")));
         assert!(all(10).iter().all(|date| date.starts_with("去年12月29") || date.starts_with("上周")));
-        assert!((0..9).all(|seed| month_before(thursday, 1, &mut Rng::of(&[seed])).starts_with("去年12月")));
+        assert!((0..9).all(|seed| month_before(thursday, 1, &mut RandomStream::of(&[seed])).starts_with("去年12月")));
     }
 }

@@ -4,16 +4,16 @@
 
 use jiff::civil::Date;
 
-use super::grammar::{Voice, expand};
+use super::grammar::{TextChoices, expand};
 use super::phrases::{FILLERS, PREFIXES, QUOTES, SLIPS, SUFFIXES};
-use super::rng::Rng;
-use super::story::{Part, Story};
+use super::rng::RandomStream;
+use super::story::{LetterPart, MatterStory};
 use super::traditional::traditional;
 use super::words::{KEPT, VARIANTS};
 
 /// The kind of the changes in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CopyKind {
     /// The same title and content.
     Exact,
     /// Punctuation, white space, line breaks, full-width digits and letters.
@@ -32,7 +32,7 @@ pub enum Kind {
     Synonyms,
 }
 
-impl Kind {
+impl CopyKind {
     /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Exact,
@@ -61,18 +61,18 @@ impl Kind {
 }
 
 /// Returns the title and the content of a copy of `story` that is sent on the day `today`.
-pub(super) fn copy(story: &Story, kind: Kind, strength: usize, today: Date, seed: u64) -> (String, String) {
-    let mut rng = Rng::of(&[seed, 3]);
+pub(super) fn copy(story: &MatterStory, kind: CopyKind, strength: usize, today: Date, seed: u64) -> (String, String) {
+    let mut rng = RandomStream::of(&[seed, 3]);
     let mut title = story.title.clone();
     let content = match kind {
-        Kind::Exact => return (title, story.text()),
-        Kind::Format => return (title, format_changed(&story.text(), strength, &mut rng)),
-        Kind::Traditional => traditional_parts(story, strength, &mut rng),
-        Kind::Words => words_changed(story, strength, &mut rng),
-        Kind::Sentences => sentences_moved(story, strength, &mut rng),
-        Kind::Affix => affixed(story, strength, today, &mut rng),
-        Kind::Quoted => quoted(story, strength, today, &mut rng),
-        Kind::Synonyms => synonyms(&story.text(), strength * 20, &mut rng),
+        CopyKind::Exact => return (title, story.text()),
+        CopyKind::Format => return (title, format_changed(&story.text(), strength, &mut rng)),
+        CopyKind::Traditional => traditional_parts(story, strength, &mut rng),
+        CopyKind::Words => words_changed(story, strength, &mut rng),
+        CopyKind::Sentences => sentences_moved(story, strength, &mut rng),
+        CopyKind::Affix => affixed(story, strength, today, &mut rng),
+        CopyKind::Quoted => quoted(story, strength, today, &mut rng),
+        CopyKind::Synonyms => synonyms(&story.text(), strength * 20, &mut rng),
     };
     if rng.chance(30) {
         title.insert_str(0, rng.pick(&["再次反映：", "第二次反映：", "【再次投诉】", "急！"]));
@@ -80,7 +80,7 @@ pub(super) fn copy(story: &Story, kind: Kind, strength: usize, today: Date, seed
     (title, content)
 }
 
-fn format_changed(text: &str, strength: usize, rng: &mut Rng) -> String {
+fn format_changed(text: &str, strength: usize, rng: &mut RandomStream) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for c in text.chars() {
         let change = rng.chance(15 * strength);
@@ -97,7 +97,7 @@ fn format_changed(text: &str, strength: usize, rng: &mut Rng) -> String {
     if strength >= 4 { format!("　　{out}\r\n") } else { out }
 }
 
-fn traditional_parts(story: &Story, strength: usize, rng: &mut Rng) -> String {
+fn traditional_parts(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
     let from = rng.below(story.sentences.len());
     let share = (story.sentences.len() * strength).div_ceil(5);
     let chosen = |at: usize| (at + story.sentences.len() - from) % story.sentences.len() < share;
@@ -105,7 +105,7 @@ fn traditional_parts(story: &Story, strength: usize, rng: &mut Rng) -> String {
     parts.map(|(at, part)| if chosen(at) { traditional(&part.text) } else { part.text.clone() }).collect()
 }
 
-fn words_changed(story: &Story, strength: usize, rng: &mut Rng) -> String {
+fn words_changed(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
     let mut out = String::new();
     for (at, sentence) in story.sentences.iter().enumerate() {
         let changed = at == 0 || rng.chance(18 * strength);
@@ -115,7 +115,7 @@ fn words_changed(story: &Story, strength: usize, rng: &mut Rng) -> String {
 }
 
 /// Changes a sentence as a person does who types it again: a typing error, another number, an additional word, or other words.
-fn change_words(sentence: &str, rng: &mut Rng) -> String {
+fn change_words(sentence: &str, rng: &mut RandomStream) -> String {
     match rng.below(4) {
         0 => {
             let possible: Vec<_> = SLIPS.iter().filter(|(right, _)| sentence.contains(right)).collect();
@@ -153,16 +153,16 @@ fn counts_changed(sentence: &str) -> String {
 
 /// Omits and moves sentences of the body. The opening, the first sentence about each matter and the end stay where they are, and so do
 /// earlier attempts, because their dates ascend.
-fn sentences_moved(story: &Story, strength: usize, rng: &mut Rng) -> String {
+fn sentences_moved(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
     let mut sentences = story.sentences.clone();
     for _ in 0..(sentences.len() * strength * 8 / 100).max(1) {
-        let open = |part: Part| matches!(part, Part::Body | Part::Attempt | Part::Opening);
+        let open = |part: LetterPart| matches!(part, LetterPart::Body | LetterPart::Attempt | LetterPart::Opening);
         let free: Vec<usize> = (0..sentences.len()).filter(|at| open(sentences[*at].part)).collect();
         if sentences.len() > 2 && !free.is_empty() {
             sentences.remove(free[rng.below(free.len())]);
         }
     }
-    let body: Vec<usize> = (0..sentences.len()).filter(|at| sentences[*at].part == Part::Body).collect();
+    let body: Vec<usize> = (0..sentences.len()).filter(|at| sentences[*at].part == LetterPart::Body).collect();
     for _ in 0..strength {
         if body.len() > 1 {
             sentences.swap(body[rng.below(body.len())], body[rng.below(body.len())]);
@@ -171,11 +171,11 @@ fn sentences_moved(story: &Story, strength: usize, rng: &mut Rng) -> String {
     sentences.into_iter().map(|sentence| sentence.text).collect()
 }
 
-fn affixed(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String {
+fn affixed(story: &MatterStory, strength: usize, today: Date, rng: &mut RandomStream) -> String {
     let scene = story.scene.on(today);
     let mut out = String::new();
-    let add = |template: &str, rng: &mut Rng, out: &mut String| {
-        expand(template, &scene, &mut Voice::of(rng.next(), rng.next()), out);
+    let add = |template: &str, rng: &mut RandomStream, out: &mut String| {
+        expand(template, &scene, &mut TextChoices::of(rng.next(), rng.next()), out);
         out.push('。');
     };
     if strength >= 2 {
@@ -194,12 +194,12 @@ fn affixed(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String
 /// Maximum number of characters around a quotation.
 const AROUND: usize = 1_800;
 
-fn quoted(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String {
+fn quoted(story: &MatterStory, strength: usize, today: Date, rng: &mut RandomStream) -> String {
     let text = story.text();
     let mut paragraphs = story.other_paragraphs((text.chars().count() * strength / 2).min(AROUND), rng);
     let mut quote = String::new();
     let scene = story.scene.on(today);
-    expand(rng.pick(QUOTES), &scene, &mut Voice::of(rng.next(), rng.next()), &mut quote);
+    expand(rng.pick(QUOTES), &scene, &mut TextChoices::of(rng.next(), rng.next()), &mut quote);
     paragraphs.insert(rng.below(paragraphs.len() + 1), format!("{quote}{text}"));
     let numbers = ["第一件事，", "第二件事，", "第三件事，", "第四件事，", "第五件事，", "第六件事，"];
     let intro = rng.pick(&["一并反映几件事。", "这次一起说几件事。", "下面几件事都和我们有关。"]);
@@ -211,7 +211,7 @@ fn quoted(story: &Story, strength: usize, today: Date, rng: &mut Rng) -> String 
 }
 
 /// Replaces `percent` per cent of the words that have variants by another word of their group.
-fn synonyms(text: &str, percent: usize, rng: &mut Rng) -> String {
+fn synonyms(text: &str, percent: usize, rng: &mut RandomStream) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -242,24 +242,26 @@ fn variant_at(text: &str) -> Option<(&'static str, &'static [&'static str])> {
 #[cfg(test)]
 mod tests {
     use super::super::calendar::UNTIL;
-    use super::super::story::Length;
+    use super::super::story::StoryLength;
     use super::*;
 
-    fn story() -> Story {
-        Story::new(99, Length::Substantial, UNTIL)
+    fn story() -> MatterStory {
+        MatterStory::new(99, StoryLength::Substantial, UNTIL)
     }
 
     #[test]
     fn every_kind_but_exact_changes_the_text_at_full_strength() {
-        for kind in Kind::ALL {
+        for kind in CopyKind::ALL {
             let (_, content) = copy(&story(), kind, 5, UNTIL, 1);
-            assert_eq!(content == story().text(), kind == Kind::Exact, "{}", kind.name());
+            assert_eq!(content == story().text(), kind == CopyKind::Exact, "{}", kind.name());
         }
     }
 
     #[test]
     fn an_affix_and_a_quotation_keep_the_whole_text() {
-        for (kind, strength) in [(Kind::Affix, 1), (Kind::Affix, 5), (Kind::Quoted, 1), (Kind::Quoted, 5)] {
+        for (kind, strength) in
+            [(CopyKind::Affix, 1), (CopyKind::Affix, 5), (CopyKind::Quoted, 1), (CopyKind::Quoted, 5)]
+        {
             let (_, content) = copy(&story(), kind, strength, UNTIL, 2);
             assert!(content.contains(&story().text()) && content.len() > story().text().len());
         }
@@ -268,13 +270,13 @@ mod tests {
     #[test]
     fn format_changes_keep_the_letters() {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
-        let (_, content) = copy(&story(), Kind::Format, 5, UNTIL, 3);
+        let (_, content) = copy(&story(), CopyKind::Format, 5, UNTIL, 3);
         assert_eq!(letters(&content), letters(&story().text()));
     }
 
     #[test]
     fn a_synonym_is_another_word_of_its_group() {
-        let mut rng = Rng::of(&[4]);
+        let mut rng = RandomStream::of(&[4]);
         let text = synonyms("我们多次反映", 100, &mut rng);
         assert!(!text.contains("多次") && text.starts_with("我们") && text.ends_with("反映"));
     }

@@ -7,8 +7,8 @@
 use jiff::civil::Date;
 
 use super::calendar::{day_before, month_before};
-use super::rng::Rng;
-use super::topics::Matter;
+use super::rng::RandomStream;
+use super::topics::TopicMatter;
 use super::words::{DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, STEMS, SURNAMES, VARIANTS};
 
 /// The names that a text contains in full.
@@ -20,11 +20,11 @@ pub(super) struct NamedBefore {
 
 /// The sources of the choices in a text.
 #[derive(Clone, Debug)]
-pub(super) struct Voice {
+pub(super) struct TextChoices {
     /// Chooses words. Texts that follow one model share this source.
-    words: Rng,
+    words: RandomStream,
     /// Chooses names, dates and numbers.
-    details: Rng,
+    details: RandomStream,
     /// Number of days between the date in the sentence and the letter. Without it, the date is any recent one.
     pub(super) days_ago: Option<u64>,
     /// The names that the text contains in full, so that a short form is possible.
@@ -33,11 +33,17 @@ pub(super) struct Voice {
     pub(super) formal: bool,
 }
 
-impl Voice {
+impl TextChoices {
     /// Creates the voice that chooses words by `words`, and everything else by `details`.
     pub(super) fn of(words: u64, details: u64) -> Self {
-        let words = Rng::of(&[words, 4]);
-        Self { words, details: Rng::of(&[details, 5]), days_ago: None, named: NamedBefore::default(), formal: false }
+        let words = RandomStream::of(&[words, 4]);
+        Self {
+            words,
+            details: RandomStream::of(&[details, 5]),
+            days_ago: None,
+            named: NamedBefore::default(),
+            formal: false,
+        }
     }
 
     /// Returns one of `items`, which must not be empty, as a choice of words.
@@ -48,7 +54,7 @@ impl Voice {
 
 /// The names that do not change within one story.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct StoryNames {
     pub(super) district: &'static str,
     subdistrict: String,
     estate: String,
@@ -73,8 +79,8 @@ pub(super) struct Scene {
     offices: &'static str,
 }
 
-impl Scene {
-    pub(super) fn new(matter: &'static Matter, today: Date, rng: &mut Rng) -> Self {
+impl StoryNames {
+    pub(super) fn new(matter: &'static TopicMatter, today: Date, rng: &mut RandomStream) -> Self {
         let mut join =
             |firsts: &[&'static str], lasts: &[&'static str]| format!("{}{}", rng.pick(firsts), rng.pick(lasts));
         let estate = join(FIRSTS, ESTATES);
@@ -111,7 +117,7 @@ impl Scene {
     }
 
     /// Returns the scene of another matter in the same place, with another company and office.
-    pub(super) fn about(&self, matter: &'static Matter, rng: &mut Rng) -> Self {
+    pub(super) fn about(&self, matter: &'static TopicMatter, rng: &mut RandomStream) -> Self {
         let firm = rng.pick(&alternatives(matter.firm).0);
         let company = format!("{}{firm}", rng.pick(FIRSTS));
         let office = office_of(matter.offices, rng);
@@ -124,7 +130,7 @@ impl Scene {
     }
 
     /// Returns the scene of a person who lives near and writes on the day `today`.
-    pub(super) fn neighbour(&self, today: Date, rng: &mut Rng) -> Self {
+    pub(super) fn neighbour(&self, today: Date, rng: &mut RandomStream) -> Self {
         let estate = format!("{}{}", rng.pick(FIRSTS), rng.pick(ESTATES));
         Self { estate, building: rng.between(1, 28), today, ..self.clone() }
     }
@@ -147,14 +153,14 @@ impl Scene {
 }
 
 /// Returns one office of a list: the official name and the usual name. The first office is the most frequent one.
-fn office_of(offices: &'static str, rng: &mut Rng) -> (&'static str, &'static str) {
+fn office_of(offices: &'static str, rng: &mut RandomStream) -> (&'static str, &'static str) {
     let (all, _) = alternatives(offices);
     let chosen = all[if rng.chance(60) { 0 } else { rng.below(all.len()) }];
     chosen.split_once('/').unwrap_or((chosen, chosen))
 }
 
 /// Expands `template` into `out`.
-pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
+pub(super) fn expand(template: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
     let mut rest = template;
     while let Some(at) = rest.find(['[', '{']) {
         out.push_str(&rest[..at]);
@@ -197,7 +203,7 @@ pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
     (found, "")
 }
 
-fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
+fn slot(name: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
     match name {
         "市区" | "区" => out.push_str(scene.district),
         "街道" => out.push_str(&scene.subdistrict),
@@ -240,7 +246,7 @@ fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     }
 }
 
-fn place(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
+fn place(name: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
     let short = !voice.formal && voice.words.chance(35);
     out.push_str(match (name, short) {
         ("村", true) => "我们村",
@@ -251,7 +257,7 @@ fn place(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
 }
 
 /// Writes the office of the matter, or sometimes another office that is responsible for a part.
-fn department(scene: &Scene, voice: &mut Voice, out: &mut String) {
+fn department(scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
     let rng = &mut voice.details;
     let (_, usual) = if rng.chance(75) { scene.office } else { office_of(scene.offices, rng) };
     if usual.starts_with('镇') {
@@ -266,7 +272,7 @@ fn department(scene: &Scene, voice: &mut Voice, out: &mut String) {
 }
 
 /// Writes a number of things from 2 to 9.
-pub(super) fn count(number: usize, rng: &mut Rng) -> String {
+pub(super) fn count(number: usize, rng: &mut RandomStream) -> String {
     let word = ["两", "三", "四", "五", "六", "七", "八", "九"].get(number.wrapping_sub(2)).filter(|_| rng.chance(60));
     match word {
         Some(word) => (*word).to_owned(),
@@ -276,7 +282,7 @@ pub(super) fn count(number: usize, rng: &mut Rng) -> String {
 }
 
 /// Writes a number, an hour, a sum or a person that belongs to no name of the story.
-pub(super) fn detail(name: &str, rng: &mut Rng, out: &mut String) {
+pub(super) fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
     let tens = ["二", "三", "四", "五", "六", "七", "八"];
     let text = match name {
         "人" => return person(rng, out),
@@ -311,7 +317,7 @@ pub(super) fn detail(name: &str, rng: &mut Rng, out: &mut String) {
 }
 
 /// Writes the name of a person as petitions do.
-pub(super) fn person(rng: &mut Rng, out: &mut String) {
+pub(super) fn person(rng: &mut RandomStream, out: &mut String) {
     match rng.below(7) {
         0 => out.push_str(&format!("{}某", rng.pick(SURNAMES))),
         1 => out.push_str(&format!(
@@ -324,7 +330,7 @@ pub(super) fn person(rng: &mut Rng, out: &mut String) {
 }
 
 /// Returns a surname and a given name.
-pub(super) fn full_name(rng: &mut Rng) -> String {
+pub(super) fn full_name(rng: &mut RandomStream) -> String {
     let surname = rng.pick(SURNAMES);
     if rng.chance(60) {
         format!("{surname}{}{}", rng.pick(FORENAMES[0]), rng.pick(FORENAMES[1]))
@@ -333,7 +339,7 @@ pub(super) fn full_name(rng: &mut Rng) -> String {
     }
 }
 
-pub(super) fn clock_time(rng: &mut Rng, out: &mut String) {
+pub(super) fn clock_time(rng: &mut RandomStream, out: &mut String) {
     let half = rng.pick(&["点", "点半", "点多", "点钟"]);
     let (part, hour) = match rng.below(3) {
         0 => ("早上", rng.between(6, 9)),
@@ -343,7 +349,7 @@ pub(super) fn clock_time(rng: &mut Rng, out: &mut String) {
     out.push_str(&format!("{part}{hour}{half}"));
 }
 
-pub(super) fn money(rng: &mut Rng, out: &mut String) {
+pub(super) fn money(rng: &mut RandomStream, out: &mut String) {
     detail(rng.pick(&["千钱", "千钱", "万钱"]), rng, out);
 }
 
@@ -353,10 +359,11 @@ mod tests {
     use super::*;
 
     fn expanded(template: &str, seed: u64) -> String {
-        let matters: Vec<&Matter> = topics::all().flat_map(|topic| topic.matters).collect();
-        let scene = Scene::new(matters[seed as usize % matters.len()], calendar::UNTIL, &mut Rng::of(&[seed]));
+        let matters: Vec<&TopicMatter> = topics::all().flat_map(|topic| topic.matters).collect();
+        let scene =
+            StoryNames::new(matters[seed as usize % matters.len()], calendar::UNTIL, &mut RandomStream::of(&[seed]));
         let mut out = String::new();
-        expand(template, &scene, &mut Voice::of(seed, seed), &mut out);
+        expand(template, &scene, &mut TextChoices::of(seed, seed), &mut out);
         out
     }
 

@@ -2,9 +2,9 @@
 
 use jiff::civil::Date;
 
-use super::grammar::{Scene, Voice, alternatives, expand};
-use super::rng::Rng;
-use super::topics::{Matter, Who};
+use super::grammar::{StoryNames, TextChoices, alternatives, expand};
+use super::rng::RandomStream;
+use super::topics::{TopicMatter, WriterRelation};
 use super::words::{FORENAMES, GIVEN, SURNAMES};
 
 /// The kind of the group in `groups.jsonl`.
@@ -15,14 +15,14 @@ pub(super) const KIND: &str = "hot_event";
 struct HotEvent {
     /// The topic of the event.
     label: &'static str,
-    matter: Matter,
+    matter: TopicMatter,
 }
 
 const EVENTS: &[HotEvent] = &[
     HotEvent {
         label: "水电气热",
-        matter: Matter {
-            who: Who::Resident,
+        matter: TopicMatter {
+            who: WriterRelation::Resident,
             firm: "自来水公司",
             offices: "水务局/水务局",
             titles: "{路}[水管爆裂|主管道爆管]停水|{小区}[停水|没水用]，{路}爆管什么时候修好|{街道}[大面积停水|停水]求送水|{路}爆管[淹水|停水]|[家里|我们这里]没水了|\
@@ -40,8 +40,8 @@ const EVENTS: &[HotEvent] = &[
     },
     HotEvent {
         label: "环境保护",
-        matter: Matter {
-            who: Who::Resident,
+        matter: TopicMatter {
+            who: WriterRelation::Resident,
             firm: "化工厂|涂料厂",
             offices: "生态环境局/环保局",
             titles: "{路}[一带|附近]有刺鼻[气味|臭味]|{公司}[排放刺鼻气体|半夜排废气]|{小区}[夜里闻到怪味|不敢开窗]|[举报|反映]{公司}[乱排|排臭气]|{街道}空气里[有臭鸡蛋味|呛人]|[什么味道|怪味]熏得睡不着",
@@ -55,8 +55,8 @@ const EVENTS: &[HotEvent] = &[
     },
     HotEvent {
         label: "教育文体",
-        matter: Matter {
-            who: Who::Parent,
+        matter: TopicMatter {
+            who: WriterRelation::Parent,
             firm: "餐饮配送公司",
             offices: "教育局/教育局|市场监督管理局/市监局",
             titles: "{学校}[学生吃坏肚子|食堂出事]|{学校}午餐[导致孩子呕吐|有问题]|[请查|彻查]{学校}[送餐公司|食堂]|孩子在{学校}[上吐下泻|食物中毒]|{公司}[给学校送的饭变质|是谁选的]",
@@ -70,8 +70,8 @@ const EVENTS: &[HotEvent] = &[
     },
     HotEvent {
         label: "交通运输",
-        matter: Matter {
-            who: Who::Resident,
+        matter: TopicMatter {
+            who: WriterRelation::Resident,
             firm: "公交公司",
             offices: "交通运输局/交通局",
             titles: "{线路}公交[为什么取消|停运]|[请恢复|还我们]{线路}公交|{线路}停了，[老人怎么看病|上班怎么办]|[反对|不同意]取消{线路}|{路}[没有公交了|公交站撤了]",
@@ -88,11 +88,13 @@ const EVENTS: &[HotEvent] = &[
 /// Templates that the expansion test checks.
 #[cfg(test)]
 pub(super) fn templates() -> impl Iterator<Item = &'static str> {
-    let of = |event: &'static HotEvent| {
-        let matter = &event.matter;
-        [matter.titles, matter.places, matter.signs, matter.causes, matter.effects, matter.asks]
-    };
-    EVENTS.iter().flat_map(of).chain([GREETINGS, ENDS])
+    EVENTS
+        .iter()
+        .flat_map(|event: &'static HotEvent| {
+            let matter = &event.matter;
+            [matter.titles, matter.places, matter.signs, matter.causes, matter.effects, matter.asks]
+        })
+        .chain([GREETINGS, ENDS])
 }
 
 const GREETINGS: &str = "[领导|你们]好，|您好！||||";
@@ -112,11 +114,11 @@ pub(super) struct HotLetter {
 /// Returns the letter `index` about the hot event of `seed`, which began on the day `begun` and is written on the day `today`. Each
 /// writer has another name. `ordered` is true if an operator writes down a telephone call.
 pub(super) fn hot_letter(seed: u64, index: u64, begun: Date, today: Date, ordered: bool) -> HotLetter {
-    let mut rng = Rng::of(&[seed, 70]);
+    let mut rng = RandomStream::of(&[seed, 70]);
     let event = &EVENTS[rng.below(EVENTS.len())];
-    let scene = Scene::new(&event.matter, begun, &mut rng);
+    let scene = StoryNames::new(&event.matter, begun, &mut rng);
     let first_name = rng.below(SURNAMES.len());
-    let mut rng = Rng::of(&[seed, index, 71]);
+    let mut rng = RandomStream::of(&[seed, index, 71]);
     let scene = scene.neighbour(today, &mut rng);
     let surname = SURNAMES[(first_name + index as usize * 5) % SURNAMES.len()];
     let given = if rng.chance(50) {
@@ -124,7 +126,8 @@ pub(super) fn hot_letter(seed: u64, index: u64, begun: Date, today: Date, ordere
     } else {
         format!("{}{}", rng.pick(FORENAMES[0]), rng.pick(FORENAMES[1]))
     };
-    let mut writer = Writer { scene: &scene, days: begun.until(today).map_or(0, |span| span.get_days()) as u64, rng };
+    let mut writer =
+        EventWriter { scene: &scene, days: begun.until(today).map_or(0, |span| span.get_days()) as u64, rng };
     let title = writer.say(event.matter.titles, true);
     let content = if ordered { writer.order(&event.matter) } else { writer.letter(&event.matter) };
     let (office, _) = scene.office;
@@ -139,18 +142,18 @@ pub(super) fn hot_letter(seed: u64, index: u64, begun: Date, today: Date, ordere
 }
 
 /// One person who writes about the event.
-struct Writer<'a> {
-    scene: &'a Scene,
+struct EventWriter<'a> {
+    scene: &'a StoryNames,
     /// Number of days since the event.
     days: u64,
-    rng: Rng,
+    rng: RandomStream,
 }
 
-impl Writer<'_> {
+impl EventWriter<'_> {
     /// Expands one of the templates of a list.
     fn say(&mut self, list: &'static str, formal: bool) -> String {
         let template = self.rng.pick(&alternatives(list).0);
-        let mut voice = Voice::of(self.rng.next(), self.rng.next());
+        let mut voice = TextChoices::of(self.rng.next(), self.rng.next());
         voice.days_ago = Some(self.days);
         voice.formal = formal;
         let mut text = String::new();
@@ -158,7 +161,7 @@ impl Writer<'_> {
         text
     }
 
-    fn letter(&mut self, matter: &Matter) -> String {
+    fn letter(&mut self, matter: &TopicMatter) -> String {
         let mut text = self.say(GREETINGS, false);
         text.push_str(&self.say(matter.places, true));
         text.push_str(self.rng.pick(&["，", "。", "，"]));
@@ -171,7 +174,7 @@ impl Writer<'_> {
         text + &self.say(ENDS, false)
     }
 
-    fn order(&mut self, matter: &Matter) -> String {
+    fn order(&mut self, matter: &TopicMatter) -> String {
         let head = self.rng.pick(&["来电人反映：", "市民来电表示，", "市民致电称，", "群众拨打热线反映，"]);
         let body = format!("{head}{}。{}", self.say(matter.signs, true), self.clauses(matter));
         let ask = self.say(matter.asks, true);
@@ -180,7 +183,7 @@ impl Writer<'_> {
     }
 
     /// Returns one or two sentences about the cause and the consequences.
-    fn clauses(&mut self, matter: &Matter) -> String {
+    fn clauses(&mut self, matter: &TopicMatter) -> String {
         let mut effects = alternatives(matter.effects).0;
         self.rng.shuffle(&mut effects);
         effects.truncate(self.rng.between(1, 3));

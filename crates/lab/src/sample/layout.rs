@@ -1,13 +1,13 @@
 //! The position of each record in the file: letters, orders, and the letters about the hot event, without a table.
 //!
-//! The letters about the hot event lie close together. All other positions are numbered without them, and [`Mixture`] distributes letters
-//! and orders over these numbers. O(log of the size of the hot event) per record.
+//! The letters about the hot event lie close together. All other positions are numbered without them, and [`RecordMixture`] distributes
+//! letters and orders over these numbers. O(log of the size of the hot event) per record.
 
 use jiff::civil::Date;
 
-use super::calendar::{Calendar, DAYS, HOT_DAYS};
-use super::mixture::{Mixture, Place};
-use super::rng::Rng;
+use super::calendar::{DAYS, HOT_DAYS, SampleCalendar};
+use super::mixture::{MixturePlace, RecordMixture};
+use super::rng::RandomStream;
 
 /// Minimum number of records of a sample with a hot event.
 const LEAST: u64 = 60;
@@ -19,29 +19,33 @@ const SIZES: [u64; 2] = [6, 24];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordPlace {
     /// A letter or an order.
-    Common(Place),
+    Common(MixturePlace),
     /// A letter about the hot event, with its index among them.
     Hot(u64),
 }
 
 /// The layout of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    pub(super) mixture: Mixture,
-    pub(super) calendar: Calendar,
+pub(super) struct FileLayout {
+    pub(super) mixture: RecordMixture,
+    pub(super) calendar: SampleCalendar,
     /// Number of letters about the hot event.
     pub(super) hot: u64,
 }
 
-impl Layout {
+impl FileLayout {
     /// Creates the layout of `records` records, of which the share `forms` are orders. Without duplicates there is no hot event.
     pub(super) fn new(records: u64, seed: u64, until: Date, forms: f64, duplicates: f64) -> Self {
         let hot = if records < LEAST || duplicates <= 0.0 { 0 } else { (records / ONE_IN).clamp(SIZES[0], SIZES[1]) };
         let span = if hot == 0 { 0 } else { (hot * 2).max(records * HOT_DAYS / DAYS) };
         let room = records - span;
-        let start = if hot == 0 { 0 } else { room / 4 + Rng::of(&[seed, 36]).below((room / 2).max(1) as usize) as u64 };
-        let calendar = Calendar { records, seed, until, hot_start: start, hot_span: span };
-        Self { mixture: Mixture::new(records - hot, forms), calendar, hot }
+        let start = if hot == 0 {
+            0
+        } else {
+            room / 4 + RandomStream::of(&[seed, 36]).below((room / 2).max(1) as usize) as u64
+        };
+        let calendar = SampleCalendar { records, seed, until, hot_start: start, hot_span: span };
+        Self { mixture: RecordMixture::new(records - hot, forms), calendar, hot }
     }
 
     /// Returns the number of records.
@@ -103,12 +107,12 @@ mod tests {
     #[test]
     fn every_record_has_one_place_and_the_positions_lead_back() {
         for (records, forms) in [(59, 0.4), (60, 0.4), (61, 0.0), (400, 1.0), (1_000, 0.4), (5_000, 0.3)] {
-            let layout = Layout::new(records, 7, UNTIL, forms, 0.1);
+            let layout = FileLayout::new(records, 7, UNTIL, forms, 0.1);
             let mut hot = 0;
             for position in 0..records {
                 let back = match layout.place(position) {
-                    RecordPlace::Common(Place::Letter(index)) => layout.letter(index),
-                    RecordPlace::Common(Place::Order(index)) => layout.order(index),
+                    RecordPlace::Common(MixturePlace::Letter(index)) => layout.letter(index),
+                    RecordPlace::Common(MixturePlace::Order(index)) => layout.order(index),
                     RecordPlace::Hot(index) => {
                         assert_eq!(index, hot);
                         hot += 1;

@@ -5,7 +5,7 @@
 
 /// Two measures of the common part of two texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Overlap {
+pub struct TextOverlap {
     /// Share of all 3-grams that both texts contain.
     pub jaccard: f64,
     /// Share of the smaller set that both texts contain.
@@ -14,15 +14,15 @@ pub struct Overlap {
 
 /// Returns the overlap of the sets of character 3-grams, without white space and punctuation, rounded to four digits. The overlap of a text
 /// that is too short for a 3-gram is 0.
-pub fn overlap(a: &str, b: &str) -> Overlap {
-    Grams::of(a).overlap(&Grams::of(b))
+pub fn overlap(a: &str, b: &str) -> TextOverlap {
+    TextGrams::of(a).overlap(&TextGrams::of(b))
 }
 
 /// The character 3-grams of a text, ascending, each once; for texts that are compared with several others.
 #[derive(Clone, Debug)]
-pub(super) struct Grams(Vec<[char; 3]>);
+pub(super) struct TextGrams(Vec<[char; 3]>);
 
-impl Grams {
+impl TextGrams {
     /// Returns the 3-grams of `text`.
     pub(super) fn of(text: &str) -> Self {
         let chars: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
@@ -33,12 +33,12 @@ impl Grams {
     }
 
     /// Returns the same as [`overlap`].
-    pub(super) fn overlap(&self, other: &Self) -> Overlap {
+    pub(super) fn overlap(&self, other: &Self) -> TextOverlap {
         let a = self.0.len();
         let b = other.0.len();
         let shared = self.shared(other);
         let share = |of: usize| if of == 0 { 0.0 } else { (shared as f64 / of as f64 * 1e4).round() / 1e4 };
-        Overlap { jaccard: share(a + b - shared), containment: share(a.min(b)) }
+        TextOverlap { jaccard: share(a + b - shared), containment: share(a.min(b)) }
     }
 
     fn shared(&self, other: &Self) -> usize {
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn the_overlap_of_sets_counted_by_hand() {
         // The 3-grams abc, bcd, cde and bcd, cde, def: two of four are common.
-        assert_eq!(overlap("abcde", "b c,def"), Overlap { jaccard: 0.5, containment: 0.6667 });
-        assert_eq!(overlap("ab", "ab"), Overlap { jaccard: 0.0, containment: 0.0 });
-        assert_eq!(overlap("abcd", "abcd"), Overlap { jaccard: 1.0, containment: 1.0 });
+        assert_eq!(overlap("abcde", "b c,def"), TextOverlap { jaccard: 0.5, containment: 0.6667 });
+        assert_eq!(overlap("ab", "ab"), TextOverlap { jaccard: 0.0, containment: 0.0 });
+        assert_eq!(overlap("abcd", "abcd"), TextOverlap { jaccard: 1.0, containment: 1.0 });
     }
 }

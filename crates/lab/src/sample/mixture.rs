@@ -4,7 +4,7 @@
 
 /// The kind of the record at a position, with its index among the records of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MixturePlace {
     /// A letter.
     Letter(u64),
     /// An order.
@@ -13,12 +13,12 @@ pub(super) enum Place {
 
 /// A file of letters and orders.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mixture {
+pub(super) struct RecordMixture {
     pub(super) records: u64,
     pub(super) orders: u64,
 }
 
-impl Mixture {
+impl RecordMixture {
     /// Creates a mixture of `records` records, of which the share `orders` are orders.
     pub(super) fn new(records: u64, orders: f64) -> Self {
         Self { records, orders: (records as f64 * orders.clamp(0.0, 1.0)).round() as u64 }
@@ -30,9 +30,13 @@ impl Mixture {
     }
 
     /// Returns the record at `position`, which must be below the number of records.
-    pub(super) fn place(self, position: u64) -> Place {
+    pub(super) fn place(self, position: u64) -> MixturePlace {
         let before = self.orders_before(position);
-        if self.orders_before(position + 1) > before { Place::Order(before) } else { Place::Letter(position - before) }
+        if self.orders_before(position + 1) > before {
+            MixturePlace::Order(before)
+        } else {
+            MixturePlace::Letter(position - before)
+        }
     }
 
     /// Returns the position of the order `index`, which must be below the number of orders.
@@ -58,16 +62,16 @@ mod tests {
     #[test]
     fn every_letter_and_every_order_has_one_place_in_its_order() {
         for (records, share) in [(1, 0.0), (1, 1.0), (7, 0.4), (100, 0.33), (1000, 0.999), (64, 0.5), (10, 0.0)] {
-            let mixture = Mixture::new(records, share);
+            let mixture = RecordMixture::new(records, share);
             let mut letters = 0;
             let mut orders = 0;
             for position in 0..records {
                 match mixture.place(position) {
-                    Place::Letter(index) => {
+                    MixturePlace::Letter(index) => {
                         assert!(index == letters && mixture.letter(index) == position);
                         letters += 1;
                     }
-                    Place::Order(index) => {
+                    MixturePlace::Order(index) => {
                         assert!(index == orders && mixture.order(index) == position);
                         orders += 1;
                     }
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn without_orders_letters_stand_where_they_are() {
-        let mixture = Mixture::new(50, 0.0);
-        assert!((0..50).all(|at| mixture.place(at) == Place::Letter(at) && mixture.letter(at) == at));
+        let mixture = RecordMixture::new(50, 0.0);
+        assert!((0..50).all(|at| mixture.place(at) == MixturePlace::Letter(at) && mixture.letter(at) == at));
     }
 }

@@ -1,9 +1,9 @@
 //! A seeded generator of Chinese records with known duplicates of graded difficulty. It writes letters as citizens write them, and orders
 //! as operators of a hotline fill in their forms. Most orders that look alike concern different matters.
 //!
-//! Every record is a pure function of the [`Options`] and its position. So the memory is constant at any size, each part can be generated
-//! alone, and the same parameters always give the same bytes (a test checks the digest). All names and phrases are invented. This module
-//! does no I/O; `doppel sample` writes the files.
+//! Every record is a pure function of the [`SampleOptions`] and its position. So the memory is constant at any size, each part can be
+//! generated alone, and the same parameters always give the same bytes (a test checks the digest). All names and phrases are invented. This
+//! module does no I/O; `doppel sample` writes the files.
 //!
 //! The letters have these properties, as in a real mailbox. A letter is about one matter, whose phrases fit each other ([`topics`]).
 //! Unrelated letters rarely reach a Jaccard similarity of 0.3 of their character 3-grams. One in twelve has one or two lines, the median
@@ -29,9 +29,9 @@ mod traditional;
 mod words;
 
 pub use calendar::{DAYS, UNTIL};
-pub use copy::Kind;
-pub use measure::{Overlap, overlap};
-pub use notices::{Notice, Notices, Repeat};
+pub use copy::CopyKind;
+pub use measure::{TextOverlap, overlap};
+pub use notices::{CrawlNotices, NoticeRepeat, SampleNotice};
 
 use jiff::ToSpan as _;
 use jiff::civil::Date;
@@ -39,17 +39,17 @@ use serde::{Deserialize, Serialize};
 
 use grammar::full_name;
 use hot::{HotLetter, hot_letter};
-use layout::{Layout, RecordPlace};
-use measure::Grams;
-use mixture::Place;
-use orders::{Order, Orders, Related, Repeated};
-use plan::{Bond, Cluster, Plan};
-use rng::Rng;
-use story::{Length, Story};
+use layout::{FileLayout, RecordPlace};
+use measure::TextGrams;
+use mixture::MixturePlace;
+use orders::{OrderPair, RepeatedMatter, SampleOrder, SampleOrders};
+use plan::{ClusterBond, RecordCluster, SamplePlan};
+use rng::RandomStream;
+use story::{MatterStory, StoryLength};
 
 /// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct SampleOptions {
     /// Number of records.
     pub records: u64,
     /// The seed of all random numbers.
@@ -66,7 +66,7 @@ pub struct Options {
 
 /// A generated letter or order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct GeneratedRecord {
     /// The id: `s` and the position in the file, from 1.
     pub id: String,
     /// The title; empty if the petitioner gave none.
@@ -94,7 +94,7 @@ pub struct Record {
 
 /// Records about the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
+pub struct SampleGroup {
     /// The name of the group.
     pub group: String,
     /// Ids, in the order of the file; the first is the original.
@@ -152,10 +152,10 @@ pub struct LabelledPair {
 
 /// The records of one sample.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    layout: Layout,
-    letters: Plan,
-    orders: Orders,
+pub struct RecordSample {
+    layout: FileLayout,
+    letters: SamplePlan,
+    orders: SampleOrders,
     seed: u64,
     labels: bool,
 }
@@ -164,7 +164,7 @@ pub struct Sample {
 const ORDER: &str = "order";
 
 /// Maximum overlap of letters that look alike: the overlap that verification accepts by default, minus a margin.
-const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
+const LOOK_ALIKE: TextOverlap = TextOverlap { jaccard: 0.27, containment: 0.52 };
 
 /// The strength of the group of the hot event: its members have the event in common, but no text.
 const HOT_STRENGTH: usize = 5;
@@ -173,21 +173,21 @@ const HOT_STRENGTH: usize = 5;
 const WITH_PHONE: usize = 35;
 const HOT_CALLS: usize = 40;
 
-impl Sample {
+impl RecordSample {
     /// Creates the sample for `options`.
-    pub fn new(options: &Options) -> Self {
-        let Options { records, seed, duplicates, forms, labels, until } = *options;
-        let layout = Layout::new(records, seed, until, forms, duplicates);
-        let letters = Plan::new(layout.mixture.letters(), seed, duplicates);
-        Self { layout, letters, orders: Orders::new(layout, seed, duplicates), seed, labels }
+    pub fn new(options: &SampleOptions) -> Self {
+        let SampleOptions { records, seed, duplicates, forms, labels, until } = *options;
+        let layout = FileLayout::new(records, seed, until, forms, duplicates);
+        let letters = SamplePlan::new(layout.mixture.letters(), seed, duplicates);
+        Self { layout, letters, orders: SampleOrders::new(layout, seed, duplicates), seed, labels }
     }
 
     /// Returns the record at `position`, counted from 0.
-    pub fn record(&self, position: u64) -> Record {
+    pub fn record(&self, position: u64) -> GeneratedRecord {
         match self.layout.place(position) {
             RecordPlace::Hot(index) => self.hot_record(index),
-            RecordPlace::Common(Place::Order(index)) => self.order_of(index),
-            RecordPlace::Common(Place::Letter(index)) => {
+            RecordPlace::Common(MixturePlace::Order(index)) => self.order_of(index),
+            RecordPlace::Common(MixturePlace::Letter(index)) => {
                 let item = self.letters.item(index);
                 self.letter_of(index, item, self.letters.cluster_of(item))
             }
@@ -195,14 +195,14 @@ impl Sample {
     }
 
     /// Returns all records in the order of the file.
-    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub fn records(&self) -> impl Iterator<Item = GeneratedRecord> + '_ {
         (0..self.layout.records()).map(|position| self.record(position))
     }
 
     /// Returns all groups of records about the same matter: groups of letters, groups of orders, and the hot event.
-    pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+    pub fn groups(&self) -> impl Iterator<Item = SampleGroup> + '_ {
         let of_kind = self.letters.clusters().filter_map(|cluster| match cluster.bond {
-            Bond::Copies(kind) => Some((cluster, kind)),
+            ClusterBond::Copies(kind) => Some((cluster, kind)),
             _ => None,
         });
         let letters = of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number));
@@ -212,22 +212,23 @@ impl Sample {
             .chain(self.hot_positions().map(|_| self.group_of_hot_event()))
     }
 
-    /// Returns the members of every group of [`Sample::groups`] as positions in the file, without measurements.
+    /// Returns the members of every group of [`RecordSample::groups`] as positions in the file, without measurements.
     pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
-        let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
-        let letter = |(index, _): (u64, u64)| self.layout.letter(index);
-        let letters = copied.map(move |cluster| self.letters.members(cluster).into_iter().map(letter).collect());
-        let order = |index| self.layout.order(index);
+        let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, ClusterBond::Copies(_)));
+        let letters = copied.map(move |cluster| {
+            self.letters.members(cluster).into_iter().map(|(index, _): (u64, u64)| self.layout.letter(index)).collect()
+        });
         let repeated = self.orders.repeated();
-        let orders = repeated.map(move |matter| matter.positions.into_iter().map(order).collect());
+        let orders =
+            repeated.map(move |matter| matter.positions.into_iter().map(|index| self.layout.order(index)).collect());
         letters.chain(orders).chain(self.hot_positions())
     }
 
     /// Returns all pairs of letters that look alike but do not concern the same matter.
     pub fn hard_negatives(&self) -> impl Iterator<Item = HardNegative> + '_ {
-        self.letters.clusters().filter(|cluster| cluster.bond == Bond::LookAlike).map(|cluster| {
+        self.letters.clusters().filter(|cluster| cluster.bond == ClusterBond::LookAlike).map(|cluster| {
             let records = self.members(cluster);
-            let Overlap { jaccard, containment } = overlap(&text(&records[0]), &text(&records[1]));
+            let TextOverlap { jaccard, containment } = overlap(&text(&records[0]), &text(&records[1]));
             let [a, b] = [records[0].id.clone(), records[1].id.clone()];
             HardNegative { a, b, jaccard, containment, label: "different", note: "template" }
         })
@@ -236,7 +237,7 @@ impl Sample {
     /// Returns labelled pairs of orders: all pairs about the same matter, and for each order up to three orders on its form about another
     /// matter. They are the most similar ones among some dozen neighbours.
     pub fn pairs(&self) -> impl Iterator<Item = LabelledPair> + '_ {
-        self.orders.related().map(|Related { positions, overlap: Overlap { jaccard, containment }, signs }| {
+        self.orders.related().map(|OrderPair { positions, overlap: TextOverlap { jaccard, containment }, signs }| {
             let [a, b] = positions.map(|index| id(self.layout.order(index)));
             LabelledPair {
                 a,
@@ -249,19 +250,23 @@ impl Sample {
         })
     }
 
-    fn members(&self, cluster: Cluster) -> Vec<Record> {
+    fn members(&self, cluster: RecordCluster) -> Vec<GeneratedRecord> {
         let members = self.letters.members(cluster);
         members.into_iter().map(|(index, item)| self.letter_of(index, item, cluster)).collect()
     }
 
-    fn group(&self, cluster: Cluster, kind: Kind, number: u64) -> Group {
+    fn group(&self, cluster: RecordCluster, kind: CopyKind, number: u64) -> SampleGroup {
         let copies = self.letters.members(cluster).into_iter().skip(1);
         let strength = copies.map(|(_, item)| self.strength(kind, item)).max().unwrap_or(1);
-        let edits = if kind == Kind::Exact { vec![] } else { vec![kind.name()] };
+        let edits = if kind == CopyKind::Exact { vec![] } else { vec![kind.name()] };
         group(format!("g{number:07}"), &self.members(cluster), kind.name(), edits, strength)
     }
 
-    fn group_of_orders(&self, Repeated { positions, edits, strength }: Repeated, number: u64) -> Group {
+    fn group_of_orders(
+        &self,
+        RepeatedMatter { positions, edits, strength }: RepeatedMatter,
+        number: u64,
+    ) -> SampleGroup {
         let members: Vec<_> = positions.into_iter().map(|index| self.order_of(index)).collect();
         group(format!("o{number:07}"), &members, ORDER, edits, strength)
     }
@@ -273,24 +278,24 @@ impl Sample {
         Some(positions).into_iter().filter(|positions: &Vec<u64>| !positions.is_empty())
     }
 
-    fn group_of_hot_event(&self) -> Group {
+    fn group_of_hot_event(&self) -> SampleGroup {
         let members: Vec<_> = (0..self.layout.hot).map(|index| self.hot_record(index)).collect();
         group("h0000001".to_owned(), &members, hot::KIND, Vec::new(), HOT_STRENGTH)
     }
 
-    fn strength(&self, kind: Kind, item: u64) -> usize {
-        if kind == Kind::Exact { 1 } else { Rng::of(&[self.seed, item, 20]).between(1, 5) }
+    fn strength(&self, kind: CopyKind, item: u64) -> usize {
+        if kind == CopyKind::Exact { 1 } else { RandomStream::of(&[self.seed, item, 20]).between(1, 5) }
     }
 
-    fn hot_record(&self, index: u64) -> Record {
+    fn hot_record(&self, index: u64) -> GeneratedRecord {
         let position = self.layout.hot_position(index);
-        let mut rng = Rng::of(&[self.seed, index, 72]);
+        let mut rng = RandomStream::of(&[self.seed, index, 72]);
         let ordered = self.layout.mixture.orders > 0 && rng.chance(HOT_CALLS);
         // Everybody writes on a later day, so that the letters can tell the whole day of the event.
         let begun = self.day(self.layout.hot_position(0)).saturating_sub(1.day());
         let HotLetter { title, content, user, label, district, office } =
             hot_letter(self.seed, index, begun, self.day(position), ordered);
-        Record {
+        GeneratedRecord {
             id: id(position),
             title,
             content,
@@ -305,13 +310,13 @@ impl Sample {
         }
     }
 
-    fn order_of(&self, index: u64) -> Record {
-        let Order { title, content, user, form, category, district, unit, caller } = self.orders.order(index);
+    fn order_of(&self, index: u64) -> GeneratedRecord {
+        let SampleOrder { title, content, user, form, category, district, unit, caller } = self.orders.order(index);
         let position = self.layout.order(index);
-        let mut rng = Rng::of(&[self.seed, caller, 65]);
+        let mut rng = RandomStream::of(&[self.seed, caller, 65]);
         let phone = if !user.is_empty() && rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
         let label = self.labels.then(|| form.to_owned());
-        Record {
+        GeneratedRecord {
             id: id(position),
             title,
             content,
@@ -326,38 +331,40 @@ impl Sample {
         }
     }
 
-    fn letter_of(&self, index: u64, item: u64, cluster: Cluster) -> Record {
+    fn letter_of(&self, index: u64, item: u64, cluster: RecordCluster) -> GeneratedRecord {
         let position = self.layout.letter(index);
-        let seed = |parts: &[u64]| Rng::of(&[&[self.seed], parts].concat()).next();
+        let seed = |parts: &[u64]| RandomStream::of(&[&[self.seed], parts].concat()).next();
         let shared = seed(&[cluster.first, 30]);
         let [first_index, original] =
             if cluster.size == 1 { [index, item] } else { self.letters.members(cluster)[0].into() };
         let today = self.day(position);
         let told = self.day(self.layout.letter(first_index));
         let written = match cluster.bond {
-            Bond::Alone => whole(Story::new(shared, Length::Any, today)),
-            Bond::LookAlike if item != original => {
-                let story = Story::new(shared, Length::Substantial, told);
+            ClusterBond::Alone => whole(MatterStory::new(shared, StoryLength::Any, today)),
+            ClusterBond::LookAlike if item != original => {
+                let story = MatterStory::new(shared, StoryLength::Substantial, told);
                 whole(look_alike(&story, seed(&[item, 31]), today))
             }
-            Bond::Copies(kind) if item != original => {
-                let story = Story::new(shared, Length::Substantial, told);
+            ClusterBond::Copies(kind) if item != original => {
+                let story = MatterStory::new(shared, StoryLength::Substantial, told);
                 let (title, content) = copy::copy(&story, kind, self.strength(kind, item), today, seed(&[item, 32]));
-                Written { title, content, story }
+                WrittenLetter { title, content, story }
             }
-            Bond::Copies(_) | Bond::LookAlike => whole(Story::new(shared, Length::Substantial, told)),
+            ClusterBond::Copies(_) | ClusterBond::LookAlike => {
+                whole(MatterStory::new(shared, StoryLength::Substantial, told))
+            }
         };
-        let Written { title, content, story } = written;
-        let mut rng = Rng::of(&[shared, 33]);
+        let WrittenLetter { title, content, story } = written;
+        let mut rng = RandomStream::of(&[shared, 33]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let bare = rng.chance(20);
         if item != original && rng.chance(50) {
-            rng = Rng::of(&[shared, item, 34]);
+            rng = RandomStream::of(&[shared, item, 34]);
         }
         let user = full_name(&mut rng);
         let phone = if rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
         let or_empty = |text: String| if bare { String::new() } else { text };
-        Record {
+        GeneratedRecord {
             id: id(position),
             title: or_empty(title),
             content,
@@ -383,7 +390,7 @@ impl Sample {
 
     /// Returns the progress of a matter: most matters of the last days are open, most earlier ones are closed.
     fn status(&self, position: u64) -> String {
-        let mut rng = Rng::of(&[self.seed, position, 37]);
+        let mut rng = RandomStream::of(&[self.seed, position, 37]);
         let days = self.day(position).until(self.layout.calendar.until).map_or(0, |span| span.get_days());
         let open = rng.chance(if days < 8 { 85 } else { 18 });
         rng.pick(if open {
@@ -396,7 +403,7 @@ impl Sample {
 }
 
 /// Returns an invented telephone number: no mobile number begins with 100.
-fn phone(rng: &mut Rng) -> String {
+fn phone(rng: &mut RandomStream) -> String {
     format!("100{:08}", rng.below(100_000_000))
 }
 
@@ -405,45 +412,51 @@ fn id(position: u64) -> String {
 }
 
 /// Returns the group of these records. The first record is the original.
-fn group(name: String, members: &[Record], kind: &'static str, edits: Vec<&'static str>, strength: usize) -> Group {
-    let grams: Vec<_> = members.iter().map(|record| Grams::of(&text(record))).collect();
+fn group(
+    name: String,
+    members: &[GeneratedRecord],
+    kind: &'static str,
+    edits: Vec<&'static str>,
+    strength: usize,
+) -> SampleGroup {
+    let grams: Vec<_> = members.iter().map(|record| TextGrams::of(&text(record))).collect();
     let pairs = (0..grams.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
     let similarities = pairs.map(|(a, b)| grams[a].overlap(&grams[b]).jaccard);
     let (min_jaccard, max_jaccard) = similarities.fold((1.0f64, 0.0f64), |(min, max), j| (min.min(j), max.max(j)));
     let members: Vec<_> = members.iter().map(|record| record.id.clone()).collect();
     let original = members[0].clone();
     let subkind = format!("{kind}-{strength}");
-    Group { group: name, members, kind, subkind, min_jaccard, max_jaccard, edits, strength, original }
+    SampleGroup { group: name, members, kind, subkind, min_jaccard, max_jaccard, edits, strength, original }
 }
 
 /// Returns the text of a record for the measurement of overlap.
-fn text(record: &Record) -> String {
+fn text(record: &GeneratedRecord) -> String {
     format!("{}\n{}", record.title, record.content)
 }
 
 /// A letter with the story that it tells.
-struct Written {
+struct WrittenLetter {
     title: String,
     content: String,
-    story: Story,
+    story: MatterStory,
 }
 
-fn whole(story: Story) -> Written {
-    Written { title: story.title.clone(), content: story.text(), story }
+fn whole(story: MatterStory) -> WrittenLetter {
+    WrittenLetter { title: story.title.clone(), content: story.text(), story }
 }
 
 /// Returns a story that has as many phrases in common with `story` as possible without being too similar.
-fn look_alike(story: &Story, seed: u64, today: Date) -> Story {
+fn look_alike(story: &MatterStory, seed: u64, today: Date) -> MatterStory {
     let all = story.len();
-    let text = |story: &Story| format!("{}\n{}", story.title, story.text());
+    let text = |story: &MatterStory| format!("{}\n{}", story.title, story.text());
     for shared in [all, all * 3 / 4, all / 2, all / 3, all / 4, all / 6] {
-        let other = Story::look_alike(story, shared, seed, today);
-        let Overlap { jaccard, containment } = overlap(&text(story), &text(&other));
+        let other = MatterStory::look_alike(story, shared, seed, today);
+        let TextOverlap { jaccard, containment } = overlap(&text(story), &text(&other));
         if jaccard < LOOK_ALIKE.jaccard && containment < LOOK_ALIKE.containment {
             return other;
         }
     }
-    Story::new(seed, Length::Substantial, today)
+    MatterStory::new(seed, StoryLength::Substantial, today)
 }
 
 #[cfg(test)]

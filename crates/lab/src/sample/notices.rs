@@ -9,8 +9,8 @@
 use serde::Serialize;
 
 use super::grammar::person;
-use super::permute::Permutation;
-use super::rng::Rng;
+use super::permute::IndexPermutation;
+use super::rng::RandomStream;
 use super::words::{DISTRICTS, FIRSTS, STEMS};
 
 /// Number of notices in a cell. No matter extends over two cells.
@@ -22,7 +22,7 @@ const SAME_TITLE: usize = 6;
 
 /// A generated notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Notice {
+pub struct SampleNotice {
     /// The id: `n` and the position, from 1.
     pub id: String,
     /// The title.
@@ -39,7 +39,7 @@ pub struct Notice {
 
 /// The difference between a repeated notice and the first notice of its matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
+pub enum NoticeRepeat {
     /// Only the time differs.
     Exact,
     /// Punctuation and spaces differ.
@@ -52,24 +52,24 @@ pub enum Repeat {
 
 /// The notices of one crawl.
 #[derive(Clone, Copy, Debug)]
-pub struct Notices {
+pub struct CrawlNotices {
     count: u64,
     seed: u64,
-    permutation: Permutation,
+    permutation: IndexPermutation,
 }
 
 /// A matter, whose notices are neighbours in their cell.
 #[derive(Clone, Copy, Debug)]
-struct Matter {
+struct NoticeMatter {
     first: u64,
     /// The matter that gives the title, the name and the number.
     head: u64,
 }
 
-impl Notices {
+impl CrawlNotices {
     /// Creates the `count` notices for `seed`.
     pub fn new(count: u64, seed: u64) -> Self {
-        Self { count, seed, permutation: Permutation::new(count.max(1), seed) }
+        Self { count, seed, permutation: IndexPermutation::new(count.max(1), seed) }
     }
 
     /// Returns the number of notices.
@@ -83,33 +83,40 @@ impl Notices {
     }
 
     /// Returns the difference between the notice at `position` and the first notice of its matter; `None` for the first notice.
-    pub fn repeat(&self, position: u64) -> Option<Repeat> {
+    pub fn repeat(&self, position: u64) -> Option<NoticeRepeat> {
         let item = self.permutation.forward(position);
         (item != self.matter_of(item).first).then(|| self.repeat_of(item))
     }
 
     /// Returns the notice at `position`, counted from 0.
-    pub fn notice(&self, position: u64) -> Notice {
+    pub fn notice(&self, position: u64) -> SampleNotice {
         let item = self.permutation.forward(position);
-        let Matter { first, head } = self.matter_of(item);
+        let NoticeMatter { first, head } = self.matter_of(item);
         let (mut title, contact, phone) = self.head(head);
         let mut content = self.content(first);
         if item != first {
-            let mut rng = Rng::of(&[self.seed, item, 45]);
+            let mut rng = RandomStream::of(&[self.seed, item, 45]);
             match self.repeat_of(item) {
-                Repeat::Exact => {}
-                Repeat::Marks => content = marks(&content, &mut rng),
-                Repeat::Words => content = words(&content, &mut rng),
-                Repeat::Title => title = format!("{}{title}", rng.pick(&["急！", "再发：", "【推荐】", "长期"])),
+                NoticeRepeat::Exact => {}
+                NoticeRepeat::Marks => content = marks(&content, &mut rng),
+                NoticeRepeat::Words => content = words(&content, &mut rng),
+                NoticeRepeat::Title => title = format!("{}{title}", rng.pick(&["急！", "再发：", "【推荐】", "长期"])),
             }
         }
-        Notice { id: format!("n{:08}", position + 1), title, contact, phone, content, reg_time: self.time(position) }
+        SampleNotice {
+            id: format!("n{:08}", position + 1),
+            title,
+            contact,
+            phone,
+            content,
+            reg_time: self.time(position),
+        }
     }
 
-    fn matter_of(&self, item: u64) -> Matter {
+    fn matter_of(&self, item: u64) -> NoticeMatter {
         let mut first = item / CELL * CELL;
         let end = ((item / CELL + 1) * CELL).min(self.count);
-        let mut rng = Rng::of(&[self.seed, item / CELL, 40]);
+        let mut rng = RandomStream::of(&[self.seed, item / CELL, 40]);
         let mut head = first;
         loop {
             let size = SIZES[rng.below(SIZES.len())].min(end - first).max(1);
@@ -117,24 +124,24 @@ impl Notices {
                 head = first;
             }
             if item < first + size {
-                return Matter { first, head };
+                return NoticeMatter { first, head };
             }
             first += size;
         }
     }
 
-    fn repeat_of(&self, item: u64) -> Repeat {
-        match Rng::of(&[self.seed, item, 41]).below(100) {
-            0..84 => Repeat::Exact,
-            84..89 => Repeat::Marks,
-            89..96 => Repeat::Words,
-            _ => Repeat::Title,
+    fn repeat_of(&self, item: u64) -> NoticeRepeat {
+        match RandomStream::of(&[self.seed, item, 41]).below(100) {
+            0..84 => NoticeRepeat::Exact,
+            84..89 => NoticeRepeat::Marks,
+            89..96 => NoticeRepeat::Words,
+            _ => NoticeRepeat::Title,
         }
     }
 
     /// Returns the title, the name and the number.
     fn head(&self, matter: u64) -> (String, String, String) {
-        let mut rng = Rng::of(&[self.seed, matter, 42]);
+        let mut rng = RandomStream::of(&[self.seed, matter, 42]);
         let place = format!("{}{}", rng.pick(DISTRICTS), rng.pick(STEMS));
         let act = rng.pick(&["供应", "求购", "批发", "大量供应", "常年收购", "出售"]);
         let goods = rng.pick(GOODS);
@@ -145,7 +152,7 @@ impl Notices {
     }
 
     fn content(&self, matter: u64) -> String {
-        let mut rng = Rng::of(&[self.seed, matter, 43]);
+        let mut rng = RandomStream::of(&[self.seed, matter, 43]);
         let goods = rng.pick(GOODS);
         let base = format!(
             "{}{}{}",
@@ -179,12 +186,12 @@ impl Notices {
     }
 }
 
-fn marks(text: &str, rng: &mut Rng) -> String {
+fn marks(text: &str, rng: &mut RandomStream) -> String {
     let changed = text.replacen('，', rng.pick(&["；", " ", "、", "!"]), 1 + rng.below(3));
     changed.replace('。', rng.pick(&["。 ", "！", "。"])) + rng.pick(&["！", "~", "…"])
 }
 
-fn words(text: &str, rng: &mut Rng) -> String {
+fn words(text: &str, rng: &mut RandomStream) -> String {
     let text = text.replace("价格", rng.pick(&["现价", "单价", "出厂价"]));
     let added = rng.pick(&["欢迎选购", "量大从优", "先到先得", "本周有效", "可看样品"]);
     format!("{text}{added}，余{}。", rng.between(2, 400))
@@ -288,16 +295,16 @@ mod tests {
 
     #[test]
     fn three_in_five_notices_repeat_another_mostly_to_the_letter() {
-        let notices = Notices::new(20_000, 5);
-        let repeats: Vec<Repeat> = (0..20_000).filter_map(|position| notices.repeat(position)).collect();
-        let exact = repeats.iter().filter(|repeat| **repeat == Repeat::Exact).count();
+        let notices = CrawlNotices::new(20_000, 5);
+        let repeats: Vec<NoticeRepeat> = (0..20_000).filter_map(|position| notices.repeat(position)).collect();
+        let exact = repeats.iter().filter(|repeat| **repeat == NoticeRepeat::Exact).count();
         assert!((11_400..12_600).contains(&repeats.len()), "{}", repeats.len());
         assert!((0.80..0.88).contains(&(exact as f64 / repeats.len() as f64)), "{exact}");
     }
 
     #[test]
     fn notices_of_a_matter_are_what_they_are_said_to_be() {
-        let notices = Notices::new(3_000, 7);
+        let notices = CrawlNotices::new(3_000, 7);
         let mut matters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         (0..3_000).for_each(|position| matters.entry(notices.matter(position)).or_default().push(position));
         for members in matters.values() {
@@ -309,9 +316,9 @@ mod tests {
                 let title = other.title == first.title;
                 let content = other.content == first.content;
                 let expected = match notices.repeat(*position) {
-                    None | Some(Repeat::Exact) => (true, true),
-                    Some(Repeat::Marks | Repeat::Words) => (true, false),
-                    Some(Repeat::Title) => (false, true),
+                    None | Some(NoticeRepeat::Exact) => (true, true),
+                    Some(NoticeRepeat::Marks | NoticeRepeat::Words) => (true, false),
+                    Some(NoticeRepeat::Title) => (false, true),
                 };
                 assert_eq!((title, content), expected, "{other:?}");
                 assert!(other.contact == first.contact && other.phone == first.phone);
@@ -321,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_notices_and_times_ascend() {
-        let of = |seed| (0..500).map(|position| Notices::new(500, seed).notice(position)).collect::<Vec<_>>();
+        let of = |seed| (0..500).map(|position| CrawlNotices::new(500, seed).notice(position)).collect::<Vec<_>>();
         assert_eq!(of(1), of(1));
         assert_ne!(of(1)[3].content, of(2)[3].content);
         assert!(of(1).is_sorted_by_key(|notice| notice.reg_time.clone()));

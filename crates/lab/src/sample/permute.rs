@@ -9,13 +9,13 @@ const ROUNDS: u64 = 6;
 
 /// A permutation of `0..n` and its inverse.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Permutation {
+pub(super) struct IndexPermutation {
     n: u64,
     half_bits: u32,
     key: u64,
 }
 
-impl Permutation {
+impl IndexPermutation {
     /// Creates the permutation of `0..n` for `key`.
     pub(super) fn new(n: u64, key: u64) -> Self {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn every_number_is_reached_once_and_the_inverse_leads_back() {
         for n in [1, 2, 3, 17, 64, 1000, 4097] {
-            let permutation = Permutation::new(n, 42);
+            let permutation = IndexPermutation::new(n, 42);
             let mut images: Vec<_> = (0..n).map(|i| permutation.forward(i)).collect();
             assert!((0..n).all(|i| permutation.backward(images[i as usize]) == i), "inverse of {n}");
             images.sort_unstable();
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_scattered() {
-        let permutation = Permutation::new(1_000_000, 7);
+        let permutation = IndexPermutation::new(1_000_000, 7);
         let near = (0..1000).filter(|i| permutation.forward(*i).abs_diff(permutation.forward(i + 1)) < 10_000);
         assert!(near.count() < 100);
     }

@@ -4,43 +4,43 @@
 //! of the seed and the cell, so that each record can be computed alone. The members of a group are neighbours in their cell and are
 //! distributed over the file. O(1) per record.
 
-use super::copy::Kind;
-use super::permute::Permutation;
-use super::rng::Rng;
+use super::copy::CopyKind;
+use super::permute::IndexPermutation;
+use super::rng::RandomStream;
 
 /// Number of items in a cell.
 pub(super) const CELL: u64 = 64;
 
 /// Records of one cell that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cluster {
+pub(super) struct RecordCluster {
     /// The first item.
     pub(super) first: u64,
     /// Number of items.
     pub(super) size: u64,
     /// The relation between the items.
-    pub(super) bond: Bond,
+    pub(super) bond: ClusterBond,
 }
 
 /// The relation between the items of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bond {
+pub(super) enum ClusterBond {
     /// The cluster has only one record.
     Alone,
     /// The records concern the same matter: they are copies of one kind.
-    Copies(Kind),
+    Copies(CopyKind),
     /// The records concern different matters in nearly the same phrases.
     LookAlike,
 }
 
 /// The layout of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct SamplePlan {
     pub(super) records: u64,
     pub(super) seed: u64,
     /// Probability that a cluster is a group, in millionths.
     group_millionths: usize,
-    permutation: Permutation,
+    permutation: IndexPermutation,
 }
 
 /// Sizes of a group, all equally likely.
@@ -56,14 +56,14 @@ pub(super) fn group_millionths(duplicates: f64) -> usize {
 /// Probability, in millionths, that a cluster is a pair of letters that look alike.
 const LOOK_ALIKE_MILLIONTHS: usize = 10_000;
 
-impl Plan {
+impl SamplePlan {
     /// Creates a layout of `records` records. About the share `duplicates` of them are copies.
     pub(super) fn new(records: u64, seed: u64, duplicates: f64) -> Self {
         Self {
             records,
             seed,
             group_millionths: group_millionths(duplicates),
-            permutation: Permutation::new(records.max(1), seed),
+            permutation: IndexPermutation::new(records.max(1), seed),
         }
     }
 
@@ -78,21 +78,21 @@ impl Plan {
     }
 
     /// Returns the cluster of `item`.
-    pub(super) fn cluster_of(&self, item: u64) -> Cluster {
+    pub(super) fn cluster_of(&self, item: u64) -> RecordCluster {
         let found = self.cell(item / CELL).find(|cluster| item < cluster.first + cluster.size);
-        found.unwrap_or(Cluster { first: item, size: 1, bond: Bond::Alone })
+        found.unwrap_or(RecordCluster { first: item, size: 1, bond: ClusterBond::Alone })
     }
 
     /// Returns all clusters of more than one record.
-    pub(super) fn clusters(&self) -> impl Iterator<Item = Cluster> + '_ {
+    pub(super) fn clusters(&self) -> impl Iterator<Item = RecordCluster> + '_ {
         (0..self.records.div_ceil(CELL)).flat_map(|cell| self.cell(cell)).filter(|cluster| cluster.size > 1)
     }
 
     /// Returns the clusters of a cell, in order. They fill the cell.
-    fn cell(&self, cell: u64) -> impl Iterator<Item = Cluster> + use<> {
+    fn cell(&self, cell: u64) -> impl Iterator<Item = RecordCluster> + use<> {
         let mut first = cell * CELL;
         let end = ((cell + 1) * CELL).min(self.records);
-        let mut rng = Rng::of(&[self.seed, cell, 10]);
+        let mut rng = RandomStream::of(&[self.seed, cell, 10]);
         let groups = self.group_millionths;
         std::iter::from_fn(move || {
             let room = end - first;
@@ -102,20 +102,20 @@ impl Plan {
             let draw = rng.below(1_000_000);
             let (size, bond) = if draw < groups && room >= 2 {
                 let size = GROUP_SIZES[rng.below(GROUP_SIZES.len())];
-                (size.min(room), Bond::Copies(Kind::ALL[rng.below(Kind::ALL.len())]))
+                (size.min(room), ClusterBond::Copies(CopyKind::ALL[rng.below(CopyKind::ALL.len())]))
             } else if groups > 0 && draw >= 1_000_000 - LOOK_ALIKE_MILLIONTHS && room >= 2 {
-                (2, Bond::LookAlike)
+                (2, ClusterBond::LookAlike)
             } else {
-                (1, Bond::Alone)
+                (1, ClusterBond::Alone)
             };
-            let cluster = Cluster { first, size, bond };
+            let cluster = RecordCluster { first, size, bond };
             first += size;
             Some(cluster)
         })
     }
 
     /// Returns the positions and the items of `cluster`, sorted by position in the file: the first is the original.
-    pub(super) fn members(&self, cluster: Cluster) -> Vec<(u64, u64)> {
+    pub(super) fn members(&self, cluster: RecordCluster) -> Vec<(u64, u64)> {
         let items = cluster.first..cluster.first + cluster.size;
         let mut members: Vec<_> = items.map(|item| (self.position(item), item)).collect();
         members.sort_unstable();

@@ -4,9 +4,9 @@
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
+pub(super) struct RandomStream(u64);
 
-impl Rng {
+impl RandomStream {
     /// Creates the stream for `parts`, in this order. Streams of different parts are unrelated.
     pub(super) fn of(parts: &[u64]) -> Self {
         Self(parts.iter().fold(0x6A09_E667_F3BC_C908, |state, part| mix(state ^ mix(*part))))
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn the_stream_is_splitmix64() {
         // The published test values of splitmix64 for seed 1234567.
-        let mut rng = Rng(1_234_567);
+        let mut rng = RandomStream(1_234_567);
         assert_eq!(rng.next(), 6_457_827_717_110_365_317);
         assert_eq!(rng.next(), 3_203_168_211_198_807_973);
     }
 
     #[test]
     fn draws_stay_within_their_bounds_and_reach_them() {
-        let mut rng = Rng::of(&[1, 2]);
+        let mut rng = RandomStream::of(&[1, 2]);
         let draws: Vec<_> = (0..2000).map(|_| rng.between(3, 7)).collect();
         assert_eq!(draws.iter().min(), Some(&3));
         assert_eq!(draws.iter().max(), Some(&7));
@@ -75,6 +75,6 @@ mod tests {
 
     #[test]
     fn the_order_of_the_parts_matters() {
-        assert_ne!(Rng::of(&[1, 2]).next(), Rng::of(&[2, 1]).next());
+        assert_ne!(RandomStream::of(&[1, 2]).next(), RandomStream::of(&[2, 1]).next());
     }
 }

@@ -2,16 +2,16 @@
 
 use jiff::civil::Date;
 
-use super::grammar::{NamedBefore, Scene, Voice, alternatives, expand};
+use super::grammar::{NamedBefore, StoryNames, TextChoices, alternatives, expand};
 use super::phrases::{
     ATTEMPTS, CLOSINGS, EXCUSES, GREETINGS, LINKS, PURPOSES, REQUESTS, RESULTS, SINCE, introductions,
 };
-use super::rng::Rng;
-use super::topics::{self, Matter, Who};
+use super::rng::RandomStream;
+use super::topics::{self, TopicMatter, WriterRelation};
 
 /// The part of a letter to which a sentence belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum LetterPart {
     /// The greeting and the introduction.
     Opening,
     /// The first sentence about a matter. It names the place.
@@ -26,10 +26,10 @@ pub(super) enum Part {
 
 /// A planned sentence: its template and the seed of its wording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct PlannedSentence {
     template: String,
     words: u64,
-    part: Part,
+    part: LetterPart,
     /// Number of days between the date in the sentence and the letter.
     days_ago: Option<u64>,
     /// Index of the matter of the sentence among the matters of the letter.
@@ -38,30 +38,30 @@ struct Line {
 
 /// A sentence of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sentence {
+pub(super) struct LetterSentence {
     pub(super) text: String,
-    pub(super) part: Part,
+    pub(super) part: LetterPart,
 }
 
 /// One matter that is told once.
 #[derive(Clone, Debug)]
-pub(super) struct Story {
+pub(super) struct MatterStory {
     pub(super) label: &'static str,
     pub(super) title: String,
     /// Sentences with their punctuation, in order; at least one.
-    pub(super) sentences: Vec<Sentence>,
+    pub(super) sentences: Vec<LetterSentence>,
     /// The names of the story.
-    pub(super) scene: Scene,
+    pub(super) scene: StoryNames,
     /// The plans of the sentences. A similar story about another matter shares some of them.
-    lines: Vec<Line>,
+    lines: Vec<PlannedSentence>,
     topic: usize,
     /// The matters of the letter; a long letter has several.
-    matters: Vec<&'static Matter>,
+    matters: Vec<&'static TopicMatter>,
 }
 
 /// The length of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum StoryLength {
     /// Any length from one sentence to thousands of characters.
     Any,
     /// A length at which a part of the story still shows its subject.
@@ -74,10 +74,10 @@ const SECTION: usize = 420;
 /// Maximum number of earlier attempts in a section.
 const MOST_ATTEMPTS: usize = 7;
 
-impl Story {
+impl MatterStory {
     /// Creates the story for `seed`, written on the day `today`.
-    pub(super) fn new(seed: u64, length: Length, today: Date) -> Self {
-        let mut rng = Rng::of(&[seed, 1]);
+    pub(super) fn new(seed: u64, length: StoryLength, today: Date) -> Self {
+        let mut rng = RandomStream::of(&[seed, 1]);
         let topic = rng.below(topics::count());
         let chars = target_chars(&mut rng, length);
         let first = pick_matter(topic, &mut rng);
@@ -88,7 +88,7 @@ impl Story {
 
     /// Returns another matter whose first `shared` sentences have the same words as in `like`, except for names and numbers.
     pub(super) fn look_alike(like: &Self, shared: usize, seed: u64, today: Date) -> Self {
-        let mut rng = Rng::of(&[seed, 2]);
+        let mut rng = RandomStream::of(&[seed, 2]);
         let chars: usize = like.sentences.iter().map(|sentence| sentence.text.chars().count()).sum();
         let mut lines = like.lines[..shared].to_vec();
         let mut parts = MatterParts::new(like.matters[0], &mut rng);
@@ -115,7 +115,7 @@ impl Story {
 
     /// Returns paragraphs about other matters of the same writer, together about `chars` characters, or fewer if the writer has no more
     /// matters.
-    pub(super) fn other_paragraphs(&self, chars: usize, rng: &mut Rng) -> Vec<String> {
+    pub(super) fn other_paragraphs(&self, chars: usize, rng: &mut RandomStream) -> Vec<String> {
         let mut paragraphs = Vec::new();
         let mut length = 0;
         for matter in others(&self.matters, rng) {
@@ -133,13 +133,19 @@ impl Story {
         paragraphs
     }
 
-    fn tell(topic: usize, matters: Vec<&'static Matter>, lines: Vec<Line>, today: Date, rng: &mut Rng) -> Self {
-        let scene = Scene::new(matters[0], today, rng);
+    fn tell(
+        topic: usize,
+        matters: Vec<&'static TopicMatter>,
+        lines: Vec<PlannedSentence>,
+        today: Date,
+        rng: &mut RandomStream,
+    ) -> Self {
+        let scene = StoryNames::new(matters[0], today, rng);
         let mut scenes = vec![scene.clone()];
         scenes.extend(matters[1..].iter().map(|matter| scene.about(matter, rng)));
         let mut title = String::new();
         let titles = alternatives(matters[0].titles).0;
-        let mut voice = Voice::of(rng.next(), rng.next());
+        let mut voice = TextChoices::of(rng.next(), rng.next());
         voice.formal = true;
         expand(voice.pick(&titles), &scene, &mut voice, &mut title);
         let sentences = speak(&lines, &scenes, rng);
@@ -153,41 +159,41 @@ impl Story {
 }
 
 /// Writes the sentences of a plan. `scenes` are the scenes of the sections.
-fn speak(lines: &[Line], scenes: &[Scene], rng: &mut Rng) -> Vec<Sentence> {
-    let mut sentences: Vec<Sentence> = Vec::with_capacity(lines.len());
+fn speak(lines: &[PlannedSentence], scenes: &[StoryNames], rng: &mut RandomStream) -> Vec<LetterSentence> {
+    let mut sentences: Vec<LetterSentence> = Vec::with_capacity(lines.len());
     let mut named = vec![NamedBefore::default(); scenes.len()];
     for (at, line) in lines.iter().enumerate() {
         let scene = &scenes[line.section];
-        let mut voice = Voice::of(line.words, rng.next());
+        let mut voice = TextChoices::of(line.words, rng.next());
         voice.days_ago = line.days_ago;
         voice.named = named[line.section];
-        voice.formal = line.part == Part::Opening;
+        voice.formal = line.part == LetterPart::Opening;
         let mut text = String::new();
         expand(&line.template, scene, &mut voice, &mut text);
         scene.note_names(&text, &mut named[line.section]);
         let next = lines.get(at + 1).map(|next| next.part);
         if !text.ends_with(['！', '？', '：', '，', '。']) {
-            let inner = next == Some(line.part) && matches!(line.part, Part::Body | Part::Attempt);
+            let inner = next == Some(line.part) && matches!(line.part, LetterPart::Body | LetterPart::Attempt);
             text.push_str(voice.pick(match next {
                 None => &["。", "。", "！", ""],
                 Some(_) if inner => &["。", "。", "。", "。", "。", "；", "！"],
                 Some(_) => &["。"],
             }));
         }
-        sentences.push(Sentence { text, part: line.part });
+        sentences.push(LetterSentence { text, part: line.part });
     }
     sentences
 }
 
-fn pick_matter(topic: usize, rng: &mut Rng) -> &'static Matter {
+fn pick_matter(topic: usize, rng: &mut RandomStream) -> &'static TopicMatter {
     let matters = topics::topic(topic).matters;
     &matters[rng.below(matters.len())]
 }
 
 /// Returns the matters of a letter of about `chars` characters. Only residents and villagers write about several matters.
-fn matters_of_letter(first: &'static Matter, chars: usize, rng: &mut Rng) -> Vec<&'static Matter> {
+fn matters_of_letter(first: &'static TopicMatter, chars: usize, rng: &mut RandomStream) -> Vec<&'static TopicMatter> {
     let mut matters = vec![first];
-    if chars >= SEVERAL && matches!(first.who, Who::Resident | Who::Villager) {
+    if chars >= SEVERAL && matches!(first.who, WriterRelation::Resident | WriterRelation::Villager) {
         let more = others(&matters, rng);
         matters.extend(more.into_iter().take((chars / SECTION).saturating_sub(1)));
     }
@@ -195,18 +201,20 @@ fn matters_of_letter(first: &'static Matter, chars: usize, rng: &mut Rng) -> Vec
 }
 
 /// Returns the other matters about which the writer of these matters may write, in a random order.
-fn others(matters: &[&'static Matter], rng: &mut Rng) -> Vec<&'static Matter> {
+fn others(matters: &[&'static TopicMatter], rng: &mut RandomStream) -> Vec<&'static TopicMatter> {
     let who = matters[0].who;
-    let same = |matter: &&Matter| matter.who == who && !matters.iter().any(|own| std::ptr::eq(*own, *matter));
-    let mut others: Vec<&'static Matter> = topics::all().flat_map(|topic| topic.matters).filter(same).collect();
+    let mut others: Vec<&'static TopicMatter> = topics::all()
+        .flat_map(|topic| topic.matters)
+        .filter(|matter: &&TopicMatter| matter.who == who && !matters.iter().any(|own| std::ptr::eq(*own, *matter)))
+        .collect();
     rng.shuffle(&mut others);
     others
 }
 
 /// Returns a length, distributed as in a mailbox: half are below about 270 characters, one in twelve has one or two lines, and there is a
 /// long tail.
-fn target_chars(rng: &mut Rng, length: Length) -> usize {
-    let class = if length == Length::Substantial { rng.between(30, 99) } else { rng.below(100) };
+fn target_chars(rng: &mut RandomStream, length: StoryLength) -> usize {
+    let class = if length == StoryLength::Substantial { rng.between(30, 99) } else { rng.below(100) };
     match class {
         0..8 => rng.between(12, 60),
         8..38 => rng.between(60, 190),
@@ -218,13 +226,13 @@ fn target_chars(rng: &mut Rng, length: Length) -> usize {
 }
 
 /// Returns the plan of a letter of about `chars` characters, in order.
-fn outline(matters: &[&'static Matter], chars: usize, rng: &mut Rng) -> Vec<Line> {
+fn outline(matters: &[&'static TopicMatter], chars: usize, rng: &mut RandomStream) -> Vec<PlannedSentence> {
     let mut lines = Vec::new();
     if chars > 90 {
         let greeting = rng.pick(&alternatives(GREETINGS).0);
         let introduction = rng.pick(&alternatives(introductions(matters[0].who)).0);
         let purpose = rng.pick(&alternatives(PURPOSES).0);
-        lines.push(line(format!("{greeting}{introduction}{purpose}"), Part::Opening, 0, rng));
+        lines.push(line(format!("{greeting}{introduction}{purpose}"), LetterPart::Opening, 0, rng));
     }
     let several = matters.len() > 1;
     let mut parts: Vec<MatterParts> = matters.iter().map(|matter| MatterParts::new(matter, rng)).collect();
@@ -241,8 +249,8 @@ fn outline(matters: &[&'static Matter], chars: usize, rng: &mut Rng) -> Vec<Line
     lines
 }
 
-fn line(template: String, part: Part, section: usize, rng: &mut Rng) -> Line {
-    Line { template, words: rng.next(), part, days_ago: None, section }
+fn line(template: String, part: LetterPart, section: usize, rng: &mut RandomStream) -> PlannedSentence {
+    PlannedSentence { template, words: rng.next(), part, days_ago: None, section }
 }
 
 /// The lists of a matter in a random order. Each item is used at most once in a letter.
@@ -257,14 +265,14 @@ struct MatterParts {
 }
 
 impl MatterParts {
-    fn new(matter: &'static Matter, rng: &mut Rng) -> Self {
+    fn new(matter: &'static TopicMatter, rng: &mut RandomStream) -> Self {
         let mut list = |items: &'static str| {
             let mut items = alternatives(items).0;
             rng.shuffle(&mut items);
             items
         };
         Self {
-            lasting: matches!(matter.who, Who::Resident | Who::Villager),
+            lasting: matches!(matter.who, WriterRelation::Resident | WriterRelation::Villager),
             places: list(matter.places),
             signs: list(matter.signs),
             causes: list(matter.causes),
@@ -274,7 +282,7 @@ impl MatterParts {
     }
 
     /// Removes the items that occur in these lines. The rest continues a letter, so that its first sentence does not say since when.
-    fn leave_out(&mut self, lines: &[Line]) {
+    fn leave_out(&mut self, lines: &[PlannedSentence]) {
         self.lasting = false;
         for list in [&mut self.places, &mut self.signs, &mut self.causes, &mut self.effects, &mut self.asks] {
             list.retain(|item| !lines.iter().any(|line| line.template.contains(item)));
@@ -282,14 +290,14 @@ impl MatterParts {
     }
 
     /// Returns a sign, sometimes with a place.
-    fn located_sign(&mut self, rng: &mut Rng) -> Option<String> {
+    fn located_sign(&mut self, rng: &mut RandomStream) -> Option<String> {
         let sign = self.signs.pop()?;
         let place = if rng.chance(50) { self.places.pop().unwrap_or_default() } else { "" };
         Some(format!("{place}{sign}"))
     }
 
     /// Returns a sentence that joins two clauses; `None` if the lists are used up.
-    fn sentence(&mut self, rng: &mut Rng) -> Option<String> {
+    fn sentence(&mut self, rng: &mut RandomStream) -> Option<String> {
         let first = match rng.below(6) {
             0 | 1 => self.causes.pop().map(str::to_owned),
             2 | 3 => self.effects.pop().map(str::to_owned),
@@ -306,18 +314,24 @@ impl MatterParts {
 }
 
 /// Adds sentences about a matter: about `chars` characters.
-fn section_lines(parts: &mut MatterParts, section: usize, chars: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
+fn section_lines(
+    parts: &mut MatterParts,
+    section: usize,
+    chars: usize,
+    lines: &mut Vec<PlannedSentence>,
+    rng: &mut RandomStream,
+) {
     // A sentence has about 24 characters, an attempt 45.
     let attempts = if chars < 120 { 0 } else { rng.between(0, 1) + chars / 400 };
     let mut wanted = (chars.saturating_sub(attempts * 45) / 24).max(1);
-    lines.push(line(heading(parts, rng), Part::Heading, section, rng));
+    lines.push(line(heading(parts, rng), LetterPart::Heading, section, rng));
     wanted -= 1;
     let mut links = alternatives(LINKS).0;
     rng.shuffle(&mut links);
     while wanted > 0 {
         let Some(sentence) = parts.sentence(rng) else { break };
         let link = if lines.len() > 2 && rng.chance(25) { links.pop().unwrap_or_default() } else { "" };
-        lines.push(line(format!("{link}{sentence}"), Part::Body, section, rng));
+        lines.push(line(format!("{link}{sentence}"), LetterPart::Body, section, rng));
         wanted -= 1;
     }
     // The lists of a matter are used up: more attempts follow.
@@ -325,7 +339,7 @@ fn section_lines(parts: &mut MatterParts, section: usize, chars: usize, lines: &
 }
 
 /// Returns the first sentence about a matter: since when, where and what.
-fn heading(parts: &mut MatterParts, rng: &mut Rng) -> String {
+fn heading(parts: &mut MatterParts, rng: &mut RandomStream) -> String {
     let place = parts.places.pop().unwrap_or_default();
     let sign = parts.signs.pop().unwrap_or_default();
     let timeless = !["月", "{日}", "{月", "年", "天", "星期"].iter().any(|time| sign.contains(time));
@@ -340,7 +354,7 @@ fn heading(parts: &mut MatterParts, rng: &mut Rng) -> String {
 }
 
 /// Adds earlier attempts with ascending dates.
-fn attempt_lines(count: usize, section: usize, lines: &mut Vec<Line>, rng: &mut Rng) {
+fn attempt_lines(count: usize, section: usize, lines: &mut Vec<PlannedSentence>, rng: &mut RandomStream) {
     let attempts = alternatives(ATTEMPTS).0;
     let mut excuses = alternatives(EXCUSES).0;
     let mut results = alternatives(RESULTS).0;
@@ -356,18 +370,18 @@ fn attempt_lines(count: usize, section: usize, lines: &mut Vec<Line>, rng: &mut 
             text = text.replace("{乙}", results.pop().unwrap_or_default());
         }
         text = text.replace("{甲}", excuses.pop().unwrap_or_default());
-        lines.push(Line { days_ago: Some(days_ago), ..line(text, Part::Attempt, section, rng) });
+        lines.push(PlannedSentence { days_ago: Some(days_ago), ..line(text, LetterPart::Attempt, section, rng) });
     }
 }
 
 /// Adds the request and the end of a letter.
-fn closing_lines(parts: &mut MatterParts, ended: bool, lines: &mut Vec<Line>, rng: &mut Rng) {
+fn closing_lines(parts: &mut MatterParts, ended: bool, lines: &mut Vec<PlannedSentence>, rng: &mut RandomStream) {
     let mut ask = || parts.asks.pop().unwrap_or("{答复}我们");
     let request = rng.pick(&alternatives(REQUESTS).0).replace("{丙}", ask()).replace("{丁}", ask());
-    lines.push(line(request, Part::Closing, 0, rng));
+    lines.push(line(request, LetterPart::Closing, 0, rng));
     let closing = if ended { rng.pick(&alternatives(CLOSINGS).0) } else { "" };
     if !closing.is_empty() {
-        lines.push(line(closing.to_owned(), Part::Closing, 0, rng));
+        lines.push(line(closing.to_owned(), LetterPart::Closing, 0, rng));
     }
 }
 
@@ -379,17 +393,17 @@ mod tests {
     #[test]
     fn a_short_letter_names_its_place_and_makes_a_request() {
         for seed in 0..200 {
-            let story = Story::new(seed, Length::Any, UNTIL);
-            let parts: Vec<Part> = story.sentences.iter().map(|sentence| sentence.part).collect();
-            assert!(parts.contains(&Part::Heading) && parts.contains(&Part::Closing), "{}", story.text());
+            let story = MatterStory::new(seed, StoryLength::Any, UNTIL);
+            let parts: Vec<LetterPart> = story.sentences.iter().map(|sentence| sentence.part).collect();
+            assert!(parts.contains(&LetterPart::Heading) && parts.contains(&LetterPart::Closing), "{}", story.text());
         }
     }
 
     #[test]
     fn no_clause_of_a_matter_is_used_twice_in_one_section() {
         for seed in 0..200 {
-            let story = Story::new(seed, Length::Any, UNTIL);
-            let body = story.lines.iter().filter(|line| line.part == Part::Body);
+            let story = MatterStory::new(seed, StoryLength::Any, UNTIL);
+            let body = story.lines.iter().filter(|line| line.part == LetterPart::Body);
             let templates: Vec<_> = body.map(|line| (line.section, &line.template)).collect();
             let distinct: std::collections::BTreeSet<_> = templates.iter().collect();
             assert_eq!(distinct.len(), templates.len(), "{}", story.text());

@@ -6,8 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::*;
 
-fn sample(records: u64, seed: u64) -> Sample {
-    Sample::new(&Options { records, seed, duplicates: 0.1, forms: 0.0, labels: true, until: UNTIL })
+fn sample(records: u64, seed: u64) -> RecordSample {
+    RecordSample::new(&SampleOptions { records, seed, duplicates: 0.1, forms: 0.0, labels: true, until: UNTIL })
 }
 
 fn digest<T: Serialize>(items: impl Iterator<Item = T>) -> String {
@@ -49,7 +49,7 @@ fn another_seed_gives_other_records() {
 #[test]
 fn about_the_share_asked_for_repeats_another_record() {
     for share in [0.0, 0.1, 0.4] {
-        let sample = Sample::new(&Options {
+        let sample = RecordSample::new(&SampleOptions {
             records: 10_000,
             seed: 5,
             duplicates: share,
@@ -57,7 +57,7 @@ fn about_the_share_asked_for_repeats_another_record() {
             labels: false,
             until: UNTIL,
         });
-        let clusters = sample.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
+        let clusters = sample.letters.clusters().filter(|cluster| matches!(cluster.bond, ClusterBond::Copies(_)));
         let copies = clusters.map(|cluster| cluster.size - 1).sum::<u64>() as f64 / 10_000.0;
         assert!((copies - share).abs() < 0.02, "asked for {share}, got {copies}");
     }
@@ -84,8 +84,14 @@ fn copies_overlap_with_their_originals_and_exact_ones_wholly() {
 
 #[test]
 fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
-    let sample =
-        Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, forms: 0.0, labels: true, until: UNTIL });
+    let sample = RecordSample::new(&SampleOptions {
+        records: 500,
+        seed: 17,
+        duplicates: 0.0,
+        forms: 0.0,
+        labels: true,
+        until: UNTIL,
+    });
     let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in sample.records() {
         topics.entry(record.label.clone().unwrap()).or_default().push(text(&record));
@@ -105,8 +111,14 @@ fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
 
 #[test]
 fn most_runs_of_eight_characters_are_found_in_no_or_few_other_records() {
-    let sample =
-        Sample::new(&Options { records: 1_000, seed: 29, duplicates: 0.0, forms: 0.0, labels: false, until: UNTIL });
+    let sample = RecordSample::new(&SampleOptions {
+        records: 1_000,
+        seed: 29,
+        duplicates: 0.0,
+        forms: 0.0,
+        labels: false,
+        until: UNTIL,
+    });
     let mut records_with: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for record in sample.records() {
         let units = units(&record.content);
@@ -143,8 +155,14 @@ fn look_alikes_stay_below_what_verification_accepts() {
 
 #[test]
 fn lengths_are_those_of_a_mailbox() {
-    let sample =
-        Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, forms: 0.0, labels: false, until: UNTIL });
+    let sample = RecordSample::new(&SampleOptions {
+        records: 2_000,
+        seed: 23,
+        duplicates: 0.0,
+        forms: 0.0,
+        labels: false,
+        until: UNTIL,
+    });
     let mut lengths: Vec<_> = sample.records().map(|record| record.content.chars().count()).collect();
     lengths.sort_unstable();
     let short = lengths[100];
@@ -153,8 +171,8 @@ fn lengths_are_those_of_a_mailbox() {
     assert!(short < 80 && (220..=330).contains(&median) && longest > 2_000, "{short} {median} {longest}");
 }
 
-fn orders(records: u64, seed: u64, forms: f64) -> Sample {
-    Sample::new(&Options { records, seed, duplicates: 0.1, forms, labels: true, until: UNTIL })
+fn orders(records: u64, seed: u64, forms: f64) -> RecordSample {
+    RecordSample::new(&SampleOptions { records, seed, duplicates: 0.1, forms, labels: true, until: UNTIL })
 }
 
 #[test]
@@ -171,11 +189,18 @@ fn the_same_share_of_orders_gives_the_same_bytes_for_ever() {
 
 #[test]
 fn the_share_asked_for_are_orders_and_none_are_labelled_without_them() {
-    let form = |label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     for (share, expected) in [(0.0, 0), (0.25, 99), (1.0, 394)] {
         let sample = orders(400, 3, share);
         assert_eq!(sample.layout.hot, 6, "these are neither letters nor orders");
-        let found = sample.records().filter(|record| record.label.as_deref().is_some_and(form)).count();
+        let found = sample
+            .records()
+            .filter(|record| {
+                record
+                    .label
+                    .as_deref()
+                    .is_some_and(|label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+            })
+            .count();
         assert_eq!((found, sample.pairs().count() > 0), (expected, share > 0.0), "{share}");
     }
 }
@@ -211,8 +236,7 @@ fn pairs_labelled_same_are_those_of_the_groups_of_orders_and_templates_share_a_f
 
 #[test]
 fn most_orders_that_share_much_text_are_about_different_matters() {
-    let alike = |pair: &LabelledPair| pair.jaccard >= 0.3;
-    let pairs: Vec<_> = orders(2_000, 5, 1.0).pairs().filter(alike).collect();
+    let pairs: Vec<_> = orders(2_000, 5, 1.0).pairs().filter(|pair: &LabelledPair| pair.jaccard >= 0.3).collect();
     let same = pairs.iter().filter(|pair| pair.label == "same").count();
     assert!(same > 100 && pairs.len() > 2 * same, "{same} of {}", pairs.len());
 }
@@ -220,8 +244,12 @@ fn most_orders_that_share_much_text_are_about_different_matters() {
 #[test]
 fn families_are_the_members_of_the_groups_of_letters_and_orders() {
     let sample = orders(600, 13, 0.5);
-    let ids = |family: Vec<u64>| family.into_iter().map(id).collect::<Vec<_>>();
-    assert!(sample.families().map(ids).eq(sample.groups().map(|group| group.members)));
+    assert!(
+        sample
+            .families()
+            .map(|family: Vec<u64>| family.into_iter().map(id).collect::<Vec<_>>())
+            .eq(sample.groups().map(|group| group.members))
+    );
 }
 
 /// Characters that may follow a number in figures: measure words, and the first characters of names of measures.
@@ -253,14 +281,13 @@ fn every_number_has_a_measure_and_is_possible() {
 fn no_text_has_an_unfilled_slot_or_two_marks_in_sequence() {
     let marks = ['，', '。', '；', '、', '！', '？', '：'];
     for seed in [4, 5, 6] {
-        let options = Options { records: 800, seed, duplicates: 0.0, forms: 0.4, labels: true, until: UNTIL };
-        for record in Sample::new(&options).records() {
+        let options = SampleOptions { records: 800, seed, duplicates: 0.0, forms: 0.4, labels: true, until: UNTIL };
+        for record in RecordSample::new(&options).records() {
             let text = format!("{}\n{}", record.title, record.content);
             assert!(!text.contains(['{', '}', '[', ']', '|']), "{text}");
             assert!(!record.content.is_empty() && !record.content.starts_with(marks), "{text}");
             let signs: Vec<char> = text.chars().collect();
-            let doubled = |pair: &[char]| pair.iter().all(|sign| marks.contains(sign));
-            assert!(!signs.windows(2).any(doubled), "{text}");
+            assert!(!signs.windows(2).any(|pair: &[char]| pair.iter().all(|sign| marks.contains(sign))), "{text}");
         }
     }
 }
@@ -269,8 +296,8 @@ fn no_text_has_an_unfilled_slot_or_two_marks_in_sequence() {
 fn all_records_are_received_in_the_days_up_to_the_last_one() {
     let until = Date::constant(2024, 2, 29);
     for records in [1, 7, 59, 60, 700] {
-        let options = Options { records, seed: 8, duplicates: 0.1, forms: 0.4, labels: false, until };
-        let times: Vec<String> = Sample::new(&options).records().map(|record| record.time).collect();
+        let options = SampleOptions { records, seed: 8, duplicates: 0.1, forms: 0.4, labels: false, until };
+        let times: Vec<String> = RecordSample::new(&options).records().map(|record| record.time).collect();
         assert!(times.is_sorted() && times.iter().all(|time| time.as_str() >= "2023-09-03"), "{times:?}");
         assert!(times.iter().all(|time| time[..10] <= *"2024-02-29"), "{times:?}");
     }
@@ -290,10 +317,11 @@ fn every_record_has_the_fields_of_a_register() {
 fn many_people_write_about_the_hot_event_in_other_words_within_a_few_days() {
     for [records, expected] in [[60, 6], [1_000, 16], [3_000, 24]] {
         let sample = orders(records, 10 + records, 0.4);
-        let all: BTreeMap<String, Record> = sample.records().map(|record| (record.id.clone(), record)).collect();
-        let hot: Vec<Group> = sample.groups().filter(|group| group.kind == "hot_event").collect();
+        let all: BTreeMap<String, GeneratedRecord> =
+            sample.records().map(|record| (record.id.clone(), record)).collect();
+        let hot: Vec<SampleGroup> = sample.groups().filter(|group| group.kind == "hot_event").collect();
         let [group] = &hot[..] else { panic!("one hot event, not {}", hot.len()) };
-        let members: Vec<&Record> = group.members.iter().map(|id| &all[id]).collect();
+        let members: Vec<&GeneratedRecord> = group.members.iter().map(|id| &all[id]).collect();
         let users: std::collections::BTreeSet<_> = members.iter().map(|record| &record.user).collect();
         assert_eq!([users.len() as u64, members.len() as u64], [expected, expected], "each has another petitioner");
         let days = members.iter().map(|record| record.time[..10].parse::<Date>().unwrap());
@@ -302,6 +330,6 @@ fn many_people_write_about_the_hot_event_in_other_words_within_a_few_days() {
         assert!(members.iter().all(|record| record.category == members[0].category && record.unit == members[0].unit));
         assert!(group.max_jaccard < 0.5 && group.min_jaccard < 0.1, "{group:?}");
     }
-    let without = Options { records: 500, seed: 1, duplicates: 0.0, forms: 0.4, labels: false, until: UNTIL };
-    assert_eq!(Sample::new(&without).groups().count(), 0);
+    let without = SampleOptions { records: 500, seed: 1, duplicates: 0.0, forms: 0.4, labels: false, until: UNTIL };
+    assert_eq!(RecordSample::new(&without).groups().count(), 0);
 }

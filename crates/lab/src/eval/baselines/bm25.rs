@@ -11,7 +11,7 @@ const TITLE: u32 = 3;
 
 /// The terms into which a text is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum TermCut {
     /// Words of the dictionary, without stop words.
     Words,
     /// Pairs of adjacent letters, digits and Han characters.
@@ -20,17 +20,17 @@ pub enum Cut {
 
 /// All records, prepared for queries.
 #[derive(Debug)]
-pub struct Bm25 {
+pub struct Bm25Index {
     /// For each term, the records that contain it, with the number of occurrences.
     postings: HashMap<String, Vec<(u32, u32)>>,
     lengths: Vec<u32>,
-    cut: Cut,
+    cut: TermCut,
     words: Words,
 }
 
-impl Bm25 {
+impl Bm25Index {
     /// Creates the ranking over `records`. Each has a normalised title and text.
-    pub fn new(records: &[(String, String)], cut: Cut, words: Words) -> Self {
+    pub fn new(records: &[(String, String)], cut: TermCut, words: Words) -> Self {
         let mut all = Self { postings: HashMap::new(), lengths: Vec::with_capacity(records.len()), cut, words };
         for (record, (title, text)) in (0..).zip(records) {
             let terms = all.terms(title, text);
@@ -47,8 +47,8 @@ impl Bm25 {
         for (text, times) in [(title, TITLE), (text, 1)] {
             let mut add = |term: &str| *found.entry(term.to_owned()).or_default() += times;
             match self.cut {
-                Cut::Words => self.words.for_each(text, |word, _| add(word)),
-                Cut::Pairs => pairs(text, add),
+                TermCut::Words => self.words.for_each(text, |word, _| add(word)),
+                TermCut::Pairs => pairs(text, add),
             }
         }
         found
@@ -102,8 +102,8 @@ mod tests {
             record("噪音", "夜市噪音扰民"),
             record("噪音", "广场舞噪音扰民,夜里也不停,请管一管,已经反映多次"),
         ];
-        for cut in [Cut::Words, Cut::Pairs] {
-            let index = Bm25::new(&records, cut, Words::new(&TextSettings::default()));
+        for cut in [TermCut::Words, TermCut::Pairs] {
+            let index = Bm25Index::new(&records, cut, Words::new(&TextSettings::default()));
             assert_eq!(index.rank("夜市", "夜市噪音"), [1, 2], "{cut:?}");
         }
     }

@@ -20,7 +20,7 @@ const BATCH: usize = 500;
 pub struct MysqlError(#[from] sqlx::Error);
 
 /// The result of an operation on the server.
-pub type Result<T> = std::result::Result<T, MysqlError>;
+pub type ServerResult<T> = Result<T, MysqlError>;
 
 /// A table of blocks on a server. [`BlockTable::remove`] removes the table.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server cannot be reached, or the user may not create tables.
-    pub async fn create(url: &str, table: &str, radius: u8) -> Result<Self> {
+    pub async fn create(url: &str, table: &str, radius: u8) -> ServerResult<Self> {
         let mut connection = MySqlConnection::connect(url).await?;
         let version = connection.fetch_one("SELECT VERSION()").await?.try_get(0)?;
         let table: String = table.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -63,7 +63,7 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server refuses a statement.
-    pub async fn fill(&mut self, records: &[(RecordId, Fingerprint)]) -> Result<()> {
+    pub async fn fill(&mut self, records: &[(RecordId, Fingerprint)]) -> ServerResult<()> {
         for batch in records.chunks(BATCH) {
             self.insert_all(batch).await?;
         }
@@ -74,11 +74,11 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server refuses the statement.
-    pub async fn insert(&mut self, id: &RecordId, fingerprint: Fingerprint) -> Result<()> {
+    pub async fn insert(&mut self, id: &RecordId, fingerprint: Fingerprint) -> ServerResult<()> {
         self.insert_all(&[(id.clone(), fingerprint)]).await
     }
 
-    async fn insert_all(&mut self, records: &[(RecordId, Fingerprint)]) -> Result<()> {
+    async fn insert_all(&mut self, records: &[(RecordId, Fingerprint)]) -> ServerResult<()> {
         let rows = vec!["(?, ?, ?, ?)"; 4 * records.len()].join(", ");
         let statement = format!("INSERT INTO {} VALUES {rows}", self.table);
         // The statement of a batch is not used again, and would displace the others from the cache of prepared statements.
@@ -96,7 +96,7 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server refuses the statement.
-    pub async fn any(&mut self, fingerprint: Fingerprint) -> Result<bool> {
+    pub async fn any(&mut self, fingerprint: Fingerprint) -> ServerResult<bool> {
         let statement = format!("{} LIMIT 1", self.find);
         Ok(!self.found(statement, fingerprint).await?.is_empty())
     }
@@ -105,12 +105,12 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server refuses the statement.
-    pub async fn all(&mut self, fingerprint: Fingerprint) -> Result<Vec<String>> {
+    pub async fn all(&mut self, fingerprint: Fingerprint) -> ServerResult<Vec<String>> {
         let rows = self.found(self.find.clone(), fingerprint).await?;
-        Ok(rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    async fn found(&mut self, statement: String, fingerprint: Fingerprint) -> Result<Vec<MySqlRow>> {
+    async fn found(&mut self, statement: String, fingerprint: Fingerprint) -> ServerResult<Vec<MySqlRow>> {
         let mut query = sqlx::query(AssertSqlSafe(statement));
         for (_, value) in blocks(fingerprint) {
             query = query.bind(value);
@@ -122,7 +122,7 @@ impl BlockTable {
     ///
     /// # Errors
     /// The server refuses the statement.
-    pub async fn remove(mut self) -> Result<()> {
+    pub async fn remove(mut self) -> ServerResult<()> {
         self.connection.execute(AssertSqlSafe(format!("DROP TABLE {}", self.table))).await?;
         Ok(self.connection.close().await?)
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{MeasuredEventPair, MeasuredEventSet, NOT_EVENT};
 use crate::eval::evidence::fitting::BCubed;
-use crate::eval::metrics::Pair;
+use crate::eval::metrics::PositionPair;
 use doppel_core::events::{
     EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, KnownLinks, cluster, fit_event_pairs,
 };
@@ -82,7 +82,7 @@ pub fn leave_one_source_out(sets: &[MeasuredEventSet]) -> Vec<EventFold> {
     folds.collect()
 }
 
-fn has_source(set: &MeasuredEventSet, Pair(a, b): Pair, source: &str) -> bool {
+fn has_source(set: &MeasuredEventSet, PositionPair(a, b): PositionPair, source: &str) -> bool {
     [a, b].iter().any(|record| set.sources[*record as usize] == source)
 }
 
@@ -116,7 +116,7 @@ pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBou
         event_of.extend(members.iter().map(|member| (*member, number)));
     }
     let event = |record: u32| position(record).and_then(|at| event_of.get(&at).copied());
-    let is_joined = |Pair(a, b): Pair| event(a).is_some() && event(a) == event(b);
+    let is_joined = |PositionPair(a, b): PositionPair| event(a).is_some() && event(a) == event(b);
     let mut figures = EventFigures { name: set.events.name.clone(), ..EventFigures::default() };
     for pair in &set.events.set.truth {
         count(&mut figures.group_links, is_joined(*pair));
@@ -161,8 +161,9 @@ fn event_b_cubed(set: &MeasuredEventSet, truth: &[Vec<u32>], found: &[Vec<u32>])
         other.get(record).map_or(1, |others| own.intersection(others).count()) as f64
     };
     let recall = true_of.iter().map(|(record, own)| shared(record, own, &found_of) / own.len() as f64);
-    let is_unsure =
-        |a: u32, b: u32| a != b && set.events.labels.get(&Pair::new(a, b)).is_some_and(|label| label.same.is_none());
+    let is_unsure = |a: u32, b: u32| {
+        a != b && set.events.labels.get(&PositionPair::new(a, b)).is_some_and(|label| label.same.is_none())
+    };
     let precision = found_of.iter().map(|(record, own)| {
         let unsure = own.iter().filter(|other| is_unsure(*record, **other)).count();
         shared(record, own, &true_of) / (own.len() - unsure) as f64

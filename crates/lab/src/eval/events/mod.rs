@@ -13,9 +13,9 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::dataset::{Dataset, each_line, open};
-use super::evidence::perturb::{Harmful, ObjectPool, Random};
-use super::metrics::Pair;
+use super::dataset::{LabelledSet, each_line, open};
+use super::evidence::perturb::{HarmfulChange, ObjectPool, XorShift64};
+use super::metrics::PositionPair;
 use doppel_core::collection::Settings;
 use doppel_core::events::{
     CandidateLists, EventCollection, EventFeatures, EventRecord, PairMeasurer, RecordPair, citations,
@@ -51,9 +51,9 @@ pub struct EventSet {
     /// The name of the set.
     pub name: String,
     /// The records.
-    pub set: Dataset,
+    pub set: LabelledSet,
     /// The labels of pairs.
-    pub labels: BTreeMap<Pair, EventLabel>,
+    pub labels: BTreeMap<PositionPair, EventLabel>,
     /// The members of each event, if every record of the set was read.
     pub events: Option<Vec<Vec<u32>>>,
 }
@@ -80,9 +80,9 @@ impl EventSet {
     /// Reads the set in a folder.
     ///
     /// # Errors
-    /// The errors of [`Dataset::read_folder`], and lines that cannot be read or name unknown records.
+    /// The errors of [`LabelledSet::read_folder`], and lines that cannot be read or name unknown records.
     pub fn read_folder(name: &str, folder: &Path) -> anyhow::Result<Self> {
-        let mut read = Self { name: name.to_owned(), set: Dataset::read_folder(folder)?, ..Self::default() };
+        let mut read = Self { name: name.to_owned(), set: LabelledSet::read_folder(folder)?, ..Self::default() };
         for labelled in read.set.labelled.clone() {
             let same = match labelled.label.as_str() {
                 "same" | "same_event" | "same_issue" => Some(true),
@@ -144,7 +144,7 @@ impl EventSet {
     }
 
     fn label(&mut self, a: &RecordId, b: &RecordId, name: &str, same: Option<bool>) -> Result<(), String> {
-        let pair = Pair::new(self.position(a)?, self.position(b)?);
+        let pair = PositionPair::new(self.position(a)?, self.position(b)?);
         if pair.0 != pair.1 {
             self.labels.insert(pair, EventLabel { name: name.to_owned(), same });
         }
@@ -169,7 +169,7 @@ fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
 #[derive(Clone, Debug)]
 pub struct MeasuredEventPair {
     /// The records.
-    pub pair: Pair,
+    pub pair: PositionPair,
     /// The features.
     pub features: EventFeatures,
     /// The label, if people gave one.
@@ -207,12 +207,12 @@ pub fn measure_events(events: EventSet) -> MeasuredEventSet {
         events.set.records.iter().map(|(id, _)| collection.position(id.as_str())).collect();
     let in_set: HashMap<u32, u32> =
         (0..).zip(&positions).filter_map(|(set, position)| Some(((*position)?, set))).collect();
-    let proposed = candidates.pairs().into_iter().map(|[a, b]| Pair::new(in_set[&a], in_set[&b]));
-    let mut wanted: Vec<Pair> = proposed.chain(events.labels.keys().copied()).collect();
+    let proposed = candidates.pairs().into_iter().map(|[a, b]| PositionPair::new(in_set[&a], in_set[&b]));
+    let mut wanted: Vec<PositionPair> = proposed.chain(events.labels.keys().copied()).collect();
     wanted.sort_unstable();
     wanted.dedup();
     let is_read = events.events.is_some();
-    let measured = |pair: &Pair| {
+    let measured = |pair: &PositionPair| {
         let features = measurer.features(positions[pair.0 as usize]?, positions[pair.1 as usize]?);
         let label = events.labels.get(pair);
         let same = match label {
@@ -230,7 +230,7 @@ pub fn measure_events(events: EventSet) -> MeasuredEventSet {
     MeasuredEventSet { sources: events.sources(), pairs, positions, matches, collection, events }
 }
 
-fn read_records(profile: &Profile, set: &Dataset) -> Vec<EventRecord> {
+fn read_records(profile: &Profile, set: &LabelledSet) -> Vec<EventRecord> {
     let read = set.records.par_iter().filter_map(|(id, row)| {
         let document = profile.read(row).ok().filter(|document| !document.is_empty())?;
         Some(EventRecord::of(id.as_str(), profile, &document, None))
@@ -239,15 +239,15 @@ fn read_records(profile: &Profile, set: &Dataset) -> Vec<EventRecord> {
 }
 
 /// Returns pairs of a record and a copy that names another object. The copies are in a collection with all records.
-fn made_pairs(profile: &Profile, set: &Dataset) -> Vec<MeasuredEventPair> {
+fn made_pairs(profile: &Profile, set: &LabelledSet) -> Vec<MeasuredEventPair> {
     let objects = |row: &Row| profile.read(row).map(|document| profile.objects(&document.joined())).unwrap_or_default();
     let all: Vec<_> = set.records.par_iter().map(|(_, row)| objects(row)).collect();
     let pool = ObjectPool::of(all.iter().flatten());
     let mut changed = set.clone();
     let mut made: Vec<(u32, RecordId)> = Vec::new();
     for at in (0..set.records.len()).step_by((set.records.len() / CHANGED_RECORDS).max(1)) {
-        for (number, kind) in Harmful::ALL.into_iter().enumerate() {
-            let mut random = Random::new(at as u64);
+        for (number, kind) in HarmfulChange::ALL.into_iter().enumerate() {
+            let mut random = XorShift64::new(at as u64);
             let Some(copy) = kind.change(&set.records[at].1, &all[at], &pool, &mut random) else { continue };
             let Ok(id) = RecordId::new(&format!("changed-{number}-{at}")) else { continue };
             if changed.add_as(id.clone(), copy).is_ok() {
@@ -261,13 +261,19 @@ fn made_pairs(profile: &Profile, set: &Dataset) -> Vec<MeasuredEventPair> {
     let measured = made.par_iter().filter_map(|(at, id)| {
         let a = collection.position(set.records[*at as usize].0.as_str())?;
         let features = measurer.features(a, collection.position(id.as_str())?);
-        Some(MeasuredEventPair { pair: Pair(*at, *at), features, label: None, same: Some(false), is_made: true })
+        Some(MeasuredEventPair {
+            pair: PositionPair(*at, *at),
+            features,
+            label: None,
+            same: Some(false),
+            is_made: true,
+        })
     });
     measured.collect()
 }
 
 /// Returns the duplicates of a set by the rules of the service, as positions in the collection.
-fn duplicates(set: &Dataset, collection: &EventCollection) -> Vec<RecordPair> {
+fn duplicates(set: &LabelledSet, collection: &EventCollection) -> Vec<RecordPair> {
     let settings = Settings::default();
     let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
     let found = Replay::new(settings.clone(), None, SKETCH_BYTES).and_then(|plain| {

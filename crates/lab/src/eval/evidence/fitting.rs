@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::perturb::Harmless;
+use super::perturb::HarmlessChange;
 use super::{MeasuredPair, MeasuredSet, PairKind, measure_real};
-use crate::eval::dataset::Dataset;
+use crate::eval::dataset::LabelledSet;
 use crate::eval::labelled::TEMPLATE;
-use crate::eval::metrics::Pair;
+use crate::eval::metrics::PositionPair;
 use doppel_core::evidence::{Coefficients, EvidenceModel, FitOptions, LabelledFeatures, PairFeatures, fit};
 use doppel_core::index::groups::GroupSet;
 
-/// Share of the weight of labelled pairs that the pairs of the same matter have, in the mean of all offices. A set has half of its own share
-/// and half of this one: its pairs are a sample, and another office has another share.
+/// Share of the weight of labelled pairs that the pairs of the same matter have, in the mean of all offices. A set has half of its own
+/// share and half of this one: its pairs are a sample, and another office has another share.
 const SAME_SHARE: f64 = 0.4;
 /// Weights of generated pairs relative to labelled pairs, for each set.
 const HARMFUL_WEIGHT: f64 = 0.15;
@@ -49,12 +49,13 @@ fn fit_coefficients<'a>(
 ) -> Coefficients {
     let mut labelled = Vec::new();
     for set in sets {
-        let mut totals: HashMap<Part, usize> = HashMap::new();
-        set.pairs.iter().for_each(|pair| *totals.entry(Part::of(pair)).or_default() += 1);
-        let [same, other] = [Part::Same, Part::Other].map(|part| totals.get(&part).copied().unwrap_or_default() as f64);
+        let mut totals: HashMap<WeightedPart, usize> = HashMap::new();
+        set.pairs.iter().for_each(|pair| *totals.entry(WeightedPart::of(pair)).or_default() += 1);
+        let [same, other] =
+            [WeightedPart::Same, WeightedPart::Other].map(|part| totals.get(&part).copied().unwrap_or_default() as f64);
         let same_share = (SAME_SHARE + same / (same + other).max(1.0)) / 2.0;
         labelled.extend(set.pairs.iter().filter_map(|pair| {
-            let part = Part::of(pair);
+            let part = WeightedPart::of(pair);
             let weight = part.weight(same_share) / totals[&part] as f64;
             Some(LabelledFeatures { features: features(pair)?, same: pair.same, weight })
         }));
@@ -64,7 +65,7 @@ fn fit_coefficients<'a>(
 
 /// A part of the pairs of a set, whose members have the same weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
+enum WeightedPart {
     Same,
     Other,
     Harmful,
@@ -76,13 +77,13 @@ enum Part {
     Synonym,
 }
 
-impl Part {
+impl WeightedPart {
     fn of(pair: &MeasuredPair) -> Self {
         match pair.kind {
             PairKind::Real if pair.same => Self::Same,
             PairKind::Real => Self::Other,
             PairKind::Harmful(_) => Self::Harmful,
-            PairKind::Harmless(Harmless::Synonym) => Self::Synonym,
+            PairKind::Harmless(HarmlessChange::Synonym) => Self::Synonym,
             PairKind::Harmless(_) => Self::Harmless,
             PairKind::Hot(_) => Self::Hot,
             PairKind::Citation => Self::Citation,
@@ -185,8 +186,8 @@ pub fn evaluate_model(set: &MeasuredSet, model: &EvidenceModel) -> ModelFigures 
     );
     if set.is_complete {
         figures.precision = Some(hits as f64 / accepted().count().max(1) as f64);
-        let found: Vec<Pair> = accepted().map(|pair| pair.pair).collect();
-        let truth: Vec<Pair> = real.iter().filter(|(pair, _)| pair.same).map(|(pair, _)| pair.pair).collect();
+        let found: Vec<PositionPair> = accepted().map(|pair| pair.pair).collect();
+        let truth: Vec<PositionPair> = real.iter().filter(|(pair, _)| pair.same).map(|(pair, _)| pair.pair).collect();
         figures.b_cubed = Some(b_cubed(&found, &truth));
     }
     for pair in set.pairs.iter().filter(|pair| pair.kind != PairKind::Real) {
@@ -218,12 +219,12 @@ fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
 /// Returns the mean distance between predicted and observed probability, weighted by the number of pairs in each band (Naeini 2015).
 fn calibration_error(bands: &[CalibrationBand]) -> f64 {
     let pairs: usize = bands.iter().map(|band| band.pairs).sum();
-    let distance = |band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64;
-    bands.iter().map(distance).sum::<f64>() / pairs.max(1) as f64
+    bands.iter().map(|band: &CalibrationBand| (band.predicted - band.observed).abs() * band.pairs as f64).sum::<f64>()
+        / pairs.max(1) as f64
 }
 
 /// Returns B-cubed of the groups that the found pairs form, over the records of true and of found pairs (Bagga and Baldwin 1998).
-pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
+pub fn b_cubed(found: &[PositionPair], truth: &[PositionPair]) -> BCubed {
     let found = components(found);
     let truth = components(truth);
     let share = |of: &[BTreeSet<u32>], other: &[BTreeSet<u32>]| {
@@ -242,11 +243,11 @@ pub fn b_cubed(found: &[Pair], truth: &[Pair]) -> BCubed {
 
 /// Returns the sets of records that pairs connect, in an order that depends on the records only, so that sums of shares are the same in
 /// every run.
-fn components(pairs: &[Pair]) -> Vec<BTreeSet<u32>> {
+fn components(pairs: &[PositionPair]) -> Vec<BTreeSet<u32>> {
     let mut graph = GroupSet::new();
-    pairs.iter().for_each(|Pair(a, b)| graph.add_pair(u64::from(*a), u64::from(*b)));
+    pairs.iter().for_each(|PositionPair(a, b)| graph.add_pair(u64::from(*a), u64::from(*b)));
     let mut components: BTreeMap<Option<u64>, BTreeSet<u32>> = BTreeMap::new();
-    for record in pairs.iter().flat_map(|Pair(a, b)| [*a, *b]) {
+    for record in pairs.iter().flat_map(|PositionPair(a, b)| [*a, *b]) {
         components.entry(graph.component_of(u64::from(record))).or_default().insert(record);
     }
     components.into_values().collect()
@@ -266,10 +267,10 @@ pub fn leave_one_out(sets: &[MeasuredSet], models: &[EvidenceModel]) -> Vec<Mode
 /// Returns the figures of each set after a change of every record, by its model of [`leave_one_out_models`].
 ///
 /// A harmless change should not change the figures.
-pub fn perturbed(sets: &[(&str, &Dataset)], models: &[EvidenceModel]) -> Vec<PerturbedFigures> {
+pub fn perturbed(sets: &[(&str, &LabelledSet)], models: &[EvidenceModel]) -> Vec<PerturbedFigures> {
     let mut all = Vec::new();
     for ((name, set), model) in sets.iter().zip(models) {
-        for change in Harmless::ALL {
+        for change in HarmlessChange::ALL {
             let changed = measure_real(name, &change.change_set(set));
             all.push(PerturbedFigures { change: change.name(), figures: evaluate_model(&changed, model) });
         }
@@ -308,10 +309,10 @@ mod tests {
 
     #[test]
     fn b_cubed_is_that_of_the_definition() {
-        let truth = [Pair(0, 1), Pair(1, 2), Pair(0, 2), Pair(5, 6)];
+        let truth = [PositionPair(0, 1), PositionPair(1, 2), PositionPair(0, 2), PositionPair(5, 6)];
         assert_eq!(b_cubed(&truth, &truth), BCubed { recall: 1.0, precision: 1.0 });
         // Records 0 and 1 are found together, 2 is alone; 5 and 7 are a wrong pair.
-        let BCubed { recall, precision } = b_cubed(&[Pair(0, 1), Pair(5, 7)], &truth);
+        let BCubed { recall, precision } = b_cubed(&[PositionPair(0, 1), PositionPair(5, 7)], &truth);
         assert!((recall - (2.0 / 3.0 + 2.0 / 3.0 + 1.0 / 3.0 + 0.5 + 0.5) / 5.0).abs() < 1e-12);
         assert!((precision - (1.0 + 1.0 + 0.5 + 0.5) / 4.0).abs() < 1e-12);
     }
@@ -320,13 +321,14 @@ mod tests {
     fn probabilities_that_are_right_on_average_have_no_calibration_error() {
         let pair = |same| MeasuredPair {
             kind: PairKind::Real,
-            pair: Pair(0, 1),
+            pair: PositionPair(0, 1),
             label: None,
             same,
             counted: PairFeatures::default(),
             uncounted: None,
         };
-        let (same, other) = (pair(true), pair(false));
+        let same = pair(true);
+        let other = pair(false);
         let error = |real: &[(&MeasuredPair, f64)]| calibration_error(&calibration_bands(real));
         assert!(error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);
         assert!((error(&[(&other, 0.8), (&same, 0.2)]) - 0.8).abs() < 1e-12);

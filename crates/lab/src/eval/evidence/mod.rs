@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::perturb::{Harmful, Harmless, ObjectPool, Random, calls, citation};
-use super::dataset::Dataset;
+use self::perturb::{HarmfulChange, HarmlessChange, ObjectPool, XorShift64, calls, citation};
+use super::dataset::LabelledSet;
 use super::labelled::SAME;
-use super::metrics::Pair;
+use super::metrics::PositionPair;
 use doppel_core::collection::{Settings, Verify};
 use doppel_core::evidence::PairFeatures;
 use doppel_core::record::Row;
@@ -45,11 +45,11 @@ pub enum PairKind {
     /// Two records of the set.
     Real,
     /// A record and a harmlessly changed copy.
-    Harmless(Harmless),
+    Harmless(HarmlessChange),
     /// A record and a harmlessly changed copy, in a collection where the letter is common.
-    Hot(Harmless),
+    Hot(HarmlessChange),
     /// A record and a copy that names another object.
-    Harmful(Harmful),
+    Harmful(HarmfulChange),
     /// An order and a shorter call that cites its number.
     Citation,
     /// An order and a shorter call with the same telephone number.
@@ -79,7 +79,7 @@ pub struct MeasuredPair {
     /// The source of the pair.
     pub kind: PairKind,
     /// The records; equal for a generated pair.
-    pub pair: Pair,
+    pub pair: PositionPair,
     /// The label, if people gave one.
     pub label: Option<String>,
     /// True if both records concern the same matter.
@@ -104,7 +104,7 @@ pub struct MeasuredSet {
 }
 
 /// A record in the form in which it is compared.
-struct Compared {
+struct PreparedRecord {
     set: ShingleSet,
     weighed: Weighed,
     named: Named,
@@ -114,22 +114,22 @@ struct Compared {
 }
 
 /// The profile and the verifier that compare records.
-struct Comparer {
+struct RecordComparer {
     profile: Arc<Profile>,
     verifier: Verifier,
 }
 
-impl Comparer {
+impl RecordComparer {
     fn new(profile: &Arc<Profile>, verify: &Verify, frequencies: Arc<Frequencies>) -> Self {
         Self { profile: Arc::clone(profile), verifier: Verifier::new(verify.clone(), frequencies) }
     }
 
     /// Reads a record; `None` if the record has no content.
-    fn read(&self, row: &Row) -> Option<Compared> {
+    fn read(&self, row: &Row) -> Option<PreparedRecord> {
         let document = self.profile.read(row).ok().filter(|document| !document.is_empty())?;
         let text = document.joined();
         let set = self.verifier.shingles(&text);
-        Some(Compared {
+        Some(PreparedRecord {
             weighed: self.verifier.weigh(set.clone()),
             named: Named::new(&text, self.profile.objects(&text)).with_contacts(&document.contacts),
             tokens: TokenText::of(&text),
@@ -140,16 +140,20 @@ impl Comparer {
     }
 
     /// Returns the features of a pair of records; `None` if one of them has no content.
-    fn pair_features(&self, records: &[Option<Compared>], Pair(a, b): Pair) -> Option<PairFeatures> {
+    fn pair_features(
+        &self,
+        records: &[Option<PreparedRecord>],
+        PositionPair(a, b): PositionPair,
+    ) -> Option<PairFeatures> {
         Some(self.features(records[a as usize].as_ref()?, records[b as usize].as_ref()?))
     }
 
     /// Returns the features of a record and another row; `None` if the row has no content.
-    fn features_with(&self, record: &Compared, row: &Row) -> Option<PairFeatures> {
+    fn features_with(&self, record: &PreparedRecord, row: &Row) -> Option<PairFeatures> {
         self.read(row).map(|other| self.features(record, &other))
     }
 
-    fn features(&self, a: &Compared, b: &Compared) -> PairFeatures {
+    fn features(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
         let alignment = align_tokens(&a.tokens, &b.tokens, &contrast.only_names);
@@ -159,7 +163,7 @@ impl Comparer {
 
 /// Measures the pairs of a set: all pairs with a label, all pairs of one group, all pairs with enough common text if groups are known, and
 /// generated pairs. If groups are known, pairs with a label other than `same` and `template` are left out. O(pairs); the set is in memory.
-pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
+pub fn measure(name: &str, set: &LabelledSet) -> MeasuredSet {
     let comparison = SetComparison::of(set);
     let mut measured = comparison.measure_real(name, set);
     measured.pairs.extend(comparison.made());
@@ -167,7 +171,7 @@ pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
 }
 
 /// Measures the pairs of a set as [`measure`] does, without generated pairs. O(pairs).
-pub fn measure_real(name: &str, set: &Dataset) -> MeasuredSet {
+pub fn measure_real(name: &str, set: &LabelledSet) -> MeasuredSet {
     SetComparison::of(set).measure_real(name, set)
 }
 
@@ -175,44 +179,47 @@ pub fn measure_real(name: &str, set: &Dataset) -> MeasuredSet {
 struct SetComparison<'a> {
     rows: Vec<&'a Row>,
     verify: Verify,
-    counted: Comparer,
-    plain: Comparer,
-    counted_records: Vec<Option<Compared>>,
-    plain_records: Vec<Option<Compared>>,
+    counted: RecordComparer,
+    plain: RecordComparer,
+    counted_records: Vec<Option<PreparedRecord>>,
+    plain_records: Vec<Option<PreparedRecord>>,
 }
 
 impl<'a> SetComparison<'a> {
-    fn of(set: &'a Dataset) -> Self {
+    fn of(set: &'a LabelledSet) -> Self {
         let settings = Settings::default();
         let verify = settings.verify.clone().unwrap_or_default();
         let profile = Arc::new(Profile::compile(&settings, None));
-        let plain = Comparer::new(&profile, &verify, Frequencies::built_in());
+        let plain = RecordComparer::new(&profile, &verify, Frequencies::built_in());
         let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
-        let counted = Comparer::new(&profile, &verify, frequencies_of(&plain, &rows));
+        let counted = RecordComparer::new(&profile, &verify, frequencies_of(&plain, &rows));
         let [counted_records, plain_records] =
             [&counted, &plain].map(|by| rows.par_iter().map(|row| by.read(row)).collect());
         Self { rows, verify, counted, plain, counted_records, plain_records }
     }
 
-    fn measure_real(&self, name: &str, set: &Dataset) -> MeasuredSet {
+    fn measure_real(&self, name: &str, set: &LabelledSet) -> MeasuredSet {
         let is_complete = !set.truth.is_empty();
-        let labels: BTreeMap<Pair, &str> =
+        let labels: BTreeMap<PositionPair, &str> =
             set.labelled.iter().map(|found| (found.pair, found.label.as_str())).collect();
-        let mut wanted: BTreeSet<Pair> = labels.keys().copied().chain(set.truth.iter().copied()).collect();
+        let mut wanted: BTreeSet<PositionPair> = labels.keys().copied().chain(set.truth.iter().copied()).collect();
         if is_complete {
             wanted.extend(alike(&self.counted_records));
         }
-        let measured = |pair: &Pair| {
+        let measured = |pair: &PositionPair| {
             let label = labels.get(pair).map(|label| (*label).to_owned());
             let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
             let uncounted = self.plain.pair_features(&self.plain_records, *pair);
             let counted = self.counted.pair_features(&self.counted_records, *pair)?;
             Some(MeasuredPair { kind: PairKind::Real, pair: *pair, same, counted, uncounted, label })
         };
-        let is_wanted = |pair: &MeasuredPair| {
-            pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
-        };
-        let pairs = wanted.par_iter().filter_map(measured).filter(is_wanted).collect();
+        let pairs = wanted
+            .par_iter()
+            .filter_map(measured)
+            .filter(|pair: &MeasuredPair| {
+                pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
+            })
+            .collect();
         MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
     }
 
@@ -233,15 +240,15 @@ impl<'a> SetComparison<'a> {
             return Vec::new();
         }
         let row = self.rows[at];
-        let mut random = Random::new(at as u64);
+        let mut random = XorShift64::new(at as u64);
         let mut made = Vec::new();
         let mut add = |kind, same, counted: PairFeatures, uncounted| {
-            let pair = Pair(at as u32, at as u32);
+            let pair = PositionPair(at as u32, at as u32);
             made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
         };
-        let hot = Comparer::new(&self.plain.profile, &self.verify, hot(record));
+        let hot = RecordComparer::new(&self.plain.profile, &self.verify, hot(record));
         let hot_record = hot.read(row);
-        for kind in Harmless::ALL {
+        for kind in HarmlessChange::ALL {
             let Some(copy) = kind.change(row, &mut random) else { continue };
             if let Some(counted) = self.counted.features_with(record, &copy) {
                 add(PairKind::Harmless(kind), true, counted, self.plain.features_with(plain, &copy));
@@ -251,7 +258,7 @@ impl<'a> SetComparison<'a> {
             }
         }
         if let Some((order, call)) = citation(row, &mut random) {
-            let features = |by: &Comparer| by.features_with(&by.read(&order)?, &call);
+            let features = |by: &RecordComparer| by.features_with(&by.read(&order)?, &call);
             if let Some(counted) = features(&self.counted) {
                 add(PairKind::Citation, true, counted, features(&self.plain));
             }
@@ -259,13 +266,13 @@ impl<'a> SetComparison<'a> {
         let other = self.rows[(at + self.rows.len() / 3) % self.rows.len()];
         if let Some([order, second, other]) = calls(row, other, &mut random) {
             for (kind, same, call) in [(PairKind::SecondCall, true, second), (PairKind::OtherCall, false, other)] {
-                let features = |by: &Comparer| by.features_with(&by.read(&order)?, &call);
+                let features = |by: &RecordComparer| by.features_with(&by.read(&order)?, &call);
                 if let Some(counted) = features(&self.counted) {
                     add(kind, same, counted, features(&self.plain));
                 }
             }
         }
-        for kind in Harmful::ALL {
+        for kind in HarmfulChange::ALL {
             let Some(copy) = kind.change(row, record.named.objects(), pool, &mut random) else { continue };
             if let Some(counted) = self.counted.features_with(record, &copy) {
                 add(PairKind::Harmful(kind), false, counted, self.plain.features_with(plain, &copy));
@@ -281,7 +288,7 @@ fn is_judged(label: &str) -> bool {
 }
 
 /// Returns the document frequencies of the records of a set.
-fn frequencies_of(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
+fn frequencies_of(plain: &RecordComparer, rows: &[&Row]) -> Arc<Frequencies> {
     let codes = |row: &&Row| {
         let Some(record) = plain.read(row) else { return Vec::new() };
         let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
@@ -302,19 +309,19 @@ fn decoded(counter: &Counter, records: u64) -> Arc<Frequencies> {
 }
 
 /// Returns all pairs of records that share enough uncommon shingles to be measured.
-fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
+fn alike(records: &[Option<PreparedRecord>]) -> BTreeSet<PositionPair> {
     let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
     for (at, record) in (0..).zip(records) {
         record.iter().flat_map(|record| record.set.codes()).for_each(|code| holders.entry(*code).or_default().push(at));
     }
     let most = COMMON_RECORDS.max(records.len() / 100);
-    let mut shared: HashMap<Pair, u32> = HashMap::new();
+    let mut shared: HashMap<PositionPair, u32> = HashMap::new();
     for holders in holders.values().filter(|holders| holders.len() <= most) {
         for (number, a) in holders.iter().enumerate() {
-            holders[..number].iter().for_each(|b| *shared.entry(Pair::new(*a, *b)).or_default() += 1);
+            holders[..number].iter().for_each(|b| *shared.entry(PositionPair::new(*a, *b)).or_default() += 1);
         }
     }
-    let is_alike = |pair: &Pair| {
+    let is_alike = |pair: &PositionPair| {
         let (Some(a), Some(b)) = (&records[pair.0 as usize], &records[pair.1 as usize]) else { return false };
         let found = a.set.resemblance(&b.set);
         found.jaccard >= MIN_JACCARD || found.containment >= MIN_CONTAINMENT
@@ -323,7 +330,7 @@ fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
 }
 
 /// Returns the document frequencies of a collection in which one record in four is a copy of this record.
-fn hot(record: &Compared) -> Arc<Frequencies> {
+fn hot(record: &PreparedRecord) -> Arc<Frequencies> {
     let mut codes = record.set.codes().to_vec();
     codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
     codes.extend(&record.contacts);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::eval::dataset::Dataset;
+use crate::eval::dataset::LabelledSet;
 use doppel_core::record::Row;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::ObjectKind;
@@ -18,9 +18,9 @@ const MIN_NAME_CHARS: usize = 3;
 
 /// A generator of random numbers: xorshift64 (Marsaglia 2003), deterministic for a seed.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct XorShift64(u64);
 
-impl Random {
+impl XorShift64 {
     /// Creates a generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -41,7 +41,7 @@ impl Random {
 
 /// A change after which a record still concerns the same matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Harmless {
+pub enum HarmlessChange {
     /// One typing error in fifty characters.
     Typo,
     /// An additional sentence before and after the text.
@@ -82,7 +82,7 @@ pub enum Harmless {
     Synonym,
 }
 
-impl Harmless {
+impl HarmlessChange {
     /// All changes.
     pub const ALL: [Self; 19] = [
         Self::Typo,
@@ -137,10 +137,10 @@ impl Harmless {
     }
 
     /// Returns the set with the change in each record. Each record gets its own telephone number, link, and so on.
-    pub fn change_set(self, set: &Dataset) -> Dataset {
+    pub fn change_set(self, set: &LabelledSet) -> LabelledSet {
         let mut changed = set.clone();
         for (at, (_, row)) in changed.records.iter_mut().enumerate() {
-            if let Some(copy) = self.change(row, &mut Random::new(at as u64)) {
+            if let Some(copy) = self.change(row, &mut XorShift64::new(at as u64)) {
                 *row = copy;
             }
         }
@@ -148,11 +148,11 @@ impl Harmless {
     }
 
     /// Returns a row with the change in its longest text; `None` if the row has no text.
-    pub fn change(self, row: &Row, random: &mut Random) -> Option<Row> {
+    pub fn change(self, row: &Row, random: &mut XorShift64) -> Option<Row> {
         with_longest_text(row, |text| self.changed(text, random))
     }
 
-    fn changed(self, text: &str, random: &mut Random) -> String {
+    fn changed(self, text: &str, random: &mut XorShift64) -> String {
         const SENTENCES: [&str; 4] = [
             "上次来信没有得到答复,请给一个明确的时间。",
             "此事已经反映多次,至今没有人处理。",
@@ -174,7 +174,8 @@ impl Harmless {
                 1_000 + random.below(8_999)
             ),
             Self::Link => {
-                let (day, number) = (random.below(365), random.below(1_000_000));
+                let day = random.below(365);
+                let number = random.below(1_000_000);
                 format!("{text} 附件:https://letters.example.org/upload/{day:03}/IMG_{number:06}.jpg")
             }
             Self::Signature => {
@@ -182,7 +183,7 @@ impl Harmless {
                 format!("{text}\n反映人:{name}某某  2024年{}月{}日", 1 + random.below(12), 1 + random.below(28))
             }
             Self::Punctuation => {
-                let other = |c: char, random: &mut Random| match c {
+                let other = |c: char, random: &mut XorShift64| match c {
                     '，' | '。' | '！' | '？' | '；' | '：' | '、' => {
                         random.pick(&[" ", ",", "。", ""]).to_owned()
                     }
@@ -221,7 +222,7 @@ fn with_longest_text(row: &Row, change: impl FnOnce(&str) -> String) -> Option<R
 }
 
 /// Returns an order with a number, and a shorter call that cites the number; `None` if the row has no text.
-pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
+pub fn citation(row: &Row, random: &mut XorShift64) -> Option<(Row, Row)> {
     let number = format!("2024{:02}{:02}{:06}", 1 + random.below(12), 1 + random.below(28), random.below(1_000_000));
     let order = with_longest_text(row, |text| format!("{text}（工单编号：{number}）"))?;
     let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
@@ -231,7 +232,7 @@ pub fn citation(row: &Row, random: &mut Random) -> Option<(Row, Row)> {
 
 /// Returns an order, a shorter call about the same matter, and a call about the matter of another row, all with the same telephone number;
 /// `None` if a row has no text.
-pub fn calls(row: &Row, other: &Row, random: &mut Random) -> Option<[Row; 3]> {
+pub fn calls(row: &Row, other: &Row, random: &mut XorShift64) -> Option<[Row; 3]> {
     let phone = format!("1{}{:09}", 3 + random.below(6), random.below(1_000_000_000));
     let order = with_longest_text(row, |text| format!("{text}联系电话{phone}。"))?;
     let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
@@ -252,7 +253,7 @@ const SYNONYMS: &str = "解决 处置 投诉 控告 希望 盼望 严重 厉害 
     改道 改线 站点 车站 时间 时候 上班 上工 救援 搭救 被困 困住 联系 联络 物资 东西";
 
 /// Returns a text in which one word is replaced by another with the same meaning, or the unchanged text if it contains none of the words.
-fn with_synonym(text: &str, random: &mut Random) -> String {
+fn with_synonym(text: &str, random: &mut XorShift64) -> String {
     let words: Vec<&str> = SYNONYMS.split_whitespace().collect();
     let (pairs, _) = words.as_chunks::<2>();
     let there: Vec<&[&str; 2]> = pairs.iter().filter(|[word, _]| text.contains(word)).collect();
@@ -265,22 +266,23 @@ fn with_synonym(text: &str, random: &mut Random) -> String {
 /// Returns a text in which each character of `forms` is replaced by the one after it.
 fn with_other_forms(text: &str, forms: &str) -> String {
     let forms: Vec<char> = forms.chars().collect();
-    let other = |c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1]);
-    text.chars().map(other).collect()
+    text.chars().map(|c: char| forms.chunks_exact(2).find(|pair| pair[0] == c).map_or(c, |pair| pair[1])).collect()
 }
 
 /// Returns a text with one wrong Han character in each [`TYPO_EVERY`] characters.
-fn mistyped(text: &str, random: &mut Random) -> String {
+fn mistyped(text: &str, random: &mut XorShift64) -> String {
     let is_han = |c: char| ('\u{4E00}'..'\u{9FA5}').contains(&c);
-    let wrong = |(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
-        true => char::from_u32(0x4E00 + random.below(3_000) as u32).unwrap_or(c),
-        false => c,
-    };
-    text.chars().enumerate().map(wrong).collect()
+    text.chars()
+        .enumerate()
+        .map(|(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
+            true => char::from_u32(0x4E00 + random.below(3_000) as u32).unwrap_or(c),
+            false => c,
+        })
+        .collect()
 }
 
 /// Returns a text that begins with another of its sentences.
-fn reordered(text: &str, random: &mut Random) -> String {
+fn reordered(text: &str, random: &mut XorShift64) -> String {
     let mut sentences: Vec<&str> = text.split_inclusive(['。', '!', '?', '！', '？']).collect();
     if sentences.len() > 1 {
         let first = 1 + random.below(sentences.len() - 1);
@@ -290,7 +292,7 @@ fn reordered(text: &str, random: &mut Random) -> String {
 }
 
 /// Returns a text in which half of the single digits are Chinese numerals.
-fn with_numerals(text: &str, random: &mut Random) -> String {
+fn with_numerals(text: &str, random: &mut XorShift64) -> String {
     let chars: Vec<char> = text.chars().collect();
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
     let numeral = |at: usize, c: char| {
@@ -307,7 +309,7 @@ fn with_numerals(text: &str, random: &mut Random) -> String {
 
 /// A change after which a record names another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Harmful {
+pub enum HarmfulChange {
     /// Another road, place, water or organisation.
     Name,
     /// Another line, building, house, room, phase or group of villagers.
@@ -316,7 +318,7 @@ pub enum Harmful {
     Plate,
 }
 
-impl Harmful {
+impl HarmfulChange {
     /// All changes.
     pub const ALL: [Self; 3] = [Self::Name, Self::Number, Self::Plate];
 
@@ -330,7 +332,7 @@ impl Harmful {
     }
 
     /// Returns a row in which another object replaces one of `objects`; `None` if none of them can be replaced.
-    pub fn change(self, row: &Row, objects: &[NamedObject], pool: &ObjectPool, random: &mut Random) -> Option<Row> {
+    pub fn change(self, row: &Row, objects: &[NamedObject], pool: &ObjectPool, random: &mut XorShift64) -> Option<Row> {
         let (from, to) = match self {
             Self::Name => {
                 // The first name in a letter is most often its subject.
@@ -394,7 +396,7 @@ impl ObjectPool {
         pool
     }
 
-    fn other(&self, object: &NamedObject, random: &mut Random) -> Option<String> {
+    fn other(&self, object: &NamedObject, random: &mut XorShift64) -> Option<String> {
         let names = self.0.get(&object.kind)?;
         let other = &names[random.below(names.len())];
         (!other.contains(&object.name) && !object.name.contains(other.as_str())).then(|| other.clone())
@@ -416,9 +418,9 @@ mod tests {
         )
         .unwrap();
         let before = profile.read(&row).unwrap();
-        for kind in Harmless::ALL.into_iter().filter(|kind| kind.is_removed()) {
+        for kind in HarmlessChange::ALL.into_iter().filter(|kind| kind.is_removed()) {
             for seed in 0..20 {
-                let changed = kind.change(&row, &mut Random::new(seed)).unwrap();
+                let changed = kind.change(&row, &mut XorShift64::new(seed)).unwrap();
                 let after = profile.read(&changed).unwrap();
                 assert!(profile.are_copies(&before, &after), "{kind:?}: {}", after.joined());
             }
@@ -432,13 +434,13 @@ mod tests {
         let objects = profile.objects(&profile.read(&row).unwrap().joined());
         let other = profile.objects("梧桐湾花园停水");
         let pool = ObjectPool::of(other.iter());
-        let named = Harmful::Name.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        let named = HarmfulChange::Name.change(&row, &objects, &pool, &mut XorShift64::new(1)).unwrap();
         assert!(!named.json().contains("鹤鸣") && named.json().matches("梧桐湾花园").count() == 2, "{}", named.json());
-        let numbered = Harmful::Number.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        let numbered = HarmfulChange::Number.change(&row, &objects, &pool, &mut XorShift64::new(1)).unwrap();
         assert!(!numbered.json().contains("5号楼") || numbered.json().contains("5号楼停"), "{}", numbered.json());
         let row = Row::parse(r#"{"content":"粤B7K3M9挡住出口"}"#.as_bytes()).unwrap();
         let objects = profile.objects(&profile.read(&row).unwrap().joined());
-        let other = Harmful::Plate.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        let other = HarmfulChange::Plate.change(&row, &objects, &pool, &mut XorShift64::new(1)).unwrap();
         assert!(other.json().contains("粤B") && !other.json().contains("粤B7K3M9"), "{}", other.json());
     }
 }

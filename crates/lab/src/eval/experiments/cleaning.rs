@@ -15,10 +15,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::data::{families, row};
-use super::report::{Figure, Table, ms, percent, thousands};
-use super::{Error, Progress, Report, Result, Setup};
+use super::report::{ReportChart, ReportTable, ms, percent, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
 use crate::eval::svg::scatter;
-use crate::sample::{Notice, Notices};
+use crate::sample::{CrawlNotices, SampleNotice};
 use doppel_core::collection::{Channel, Field, Md5Params, MultiMd5Params, Role, Settings};
 use doppel_core::index::{GenerationIndex, Lookup, POSTINGS_PER_KEY, Slot};
 use doppel_core::numbers::Seq;
@@ -43,7 +43,7 @@ const PAPER: [(&str, f64, f64, u64); 3] = [
 ];
 
 /// A signed record.
-struct Signed {
+struct SignedNotice {
     /// The signatures of the single and of the multiple method.
     signatures: [Option<Signature>; 2],
     /// Seconds of each method. The cutting into words counts for the second one.
@@ -53,7 +53,7 @@ struct Signed {
 }
 
 /// The deletions of a method: each deleted record, and the record that remained instead.
-struct Cleaned {
+struct MethodDeletions {
     deleted: Vec<(u32, u32)>,
     seconds: f64,
     /// Number of lookups that a limit cut.
@@ -64,13 +64,13 @@ struct Cleaned {
 ///
 /// # Errors
 /// There are no records, or the experiment is stopped.
-pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
-    let records = Records::new(setup)?;
+pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
+    let records = RecordSource::new(setup)?;
     let settings = records.settings(setup);
     let profile = Profile::compile(&settings, None);
     let signed = records.sign(&profile, progress)?;
     if signed.is_empty() {
-        return Err(Error::Unfit("no record has text".into()));
+        return Err(ExperimentError::Unfit("no record has text".into()));
     }
     let all: Vec<u32> = (0..signed.len() as u32).collect();
     let signing = |of: &[u32], scheme: usize| of.iter().map(|at| signed[*at as usize].seconds[scheme]).sum::<f64>();
@@ -81,7 +81,7 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let second = clean(&profile, &signed, &left, MULTIPLE, progress)?;
     single.seconds += signing(&all, SINGLE);
     multiple.seconds += signing(&all, MULTIPLE);
-    let hybrid = Cleaned {
+    let hybrid = MethodDeletions {
         cut: single.cut + second.cut,
         seconds: single.seconds + second.seconds + signing(&left, MULTIPLE),
         deleted: single.deleted.iter().chain(&second.deleted).copied().collect(),
@@ -90,15 +90,15 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
 }
 
 /// The source of the records.
-enum Records<'a> {
-    Given(&'a Setup, Vec<u32>, Vec<String>),
-    Made(Notices),
+enum RecordSource<'a> {
+    Given(&'a ExperimentSetup, Vec<u32>, Vec<String>),
+    Made(CrawlNotices),
 }
 
-impl<'a> Records<'a> {
-    fn new(setup: &'a Setup) -> Result<Self> {
+impl<'a> RecordSource<'a> {
+    fn new(setup: &'a ExperimentSetup) -> ExperimentResult<Self> {
         let Some(set) = &setup.set else {
-            return Ok(Self::Made(Notices::new(setup.size(NOTICES, 200), setup.seed)));
+            return Ok(Self::Made(CrawlNotices::new(setup.size(NOTICES, 200), setup.seed)));
         };
         let whole = setup.settings.fields.iter().filter(|field| field.role == Role::Whole);
         let known = whole.filter(|field| set.records.iter().any(|(_, row)| row.value(&field.name).is_some()));
@@ -115,7 +115,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns settings with both schemes. Title, contact and number come first, as in the paper's data.
-    fn settings(&self, setup: &Setup) -> Settings {
+    fn settings(&self, setup: &ExperimentSetup) -> Settings {
         let field = |(name, role): (&str, Role)| Field::new(name, role);
         let (fields, lead_fields) = match self {
             Self::Given(setup, _, leads) => (setup.settings.fields.clone(), leads.clone()),
@@ -131,10 +131,10 @@ impl<'a> Records<'a> {
         Settings { fields, channels, verify: None, min_features: 0, ..setup.settings.clone() }
     }
 
-    fn row(&self, position: u64) -> Result<(Row, u64)> {
+    fn row(&self, position: u64) -> ExperimentResult<(Row, u64)> {
         match self {
             Self::Given(setup, matters, _) => {
-                let set = setup.set.as_ref().ok_or_else(|| Error::Failed("the records are gone".into()))?;
+                let set = setup.set.as_ref().ok_or_else(|| ExperimentError::Failed("the records are gone".into()))?;
                 Ok((set.records[position as usize].1.clone(), matters[position as usize].into()))
             }
             Self::Made(notices) => Ok((row(&notices.notice(position))?, notices.matter(position))),
@@ -142,7 +142,7 @@ impl<'a> Records<'a> {
     }
 
     /// Signs all records by both schemes on one thread. Records without text are left out.
-    fn sign(&self, profile: &Profile, progress: &Progress) -> Result<Vec<Signed>> {
+    fn sign(&self, profile: &Profile, progress: &ExperimentProgress) -> ExperimentResult<Vec<SignedNotice>> {
         let mut signed = Vec::with_capacity(self.len() as usize);
         for first in (0..self.len()).step_by(PIECE as usize) {
             progress.at("signing", first, self.len())?;
@@ -151,14 +151,14 @@ impl<'a> Records<'a> {
                 let (row, matter) = self.row(position)?;
                 Ok(profile.read(&row).ok().filter(|document| !document.is_empty()).map(|document| (document, matter)))
             });
-            let documents = read.collect::<Result<Vec<_>>>()?;
+            let documents = read.collect::<ExperimentResult<Vec<_>>>()?;
             signed.extend(documents.into_iter().flatten().map(|(document, matter)| sign(profile, &document, matter)));
         }
         Ok(signed)
     }
 }
 
-fn sign(profile: &Profile, document: &Document, matter: u64) -> Signed {
+fn sign(profile: &Profile, document: &Document, matter: u64) -> SignedNotice {
     let begun = Instant::now();
     let reading = profile.cut(document);
     let multiple = profile.schemes()[MULTIPLE].sign(&reading);
@@ -166,11 +166,17 @@ fn sign(profile: &Profile, document: &Document, matter: u64) -> Signed {
     let begun = Instant::now();
     let single = profile.schemes()[SINGLE].sign(&reading);
     let seconds = [begun.elapsed().as_secs_f64(), cut_and_signed];
-    Signed { signatures: [single, multiple], seconds, time: document.time, matter }
+    SignedNotice { signatures: [single, multiple], seconds, time: document.time, matter }
 }
 
 /// Adds `among` to an index by the keys of one scheme, then looks each record up and deletes the superfluous ones.
-fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, progress: &Progress) -> Result<Cleaned> {
+fn clean(
+    profile: &Profile,
+    signed: &[SignedNotice],
+    among: &[u32],
+    scheme: usize,
+    progress: &ExperimentProgress,
+) -> ExperimentResult<MethodDeletions> {
     let what = if scheme == SINGLE { "cleaning by single MD5" } else { "cleaning by multiple MD5" };
     let begun = Instant::now();
     let keys_of = |at: u32| {
@@ -184,7 +190,7 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
         let keys = keys_of(*at);
         // The exact stage is not part of the experiment, so that no two records get the same digest.
         let slot = index.insert(Seq(seq), splitmix64(seq), None, &keys);
-        let slot = slot.map_err(|error| Error::Failed(error.to_string()))?;
+        let slot = slot.map_err(|error| ExperimentError::Failed(error.to_string()))?;
         filed.push((slot, keys));
     }
     let mut deleted = Vec::new();
@@ -207,18 +213,19 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
             deleted.push((among[at], among[latest]));
         }
     }
-    Ok(Cleaned { deleted, seconds: begun.elapsed().as_secs_f64(), cut })
+    Ok(MethodDeletions { deleted, seconds: begun.elapsed().as_secs_f64(), cut })
 }
 
 /// Returns the record at `own` and its matches, by their positions in `among`, and true if a limit left out some.
 fn alike(
     profile: &Profile,
-    signed: &[Signed],
+    signed: &[SignedNotice],
     among: &[u32],
     index: &GenerationIndex,
     keys: &[PostingKey],
-    (own, scheme): (usize, usize),
+    place: (usize, usize),
 ) -> (Vec<usize>, bool) {
+    let (own, scheme) = place;
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return (vec![own], false) };
     let proposals = index.propose(&Lookup { digest_key: None, ball: None, keys });
@@ -232,15 +239,19 @@ fn alike(
 ///
 /// # Errors
 /// The experiment is stopped, or the file cannot be written.
-pub fn write_notices(setup: &Setup, mut file: impl Write, progress: &Progress) -> Result<()> {
-    let notices = Notices::new(setup.size(NOTICES, 200), setup.seed);
-    let failed = |error: std::io::Error| Error::Failed(format!("the notices cannot be written: {error}"));
+pub fn write_notices(
+    setup: &ExperimentSetup,
+    mut file: impl Write,
+    progress: &ExperimentProgress,
+) -> ExperimentResult<()> {
+    let notices = CrawlNotices::new(setup.size(NOTICES, 200), setup.seed);
+    let failed = |error: std::io::Error| ExperimentError::Failed(format!("the notices cannot be written: {error}"));
     for position in 0..notices.count() {
         if position.is_multiple_of(PIECE) {
             progress.at("writing the notices", position, notices.count())?;
         }
-        let line = Labelled { notice: notices.notice(position), matter: notices.matter(position) };
-        let json = serde_json::to_string(&line).map_err(|error| Error::Failed(error.to_string()))?;
+        let line = LabelledNotice { notice: notices.notice(position), matter: notices.matter(position) };
+        let json = serde_json::to_string(&line).map_err(|error| ExperimentError::Failed(error.to_string()))?;
         writeln!(file, "{json}").map_err(failed)?;
     }
     file.flush().map_err(failed)
@@ -248,24 +259,28 @@ pub fn write_notices(setup: &Setup, mut file: impl Write, progress: &Progress) -
 
 /// A notice and its matter.
 #[derive(Serialize)]
-struct Labelled {
+struct LabelledNotice {
     #[serde(flatten)]
-    notice: Notice,
+    notice: SampleNotice,
     matter: u64,
 }
 
 /// The figures of one method.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Scores {
+struct MethodScores {
     precision: f64,
     of_union: f64,
     of_truth: f64,
 }
 
-fn scores(signed: &[Signed], methods: &[Cleaned]) -> Vec<Scores> {
-    let correct = |cleaned: &Cleaned| -> HashSet<u32> {
-        let same = |(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter;
-        cleaned.deleted.iter().filter(same).map(|(gone, _)| *gone).collect()
+fn scores(signed: &[SignedNotice], methods: &[MethodDeletions]) -> Vec<MethodScores> {
+    let correct = |cleaned: &MethodDeletions| -> HashSet<u32> {
+        cleaned
+            .deleted
+            .iter()
+            .filter(|(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter)
+            .map(|(gone, _)| *gone)
+            .collect()
     };
     let correct: Vec<HashSet<u32>> = methods.iter().map(correct).collect();
     let union = methods.iter().flat_map(|cleaned| &cleaned.deleted).map(|(gone, _)| gone).collect::<HashSet<_>>().len();
@@ -273,7 +288,7 @@ fn scores(signed: &[Signed], methods: &[Cleaned]) -> Vec<Scores> {
     signed.iter().for_each(|record| *sizes.entry(record.matter).or_default() += 1);
     let superfluous: usize = sizes.values().map(|size| size - 1).sum();
     let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
-    let of = |(cleaned, correct): (&Cleaned, &HashSet<u32>)| Scores {
+    let of = |(cleaned, correct): (&MethodDeletions, &HashSet<u32>)| MethodScores {
         precision: share(correct.len(), cleaned.deleted.len()),
         of_union: share(cleaned.deleted.len(), union),
         of_truth: share(correct.len(), superfluous),
@@ -281,7 +296,12 @@ fn scores(signed: &[Signed], methods: &[Cleaned]) -> Vec<Scores> {
     methods.iter().zip(&correct).map(of).collect()
 }
 
-fn report(setup: &Setup, settings: &Settings, signed: &[Signed], methods: &[Cleaned]) -> Report {
+fn report(
+    setup: &ExperimentSetup,
+    settings: &Settings,
+    signed: &[SignedNotice],
+    methods: &[MethodDeletions],
+) -> ExperimentReport {
     let scores = scores(signed, methods);
     let head = [
         "method",
@@ -294,7 +314,7 @@ fn report(setup: &Setup, settings: &Settings, signed: &[Signed], methods: &[Clea
         "recall",
         "time, ms",
     ];
-    let mut table = Table::new("Records deleted.", &head);
+    let mut table = ReportTable::new("Records deleted.", &head);
     let mut points = Vec::new();
     for ((cleaned, scores), (name, precision, recall, paper_ms)) in methods.iter().zip(&scores).zip(PAPER) {
         table.rows.push(vec![
@@ -323,7 +343,7 @@ fn report(setup: &Setup, settings: &Settings, signed: &[Signed], methods: &[Clea
             lead_fields.join(", ")
         )
     });
-    Report {
+    ExperimentReport {
         name: "md5",
         title: "single MD5, multiple MD5, and both",
         question: "How many of the notices that a crawl brings again are removed by an MD5 of the whole record, by the MD5s of its \
@@ -338,7 +358,7 @@ fn report(setup: &Setup, settings: &Settings, signed: &[Signed], methods: &[Clea
             ("multiple MD5", multiple.unwrap_or_default()),
         ],
         tables: vec![table],
-        figures: vec![Figure {
+        figures: vec![ReportChart {
             file: "md5.svg".into(),
             alt: title.into(),
             svg: scatter(title, "recall", "precision", &points),
@@ -348,7 +368,7 @@ fn report(setup: &Setup, settings: &Settings, signed: &[Signed], methods: &[Clea
     }
 }
 
-fn reading(scores: &[Scores], methods: &[Cleaned]) -> Vec<String> {
+fn reading(scores: &[MethodScores], methods: &[MethodDeletions]) -> Vec<String> {
     let ([hybrid, single, multiple], [h, s, m]) = (scores, methods) else { return Vec::new() };
     let times = |a: f64, b: f64| a / b.max(1e-9);
     let cut = methods.iter().zip(PAPER).filter(|(cleaned, _)| cleaned.cut > 0);
@@ -376,7 +396,7 @@ fn reading(scores: &[Scores], methods: &[Cleaned]) -> Vec<String> {
     vec![summary, cut]
 }
 
-fn differs(setup: &Setup) -> Vec<String> {
+fn differs(setup: &ExperimentSetup) -> Vec<String> {
     let mut differs = vec![
         "The paper kept its digests in a database and ran Java on a 2.4 GHz Pentium 4; here the service's index is in memory. The \
          times are those of signing (from normalised fields) and of looking up and deleting, one thread; nothing is read from or \
@@ -406,14 +426,14 @@ mod tests {
     use super::*;
     use doppel_core::collection::Preset;
 
-    fn setup() -> Setup {
-        Setup { set: None, settings: Settings::preset(Preset::Paper), seed: 2, scale: 0.001 }
+    fn setup() -> ExperimentSetup {
+        ExperimentSetup { set: None, settings: Settings::preset(Preset::Paper), seed: 2, scale: 0.001 }
     }
 
     #[test]
     fn of_what_matches_the_latest_stays() {
         let setup = setup();
-        let records = Records::new(&setup).unwrap();
+        let records = RecordSource::new(&setup).unwrap();
         let profile = Profile::compile(&records.settings(&setup), None);
         let sign_one = |content: &str, time: &str| {
             let json =
@@ -426,19 +446,21 @@ mod tests {
             ("供应土豆", "2008-03-09 00:00:00"),
             ("供应白菜", "2008-03-02 00:00:00"),
         ];
-        let signed: Vec<Signed> = signed.map(|(content, time)| sign_one(content, time)).into();
-        let mut deleted = clean(&profile, &signed, &[0, 1, 2, 3], SINGLE, &Progress::silent()).unwrap().deleted;
+        let signed: Vec<SignedNotice> = signed.map(|(content, time)| sign_one(content, time)).into();
+        let mut deleted =
+            clean(&profile, &signed, &[0, 1, 2, 3], SINGLE, &ExperimentProgress::silent()).unwrap().deleted;
         deleted.sort_unstable();
         assert_eq!(deleted, [(0, 3), (1, 3)], "equal times: the later; no time is oldest");
     }
 
     #[test]
     fn recall_is_found_of_all_found_and_correct_of_the_truth() {
-        let record = |matter| Signed { signatures: [None, None], seconds: [0.0; 2], time: None, matter };
-        let signed: Vec<Signed> = [1, 1, 1, 2, 2, 3, 4].map(record).into();
-        let cleaned = |deleted: &[(u32, u32)]| Cleaned { deleted: deleted.to_vec(), seconds: 1.0, cut: 0 };
+        let signed: Vec<SignedNotice> = [1, 1, 1, 2, 2, 3, 4]
+            .map(|matter| SignedNotice { signatures: [None, None], seconds: [0.0; 2], time: None, matter })
+            .into();
+        let cleaned = |deleted: &[(u32, u32)]| MethodDeletions { deleted: deleted.to_vec(), seconds: 1.0, cut: 0 };
         let scores = scores(&signed, &[cleaned(&[(0, 2)]), cleaned(&[(0, 1), (1, 2), (5, 6)])]);
-        assert_eq!(scores[0], Scores { precision: 1.0, of_union: 1.0 / 3.0, of_truth: 1.0 / 3.0 });
-        assert_eq!(scores[1], Scores { precision: 2.0 / 3.0, of_union: 1.0, of_truth: 2.0 / 3.0 });
+        assert_eq!(scores[0], MethodScores { precision: 1.0, of_union: 1.0 / 3.0, of_truth: 1.0 / 3.0 });
+        assert_eq!(scores[1], MethodScores { precision: 2.0 / 3.0, of_union: 1.0, of_truth: 2.0 / 3.0 });
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
-use super::{Error, Progress, Result, Setup};
-use crate::eval::dataset::Dataset;
-use crate::eval::metrics::Pair;
-use crate::sample::{Options, Sample, UNTIL};
+use super::{ExperimentError, ExperimentProgress, ExperimentResult, ExperimentSetup};
+use crate::eval::dataset::LabelledSet;
+use crate::eval::metrics::PositionPair;
+use crate::sample::{RecordSample, SampleOptions, UNTIL};
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
@@ -18,17 +18,17 @@ const PIECE: u64 = 4096;
 /// Share of generated records that repeat another one.
 const REPEATS: f64 = 0.1;
 
-impl Setup {
+impl ExperimentSetup {
     /// Returns the given records, at most `most`; without given records, `most` generated ones, of which a tenth repeat another one.
     ///
     /// # Errors
     /// The experiment is stopped.
-    pub fn records(&self, most: u64, progress: &Progress) -> Result<Cow<'_, Dataset>> {
+    pub fn records(&self, most: u64, progress: &ExperimentProgress) -> ExperimentResult<Cow<'_, LabelledSet>> {
         match &self.set {
             Some(set) if set.records.len() as u64 <= most => Ok(Cow::Borrowed(set)),
             Some(set) => Ok(Cow::Owned(set.first(most as usize))),
             None => {
-                let options = Options {
+                let options = SampleOptions {
                     records: most,
                     seed: self.seed,
                     duplicates: REPEATS,
@@ -46,16 +46,18 @@ impl Setup {
 ///
 /// # Errors
 /// The experiment is stopped.
-pub fn made_up(options: &Options, progress: &Progress) -> Result<Dataset> {
-    let sample = Sample::new(options);
-    let mut set = Dataset::default();
+pub fn made_up(options: &SampleOptions, progress: &ExperimentProgress) -> ExperimentResult<LabelledSet> {
+    let sample = RecordSample::new(options);
+    let mut set = LabelledSet::default();
     for first in (0..options.records).step_by(PIECE as usize) {
         progress.at("making up records", first, options.records)?;
         let end = (first + PIECE).min(options.records);
-        let rows: Vec<Row> =
-            (first..end).into_par_iter().map(|position| row(&sample.record(position))).collect::<Result<_>>()?;
+        let rows: Vec<Row> = (first..end)
+            .into_par_iter()
+            .map(|position| row(&sample.record(position)))
+            .collect::<ExperimentResult<_>>()?;
         for row in rows {
-            set.add(row).map_err(Error::Failed)?;
+            set.add(row).map_err(ExperimentError::Failed)?;
         }
     }
     for members in sample.families() {
@@ -68,13 +70,13 @@ pub fn made_up(options: &Options, progress: &Progress) -> Result<Dataset> {
 ///
 /// # Errors
 /// A generated record causes no error.
-pub fn row(record: &impl serde::Serialize) -> Result<Row> {
-    let json = serde_json::to_vec(record).map_err(|error| Error::Failed(error.to_string()))?;
-    Row::parse(&json).map_err(|error| Error::Failed(error.to_string()))
+pub fn row(record: &impl serde::Serialize) -> ExperimentResult<Row> {
+    let json = serde_json::to_vec(record).map_err(|error| ExperimentError::Failed(error.to_string()))?;
+    Row::parse(&json).map_err(|error| ExperimentError::Failed(error.to_string()))
 }
 
 /// Reads the rows of `set` on all cores. Returns the position in the set and the document. Rows without content are left out.
-pub fn documents(set: &Dataset, profile: &Profile) -> Vec<(u32, Document)> {
+pub fn documents(set: &LabelledSet, profile: &Profile) -> Vec<(u32, Document)> {
     let rows = set.records.par_iter().enumerate();
     rows.filter_map(|(position, (_, row))| {
         let document = profile.read(row).ok().filter(|document| !document.is_empty())?;
@@ -84,7 +86,7 @@ pub fn documents(set: &Dataset, profile: &Profile) -> Vec<(u32, Document)> {
 }
 
 /// Returns the family of each record. Two records have the same number exactly if pairs connect them.
-pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
+pub fn families(records: usize, pairs: &BTreeSet<PositionPair>) -> Vec<u32> {
     let mut head: Vec<u32> = (0..records as u32).collect();
     fn find(head: &mut [u32], mut at: u32) -> u32 {
         while head[at as usize] != at {
@@ -94,7 +96,7 @@ pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
         }
         at
     }
-    for Pair(a, b) in pairs {
+    for PositionPair(a, b) in pairs {
         let a = find(&mut head, *a);
         let b = find(&mut head, *b);
         head[a.max(b) as usize] = a.min(b);
@@ -103,7 +105,8 @@ pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
 }
 
 /// Returns the value of `field` in the row, if it is text.
-pub fn said<'a>((_, row): &'a (RecordId, Row), field: &str) -> Option<&'a str> {
+pub fn said<'a>(record: &'a (RecordId, Row), field: &str) -> Option<&'a str> {
+    let (_, row) = record;
     match row.value(field)? {
         Value::Text(text) => Some(text),
         _ => None,
@@ -115,38 +118,38 @@ mod tests {
     use super::*;
     use doppel_core::collection::{Preset, Settings};
 
-    fn setup(set: Option<Dataset>) -> Setup {
-        Setup { set, settings: Settings::preset(Preset::Paper), seed: 3, scale: 0.01 }
+    fn setup(set: Option<LabelledSet>) -> ExperimentSetup {
+        ExperimentSetup { set, settings: Settings::preset(Preset::Paper), seed: 3, scale: 0.01 }
     }
 
     #[test]
     fn a_made_up_set_is_what_sample_writes() {
-        let options = Options { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false, until: UNTIL };
-        let set = made_up(&options, &Progress::silent()).unwrap();
-        let sample = Sample::new(&options);
+        let options = SampleOptions { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false, until: UNTIL };
+        let set = made_up(&options, &ExperimentProgress::silent()).unwrap();
+        let sample = RecordSample::new(&options);
         let groups: Vec<_> = sample.groups().collect();
         let pairs: usize = groups.iter().map(|group| group.members.len() * (group.members.len() - 1) / 2).sum();
         assert_eq!((set.records.len(), set.truth.len()), (300, pairs));
         let position = |id: &String| set.positions[&RecordId::new(id).unwrap()];
         for group in &groups {
             let [a, b, ..] = &group.members[..] else { panic!("a group of one") };
-            assert!(set.truth.contains(&Pair::new(position(a), position(b))));
+            assert!(set.truth.contains(&PositionPair::new(position(a), position(b))));
         }
     }
 
     #[test]
     fn no_more_records_are_taken_than_wanted_and_pairs_stay_within() {
-        let all = setup(None).records(200, &Progress::silent()).unwrap().into_owned();
+        let all = setup(None).records(200, &ExperimentProgress::silent()).unwrap().into_owned();
         let setup = setup(Some(all.clone()));
-        let some = setup.records(120, &Progress::silent()).unwrap();
+        let some = setup.records(120, &ExperimentProgress::silent()).unwrap();
         assert!(some.records.len() == 120 && some.truth.iter().all(|pair| pair.1 < 120));
         assert_eq!(some.truth.len(), all.truth.iter().filter(|pair| pair.1 < 120).count());
-        assert_eq!(setup.records(999, &Progress::silent()).unwrap().records.len(), 200);
+        assert_eq!(setup.records(999, &ExperimentProgress::silent()).unwrap().records.len(), 200);
     }
 
     #[test]
     fn families_are_what_pairs_connect() {
-        let pairs = [Pair(0, 4), Pair(2, 4), Pair(1, 5)].into();
+        let pairs = [PositionPair(0, 4), PositionPair(2, 4), PositionPair(1, 5)].into();
         assert_eq!(families(6, &pairs), [0, 1, 0, 3, 0, 1]);
     }
 }

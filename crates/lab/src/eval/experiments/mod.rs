@@ -1,9 +1,9 @@
 //! The experiments of the documents on which this service is based, repeated with its own parts: the signing, the index, the joins and the
 //! stores of the service, and the baselines with which the documents compare.
 //!
-//! Each experiment is a function from a [`Setup`] to a [`Report`]. The report shows the measured figures next to the document's figures, as
-//! far as they are known, and the differences between the settings. The sizes are the document's sizes times [`Setup::scale`]. The times
-//! belong to the machine of the run, so that only a comparison of rows is meaningful.
+//! Each experiment is a function from an [`ExperimentSetup`] to an [`ExperimentReport`]. The report shows the measured figures next to the
+//! document's figures, as far as they are known, and the differences between the settings. The sizes are the document's sizes times
+//! [`ExperimentSetup::scale`]. The times belong to the machine of the run, so that only a comparison of rows is meaningful.
 
 pub mod cleaning;
 pub mod data;
@@ -15,17 +15,17 @@ pub mod t4;
 pub mod t5;
 pub mod tianwang;
 
-use super::dataset::Dataset;
+use super::dataset::LabelledSet;
 use doppel_core::collection::Settings;
 
-pub use self::progress::{Progress, Stopped};
-pub use self::report::Report;
+pub use self::progress::{ExperimentProgress, StoppedError};
+pub use self::report::ExperimentReport;
 
 /// The input of an experiment.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct ExperimentSetup {
     /// Labelled records. Without them, each experiment generates its own.
-    pub set: Option<Dataset>,
+    pub set: Option<LabelledSet>,
     /// Fields and text rules of `set`.
     pub settings: Settings,
     /// The seed of all random numbers.
@@ -34,7 +34,7 @@ pub struct Setup {
     pub scale: f64,
 }
 
-impl Setup {
+impl ExperimentSetup {
     /// Returns a size of a document at the given scale: at least `least`, because a smaller experiment has no meaning.
     pub fn size(&self, documents: u64, least: u64) -> u64 {
         ((documents as f64 * self.scale).round() as u64).max(least)
@@ -53,10 +53,10 @@ impl Setup {
 
 /// The reason why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ExperimentError {
     /// The experiment was stopped.
     #[error("stopped")]
-    Stopped(#[from] Stopped),
+    Stopped(#[from] StoppedError),
     /// The given records or sizes are not suitable.
     #[error("{0}")]
     Unfit(String),
@@ -66,4 +66,4 @@ pub enum Error {
 }
 
 /// The result of an experiment, or of a part of it.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type ExperimentResult<T> = Result<T, ExperimentError>;

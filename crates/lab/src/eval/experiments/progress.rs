@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The error that the experiment was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped")]
-pub struct Stopped;
+pub struct StoppedError;
 
-type Told = dyn Fn(&str, u64, u64) + Send + Sync;
+type ProgressCallback = dyn Fn(&str, u64, u64) + Send + Sync;
 
 /// Reports the progress and reads the signal to stop. A call is cheap; an experiment should call it at least every second.
 #[derive(Clone)]
-pub struct Progress {
-    told: Arc<Told>,
+pub struct ExperimentProgress {
+    told: Arc<ProgressCallback>,
     stop: Arc<AtomicBool>,
 }
 
-impl Progress {
+impl ExperimentProgress {
     /// Creates a progress that calls `told` with the name of the task, the amount that is done, and the total. The experiment ends when
     /// `stop` is set.
     pub fn new(told: impl Fn(&str, u64, u64) + Send + Sync + 'static, stop: Arc<AtomicBool>) -> Self {
@@ -34,19 +34,19 @@ impl Progress {
     ///
     /// # Errors
     /// The experiment is stopped.
-    pub fn at(&self, what: &str, done: u64, total: u64) -> Result<(), Stopped> {
+    pub fn at(&self, what: &str, done: u64, total: u64) -> Result<(), StoppedError> {
         (self.told)(what, done, total);
         self.go_on()
     }
 
     /// # Errors
     /// The experiment is stopped.
-    pub fn go_on(&self) -> Result<(), Stopped> {
-        if self.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
+    pub fn go_on(&self) -> Result<(), StoppedError> {
+        if self.stop.load(Ordering::Relaxed) { Err(StoppedError) } else { Ok(()) }
     }
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for ExperimentProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Progress").finish_non_exhaustive()
     }

@@ -7,7 +7,7 @@ pub const UNKNOWN: &str = "unknown";
 
 /// The results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct ExperimentReport {
     /// The name on the command line, and the beginning of the names of its files.
     pub name: &'static str,
     /// The title.
@@ -17,9 +17,9 @@ pub struct Report {
     /// The setting of the experiment: names and values.
     pub setting: Vec<(&'static str, String)>,
     /// The measured figures.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
     /// Charts of the figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ReportChart>,
     /// The meaning of the figures, one sentence each.
     pub reading: Vec<String>,
     /// The differences from the document's setting, one sentence each.
@@ -28,7 +28,7 @@ pub struct Report {
 
 /// A table. Every row has the same number of cells as the head.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub struct ReportTable {
     /// A description of the table, with units.
     pub caption: String,
     /// Names of the columns.
@@ -39,7 +39,7 @@ pub struct Table {
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub struct ReportChart {
     /// The name of the file, `NAME.svg`.
     pub file: String,
     /// A description of the chart.
@@ -48,7 +48,7 @@ pub struct Figure {
     pub svg: String,
 }
 
-impl Table {
+impl ReportTable {
     /// Creates a table without rows.
     pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
         Self { caption: caption.into(), head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
@@ -84,7 +84,7 @@ fn width(text: &str) -> usize {
     text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
 }
 
-impl Report {
+impl ExperimentReport {
     /// Returns the report as Markdown. `pictures` is the folder of the charts relative to the text; without it the charts are left out.
     pub fn markdown(&self, pictures: Option<&str>) -> String {
         let mut out = format!("## {}: {}\n\n{}\n\n", self.name, self.title, self.question);
@@ -94,7 +94,7 @@ impl Report {
         out.push('\n');
         self.tables.iter().for_each(|table| table.write(&mut out));
         if let Some(folder) = pictures {
-            for Figure { file, alt, .. } in &self.figures {
+            for ReportChart { file, alt, .. } in &self.figures {
                 let slash = if folder.is_empty() { "" } else { "/" };
                 let _ = writeln!(out, "![{alt}]({folder}{slash}{file})\n");
             }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn columns_stand_below_each_other_also_with_han_characters() {
-        let mut table = Table::new("ms", &["topic", "n"]);
+        let mut table = ReportTable::new("ms", &["topic", "n"]);
         table.rows = vec![vec!["教育".into(), "7".into()], vec!["abcdef".into(), "1,234".into()]];
         let mut out = String::new();
         table.write(&mut out);
@@ -162,8 +162,13 @@ mod tests {
 
     #[test]
     fn pictures_are_named_from_where_the_text_is() {
-        let figure = Figure { file: "t2.svg".into(), alt: "time".into(), svg: "<svg/>".into() };
-        let report = Report { name: "t2", figures: vec![figure], differs: vec!["by much".into()], ..Report::default() };
+        let figure = ReportChart { file: "t2.svg".into(), alt: "time".into(), svg: "<svg/>".into() };
+        let report = ExperimentReport {
+            name: "t2",
+            figures: vec![figure],
+            differs: vec!["by much".into()],
+            ..ExperimentReport::default()
+        };
         assert!(report.markdown(Some("experiments")).contains("![time](experiments/t2.svg)"));
         assert!(report.markdown(Some("")).contains("![time](t2.svg)"));
         assert!(!report.markdown(None).contains("svg") && report.markdown(None).contains("* by much"));

@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::data::documents;
-use super::report::{Figure, Table, UNKNOWN, ms, percent, thousands};
-use super::{Error, Progress, Report, Result, Setup};
-use crate::eval::plot::{Axis, Scale, plot};
-use crate::eval::svg::Line;
+use super::report::{ReportChart, ReportTable, UNKNOWN, ms, percent, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
+use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::svg::PlotLine;
 use doppel_core::collection::{Channel, HashFunction, Settings, SimhashParams};
 use doppel_core::schemes::hash::{FeatureHash, bkdr_raw};
 use doppel_core::schemes::profile::Profile;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 const ALIKE: f64 = 0.05;
 
 /// A hash function that is measured, and its figure in the document.
-struct Contender {
+struct HashContender {
     name: &'static str,
     hash: FeatureHash,
     /// The name of the function in a channel; `None` for raw BKDR, which a channel cannot use.
@@ -37,27 +37,27 @@ struct Contender {
     document: &'static str,
 }
 
-const CONTENDERS: [Contender; 5] = [
-    Contender {
+const CONTENDERS: [HashContender; 5] = [
+    HashContender {
         name: "classic",
         hash: doppel_core::schemes::hash::classic,
         channel: Some(HashFunction::Classic),
         document: "slowest",
     },
-    Contender { name: "bkdr raw", hash: bkdr_raw, channel: None, document: "between" },
-    Contender {
+    HashContender { name: "bkdr raw", hash: bkdr_raw, channel: None, document: "between" },
+    HashContender {
         name: "bkdr",
         hash: doppel_core::schemes::hash::bkdr,
         channel: Some(HashFunction::Bkdr),
         document: "not measured",
     },
-    Contender {
+    HashContender {
         name: "city64",
         hash: doppel_core::schemes::hash::city64,
         channel: Some(HashFunction::City64),
         document: "fastest",
     },
-    Contender {
+    HashContender {
         name: "murmur3",
         hash: doppel_core::schemes::hash::murmur3,
         channel: Some(HashFunction::Murmur3),
@@ -67,7 +67,7 @@ const CONTENDERS: [Contender; 5] = [
 
 /// The seconds of one function, summed up to each step.
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct StepTimes {
     hashing: Vec<f64>,
     whole: Vec<f64>,
 }
@@ -76,7 +76,7 @@ struct Times {
 ///
 /// # Errors
 /// There are no records, or the experiment is stopped.
-pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
+pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
     let set = setup.records(setup.size(RECORDS, STEPS as u64), progress)?;
     let settings = |hash| Settings {
         channels: vec![Channel::Simhash(SimhashParams { hash, ..SimhashParams::default() })],
@@ -88,9 +88,9 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     let plain = Profile::compile(&settings(HashFunction::City64), None);
     let documents = documents(&set, &plain);
     if documents.len() < STEPS {
-        return Err(Error::Unfit(format!("t2 needs at least {STEPS} records with text")));
+        return Err(ExperimentError::Unfit(format!("t2 needs at least {STEPS} records with text")));
     }
-    let mut times = vec![Times::default(); CONTENDERS.len()];
+    let mut times = vec![StepTimes::default(); CONTENDERS.len()];
     let mut sizes = Vec::new();
     let mut words = 0;
     let pieces: Vec<&[(u32, Document)]> = documents.chunks(documents.len().div_ceil(STEPS)).collect();
@@ -125,11 +125,11 @@ fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-fn report(setup: &Setup, sizes: &[usize], times: &[Times], words: u64) -> Report {
+fn report(setup: &ExperimentSetup, sizes: &[usize], times: &[StepTimes], words: u64) -> ExperimentReport {
     let live = || CONTENDERS.iter().zip(times).filter(|(contender, _)| contender.channel.is_some());
     let hashing: Vec<_> = CONTENDERS.iter().zip(times).map(|(one, times)| (one, &times.hashing[..])).collect();
     let whole: Vec<_> = live().map(|(one, times)| (one, &times.whole[..])).collect();
-    Report {
+    ExperimentReport {
         name: "t2",
         title: "time to fingerprint with different hash functions",
         question: "How long do the fingerprints of up to 30,000 petitions take with the hash function of the usual public Simhash code \
@@ -156,31 +156,33 @@ fn report(setup: &Setup, sizes: &[usize], times: &[Times], words: u64) -> Report
     }
 }
 
-fn table(caption: &str, sizes: &[usize], times: &[(&Contender, &[f64])]) -> Table {
+fn table(caption: &str, sizes: &[usize], times: &[(&HashContender, &[f64])]) -> ReportTable {
     let head: Vec<&str> = std::iter::once("records").chain(times.iter().map(|(one, _)| one.name)).collect();
-    let mut table = Table::new(caption, &head);
+    let mut table = ReportTable::new(caption, &head);
     for (at, size) in sizes.iter().enumerate() {
         let cells = times.iter().map(|(_, seconds)| ms(seconds[at]));
         table.rows.push(std::iter::once(thousands(*size as u64)).chain(cells).collect());
     }
-    let known = |one: &Contender| {
+    let known = |one: &HashContender| {
         if one.document == "not measured" { "–".into() } else { format!("{UNKNOWN} ({})", one.document) }
     };
     table.rows.push(std::iter::once("document".into()).chain(times.iter().map(|(one, _)| known(one))).collect());
     table
 }
 
-fn figure(file: &str, title: &str, sizes: &[usize], times: &[(&Contender, &[f64])]) -> Figure {
-    let line = |(one, seconds): &(&Contender, &[f64])| Line {
-        name: one.name.into(),
-        points: sizes.iter().zip(*seconds).map(|(size, seconds)| (*size as f64, seconds * 1e3)).collect(),
-    };
-    let lines: Vec<Line> = times.iter().map(line).collect();
-    let axis = |label| Axis { label, scale: Scale::Linear };
-    Figure { file: file.into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }
+fn figure(file: &str, title: &str, sizes: &[usize], times: &[(&HashContender, &[f64])]) -> ReportChart {
+    let lines: Vec<PlotLine> = times
+        .iter()
+        .map(|(one, seconds): &(&HashContender, &[f64])| PlotLine {
+            name: one.name.into(),
+            points: sizes.iter().zip(*seconds).map(|(size, seconds)| (*size as f64, seconds * 1e3)).collect(),
+        })
+        .collect();
+    let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
+    ReportChart { file: file.into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }
 }
 
-fn reading(times: &[Times]) -> Vec<String> {
+fn reading(times: &[StepTimes]) -> Vec<String> {
     let last = |seconds: &[f64]| seconds.last().copied().unwrap_or(0.0);
     let mut order: Vec<(&str, f64)> =
         CONTENDERS.iter().zip(times).map(|(one, times)| (one.name, last(&times.hashing))).collect();

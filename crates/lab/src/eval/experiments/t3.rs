@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{families, made_up, said};
-use super::report::{Figure, Table, UNKNOWN, percent, thousands};
-use super::{Error, Progress, Report, Result, Setup};
-use crate::eval::dataset::Dataset;
+use super::report::{ReportChart, ReportTable, UNKNOWN, percent, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
+use crate::eval::dataset::LabelledSet;
 use crate::eval::direct;
-use crate::eval::metrics::Pair;
+use crate::eval::metrics::PositionPair;
 use crate::eval::svg::scatter;
-use crate::sample::{Options, UNTIL};
+use crate::sample::{SampleOptions, UNTIL};
 use doppel_core::collection::{Channel, Field, HashFunction, IMatchParams, Preset, Role, Settings, SimhashParams};
 use doppel_core::index::{MAX_CANDIDATES, POSTINGS_PER_KEY};
 
@@ -34,16 +34,16 @@ const REPEATS: f64 = 0.06;
 const MOST_TOPICS: usize = 3;
 
 /// The records of one topic.
-struct Topic {
+struct TopicRecords {
     name: String,
     /// True if the records that are not similar also belong to the topic.
     same_topic: bool,
-    set: Dataset,
+    set: LabelledSet,
     similar: usize,
 }
 
 /// An algorithm, its settings, and its figures in the document.
-struct Algorithm {
+struct TopicAlgorithm {
     name: &'static str,
     settings: Settings,
     exact: bool,
@@ -52,7 +52,7 @@ struct Algorithm {
 
 /// Numbers of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
+struct TopicCounts {
     /// Number of lookups that a limit cut.
     cut: usize,
     similar: usize,
@@ -60,7 +60,7 @@ struct Counted {
     correct: usize,
 }
 
-impl Counted {
+impl TopicCounts {
     fn recall(self) -> f64 {
         self.correct as f64 / self.similar.max(1) as f64
     }
@@ -74,7 +74,7 @@ impl Counted {
 ///
 /// # Errors
 /// No topic has groups, or the experiment is stopped.
-pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
+pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
     let topics = topics(setup, progress)?;
     let algorithms = algorithms(&setup.settings);
     let mut counted = Vec::new();
@@ -88,7 +88,7 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
     Ok(report(setup, &topics, &counted))
 }
 
-fn algorithms(settings: &Settings) -> Vec<Algorithm> {
+fn algorithms(settings: &Settings) -> Vec<TopicAlgorithm> {
     let alone = |fields: Vec<Field>, channel| Settings {
         fields,
         channels: vec![channel],
@@ -105,25 +105,25 @@ fn algorithms(settings: &Settings) -> Vec<Algorithm> {
     let classic = SimhashParams { hash: HashFunction::Classic, ..SimhashParams::default() };
     let ours = Settings::preset(Preset::Default);
     vec![
-        Algorithm {
+        TopicAlgorithm {
             name: "I-Match",
             settings: alone(plain.clone(), Channel::IMatch(IMatchParams::default())),
             exact: false,
             document: (UNKNOWN, UNKNOWN),
         },
-        Algorithm {
+        TopicAlgorithm {
             name: "plain Simhash",
             settings: alone(plain.clone(), Channel::Simhash(classic)),
             exact: false,
             document: (UNKNOWN, UNKNOWN),
         },
-        Algorithm {
+        TopicAlgorithm {
             name: "improved Simhash",
             settings: alone(settings.fields.clone(), Channel::Simhash(SimhashParams::default())),
             exact: false,
             document: ("about 90 %", "about 95 %"),
         },
-        Algorithm {
+        TopicAlgorithm {
             name: "doppel's default",
             settings: Settings {
                 fields: plain,
@@ -138,13 +138,17 @@ fn algorithms(settings: &Settings) -> Vec<Algorithm> {
     ]
 }
 
-fn count(topic: &Topic, algorithm: &Algorithm) -> Counted {
-    let Topic { set, similar, .. } = topic;
+fn count(topic: &TopicRecords, algorithm: &TopicAlgorithm) -> TopicCounts {
+    let TopicRecords { set, similar, .. } = topic;
     let looked = direct::examine(set, &algorithm.settings, algorithm.exact).looked;
-    Counted { cut: looked.truncated, ..detected(looked.pairs.keys(), &set.truth, *similar) }
+    TopicCounts { cut: looked.truncated, ..detected(looked.pairs.keys(), &set.truth, *similar) }
 }
 
-fn detected<'a>(found: impl Iterator<Item = &'a Pair>, truth: &BTreeSet<Pair>, similar: usize) -> Counted {
+fn detected<'a>(
+    found: impl Iterator<Item = &'a PositionPair>,
+    truth: &BTreeSet<PositionPair>,
+    similar: usize,
+) -> TopicCounts {
     let mut detected = BTreeSet::new();
     let mut correct = BTreeSet::new();
     for pair in found {
@@ -153,11 +157,11 @@ fn detected<'a>(found: impl Iterator<Item = &'a Pair>, truth: &BTreeSet<Pair>, s
             correct.extend([pair.0, pair.1]);
         }
     }
-    Counted { cut: 0, similar, detected: detected.len(), correct: correct.len() }
+    TopicCounts { cut: 0, similar, detected: detected.len(), correct: correct.len() }
 }
 
 /// Returns the topics with their records.
-fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
+fn topics(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<Vec<TopicRecords>> {
     let similar = setup.size(SIMILAR, 10) as usize;
     let others = setup.size(OTHERS, 50) as usize;
     let made;
@@ -166,7 +170,14 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
         None => {
             let records = MADE_UP * (similar + others) as u64;
             made = made_up(
-                &Options { records, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: true, until: UNTIL },
+                &SampleOptions {
+                    records,
+                    seed: setup.seed,
+                    duplicates: REPEATS,
+                    forms: 0.0,
+                    labels: true,
+                    until: UNTIL,
+                },
                 progress,
             )?;
             &made
@@ -192,12 +203,17 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
         for same_topic in [false, true].into_iter().filter(|_| !alike.is_empty()) {
             let alone = members.values().filter(|family| family.len() == 1 && of_topic(family) == same_topic);
             let positions: BTreeSet<u32> = alone.take(others).chain([&alike]).flatten().copied().collect();
-            topics.push(Topic { name: name.clone(), same_topic, set: set.these(positions), similar: alike.len() });
+            topics.push(TopicRecords {
+                name: name.clone(),
+                same_topic,
+                set: set.these(positions),
+                similar: alike.len(),
+            });
         }
     }
     topics.sort_by_key(|topic| topic.same_topic);
     if topics.is_empty() {
-        return Err(Error::Unfit(
+        return Err(ExperimentError::Unfit(
             "t3 needs groups whose records all have the same topic in \"label\"; no group of --groups has".into(),
         ));
     }
@@ -225,7 +241,11 @@ fn named<'a>(members: &BTreeMap<u32, Vec<u32>>, label: &impl Fn(u32) -> &'a str)
     most.into_iter().take(MOST_TOPICS).map(|(label, _)| (label.to_owned(), owned(&[label]))).collect()
 }
 
-fn report(setup: &Setup, topics: &[Topic], counted: &[(&Topic, &Algorithm, Counted)]) -> Report {
+fn report(
+    setup: &ExperimentSetup,
+    topics: &[TopicRecords],
+    counted: &[(&TopicRecords, &TopicAlgorithm, TopicCounts)],
+) -> ExperimentReport {
     let head = [
         "topic",
         "algorithm",
@@ -240,7 +260,7 @@ fn report(setup: &Setup, topics: &[Topic], counted: &[(&Topic, &Algorithm, Count
         "Records detected among records of other topics, by topic and algorithm.",
         "The same among other records of the same topic, which is harder and not in the document.",
     ];
-    let mut tables = captions.map(|caption| Table::new(caption, &head));
+    let mut tables = captions.map(|caption| ReportTable::new(caption, &head));
     for (topic, algorithm, counted) in counted {
         let table = &mut tables[usize::from(topic.same_topic)];
         let (recall, precision) = algorithm.document;
@@ -255,19 +275,19 @@ fn report(setup: &Setup, topics: &[Topic], counted: &[(&Topic, &Algorithm, Count
             precision.into(),
         ]);
     }
-    let point = |(topic, algorithm, counted): &(&Topic, &Algorithm, Counted)| {
+    let point = |(topic, algorithm, counted): &(&TopicRecords, &TopicAlgorithm, TopicCounts)| {
         (format!("{} {}", topic.name, algorithm.name), (counted.recall(), counted.precision()))
     };
     let points: Vec<_> = counted.iter().filter(|(topic, ..)| !topic.same_topic).map(point).collect();
     let title = "Recall and precision of records, by topic";
     let figure =
-        Figure { file: "t3.svg".into(), alt: title.into(), svg: scatter(title, "recall", "precision", &points) };
+        ReportChart { file: "t3.svg".into(), alt: title.into(), svg: scatter(title, "recall", "precision", &points) };
     let sizes = topics.iter().map(|topic| {
         let others = topic.set.records.len() - topic.similar;
         let of = if topic.same_topic { "others of the topic" } else { "of other topics" };
         format!("{}: {} similar + {} {of}", topic.name, topic.similar, thousands(others as u64))
     });
-    Report {
+    ExperimentReport {
         name: "t3",
         title: "three algorithms on three topics",
         question: "How many of the records that are known to be similar are detected, and how many of the detected are: I-Match, plain \
@@ -280,9 +300,9 @@ fn report(setup: &Setup, topics: &[Topic], counted: &[(&Topic, &Algorithm, Count
     }
 }
 
-fn reading(counted: &[(&Topic, &Algorithm, Counted)]) -> Vec<String> {
+fn reading(counted: &[(&TopicRecords, &TopicAlgorithm, TopicCounts)]) -> Vec<String> {
     let among = |same_topic| counted.iter().filter(move |(topic, ..)| topic.same_topic == same_topic);
-    let each = |sums: Vec<(&str, Counted)>| {
+    let each = |sums: Vec<(&str, TopicCounts)>| {
         let each =
             sums.iter().map(|(name, sum)| format!("{name} {} / {}", percent(sum.recall()), percent(sum.precision())));
         each.collect::<Vec<_>>().join("; ")
@@ -308,8 +328,10 @@ fn reading(counted: &[(&Topic, &Algorithm, Counted)]) -> Vec<String> {
 }
 
 /// Returns the counts of each algorithm over all topics.
-fn sums<'a>(counted: impl Iterator<Item = &'a (&'a Topic, &'a Algorithm, Counted)>) -> Vec<(&'static str, Counted)> {
-    let mut sums: Vec<(&str, Counted)> = Vec::new();
+fn sums<'a>(
+    counted: impl Iterator<Item = &'a (&'a TopicRecords, &'a TopicAlgorithm, TopicCounts)>,
+) -> Vec<(&'static str, TopicCounts)> {
+    let mut sums: Vec<(&str, TopicCounts)> = Vec::new();
     for (_, algorithm, of) in counted {
         match sums.iter_mut().find(|(name, _)| *name == algorithm.name) {
             Some((_, sum)) => {
@@ -324,7 +346,7 @@ fn sums<'a>(counted: impl Iterator<Item = &'a (&'a Topic, &'a Algorithm, Counted
     sums
 }
 
-fn differs(setup: &Setup) -> Vec<String> {
+fn differs(setup: &ExperimentSetup) -> Vec<String> {
     let mut differs = vec![
         "Whether the document's 300 similar records are of each topic or of all is not clear from our copy; here they are of each.".to_owned(),
         "The document does not say how it labelled; here a detected record is correct only when it is found like a record of its \
@@ -353,17 +375,17 @@ mod tests {
 
     #[test]
     fn records_are_counted_and_not_pairs() {
-        let truth = [Pair(0, 1), Pair(0, 2), Pair(1, 2), Pair(3, 4)].into();
-        let found = [Pair(0, 1), Pair(0, 2), Pair(3, 9), Pair(7, 8)];
+        let truth = [PositionPair(0, 1), PositionPair(0, 2), PositionPair(1, 2), PositionPair(3, 4)].into();
+        let found = [PositionPair(0, 1), PositionPair(0, 2), PositionPair(3, 9), PositionPair(7, 8)];
         let counted = detected(found.iter(), &truth, 5);
-        assert_eq!(counted, Counted { cut: 0, similar: 5, detected: 7, correct: 3 });
+        assert_eq!(counted, TopicCounts { cut: 0, similar: 5, detected: 7, correct: 3 });
         assert!((counted.recall() - 0.6).abs() < 1e-9 && (counted.precision() - 3.0 / 7.0).abs() < 1e-9);
         assert_eq!(detected([].iter(), &truth, 5).precision(), 1.0);
     }
 
     #[test]
     fn groups_across_topics_and_records_beyond_the_size_are_left_out() {
-        let mut set = Dataset::default();
+        let mut set = LabelledSet::default();
         for n in 0..200 {
             let label = if n % 2 == 0 { "甲" } else { "乙" };
             set.add(Row::parse(format!(r#"{{"id":"{n}","content":"x","label":"{label}"}}"#).as_bytes()).unwrap())
@@ -372,8 +394,9 @@ mod tests {
         set.relate(&[0, 2]);
         set.relate(&[1, 4]);
         set.relate(&[3, 5, 7]);
-        let setup = Setup { set: Some(set), settings: Settings::preset(Preset::Paper), seed: 1, scale: 0.001 };
-        let topics = topics(&setup, &Progress::silent()).unwrap();
+        let setup =
+            ExperimentSetup { set: Some(set), settings: Settings::preset(Preset::Paper), seed: 1, scale: 0.001 };
+        let topics = topics(&setup, &ExperimentProgress::silent()).unwrap();
         let sizes: Vec<_> =
             topics.iter().map(|t| (t.name.as_str(), t.similar, t.set.records.len(), t.set.truth.len())).collect();
         let once = [("乙", 3, 53, 3), ("甲", 2, 52, 1)];

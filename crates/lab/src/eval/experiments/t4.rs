@@ -9,11 +9,11 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::data::row;
-use super::report::{Figure, Table, UNKNOWN, ms, thousands};
-use super::{Error, Progress, Report, Result, Setup};
-use crate::eval::plot::{Axis, Scale, plot};
-use crate::eval::svg::Line;
-use crate::sample::{Options, Sample, UNTIL};
+use super::report::{ReportChart, ReportTable, UNKNOWN, ms, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
+use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::svg::PlotLine;
+use crate::sample::{RecordSample, SampleOptions, UNTIL};
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
 use doppel_core::index::single_pass::{SinglePassClusters, single_pass};
@@ -34,16 +34,16 @@ const PIECE: u64 = 8_192;
 const REPEATS: f64 = 0.1;
 
 /// The seconds for one size, and the results.
-struct Measured {
+struct SizeMeasurement {
     records: usize,
     single_pass: Option<(f64, SinglePassClusters)>,
     index: (f64, u64),
-    join: (f64, Pairs),
+    join: (f64, RadiusPairs),
     lost: Option<u64>,
 }
 
 /// All pairs within the radius, as positions of distinct fingerprints, with their places in the batch.
-struct Pairs {
+struct RadiusPairs {
     distinct: Distinct,
     near: Vec<NearPair>,
 }
@@ -52,7 +52,7 @@ struct Pairs {
 ///
 /// # Errors
 /// There are fewer than two fingerprints, or the experiment is stopped.
-pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
+pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
     let mut sizes: Vec<u64> = SIZES.iter().map(|size| setup.size(*size, 30)).collect();
     if let Some(set) = &setup.set {
         sizes.iter_mut().for_each(|size| *size = (*size).min(set.records.len() as u64));
@@ -63,7 +63,7 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
         // Each size has its own generated records, because the first records of a large sample contain few repetitions.
         let prints = fingerprints(setup, size, progress)?;
         if prints.len() < 2 {
-            return Err(Error::Unfit("t4 needs at least two records with text".into()));
+            return Err(ExperimentError::Unfit("t4 needs at least two records with text".into()));
         }
         if measured.is_empty() {
             // The first use of an index allocates memory that later uses find.
@@ -81,8 +81,8 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
 }
 
 /// Measures the index and the join.
-fn measure(prints: &[Fingerprint]) -> Result<Measured> {
-    Ok(Measured {
+fn measure(prints: &[Fingerprint]) -> ExperimentResult<SizeMeasurement> {
+    Ok(SizeMeasurement {
         records: prints.len(),
         index: indexed(prints)?,
         join: joined(prints)?,
@@ -91,7 +91,7 @@ fn measure(prints: &[Fingerprint]) -> Result<Measured> {
     })
 }
 
-impl Measured {
+impl SizeMeasurement {
     /// Measures Single-Pass as well.
     fn and_single_pass(mut self, prints: &[Fingerprint]) -> Self {
         let (seconds, clusters) = timed(|| single_pass(prints, RADIUS));
@@ -107,19 +107,19 @@ fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     (begun.elapsed().as_secs_f64(), done)
 }
 
-fn joined(prints: &[Fingerprint]) -> Result<(f64, Pairs)> {
+fn joined(prints: &[Fingerprint]) -> ExperimentResult<(f64, RadiusPairs)> {
     let values: Vec<u64> = prints.iter().map(|print| print.0).collect();
     let (seconds, pairs) = timed(|| {
-        let distinct = Distinct::of(&values).map_err(|error| Error::Failed(error.to_string()))?;
+        let distinct = Distinct::of(&values).map_err(|error| ExperimentError::Failed(error.to_string()))?;
         let found = AllPairs::default();
         let _ = join(&distinct, RADIUS, usize::MAX, &found);
-        Ok::<_, Error>(Pairs { distinct, near: found.into_pairs() })
+        Ok::<_, ExperimentError>(RadiusPairs { distinct, near: found.into_pairs() })
     });
     Ok((seconds, pairs?))
 }
 
 /// Looks each fingerprint up among the ones before it and then adds it. Returns the seconds and the number of found records.
-fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
+fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
     let index = GenerationIndex::new();
     let (seconds, found) = timed(|| {
         let mut found = 0;
@@ -127,19 +127,20 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
             let ball = Ball { centre: *print, within: SimhashChannel::first(RADIUS) };
             let lookup = Lookup { digest_key: None, ball: Some(ball), keys: &[] };
             found += index.propose(&lookup).items.len() as u64;
-            index.insert(Seq(seq), seq, Some(*print), &[]).map_err(|error| Error::Failed(error.to_string()))?;
+            index
+                .insert(Seq(seq), seq, Some(*print), &[])
+                .map_err(|error| ExperimentError::Failed(error.to_string()))?;
         }
-        Ok::<_, Error>(found)
+        Ok::<_, ExperimentError>(found)
     });
     Ok((seconds, found?))
 }
 
-impl Pairs {
+impl RadiusPairs {
     /// Returns the number of pairs of records that `wanted` accepts. It gets the places of the records.
     fn count(&self, wanted: impl Fn(u32, u32) -> bool) -> u64 {
         let between = |a: &[u32], b: &[u32]| {
-            let one = |a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64;
-            a.iter().map(one).sum::<u64>()
+            a.iter().map(|a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64).sum::<u64>()
         };
         let near = self.near.iter().map(|pair| between(self.distinct.places(pair.a), self.distinct.places(pair.b)));
         let equal = self.distinct.positions().map(|position| {
@@ -151,13 +152,17 @@ impl Pairs {
 }
 
 /// Returns the fingerprints of up to `most` records, by the settings of the paper.
-fn fingerprints(setup: &Setup, most: u64, progress: &Progress) -> Result<Vec<Fingerprint>> {
+fn fingerprints(
+    setup: &ExperimentSetup,
+    most: u64,
+    progress: &ExperimentProgress,
+) -> ExperimentResult<Vec<Fingerprint>> {
     let channels = vec![Channel::Simhash(SimhashParams::default())];
     let profile = Profile::compile(&Settings { channels, verify: None, ..setup.settings.clone() }, None);
     let sign = |row: &Row| {
         profile.read(row).ok().filter(|document| !document.is_empty()).and_then(|d| profile.sign(&d).fingerprint())
     };
-    let sample = Sample::new(&Options {
+    let sample = RecordSample::new(&SampleOptions {
         records: most,
         seed: setup.seed,
         duplicates: REPEATS,
@@ -172,14 +177,14 @@ fn fingerprints(setup: &Setup, most: u64, progress: &Progress) -> Result<Vec<Fin
         let piece = (first..(first + PIECE).min(all)).into_par_iter();
         let signed: Vec<Option<Fingerprint>> = match &setup.set {
             Some(set) => piece.map(|at| sign(&set.records[at as usize].1)).collect(),
-            None => piece.map(|at| Ok(sign(&row(&sample.record(at))?))).collect::<Result<_>>()?,
+            None => piece.map(|at| Ok(sign(&row(&sample.record(at))?))).collect::<ExperimentResult<_>>()?,
         };
         prints.extend(signed.into_iter().flatten());
     }
     Ok(prints)
 }
 
-fn report(setup: &Setup, measured: &[Measured]) -> Report {
+fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentReport {
     let head = [
         "records",
         "Single-Pass, ms",
@@ -190,7 +195,7 @@ fn report(setup: &Setup, measured: &[Measured]) -> Report {
         "parted by Single-Pass",
         "document",
     ];
-    let mut table = Table::new("Time to find all that is within 3 bits of each other.", &head);
+    let mut table = ReportTable::new("Time to find all that is within 3 bits of each other.", &head);
     for one in measured {
         let or = |value: Option<String>| value.unwrap_or_else(|| "–".into());
         table.rows.push(vec![
@@ -204,17 +209,17 @@ fn report(setup: &Setup, measured: &[Measured]) -> Report {
             UNKNOWN.into(),
         ]);
     }
-    let points = |of: &dyn Fn(&Measured) -> Option<f64>| {
+    let points = |of: &dyn Fn(&SizeMeasurement) -> Option<f64>| {
         measured.iter().filter_map(|one| Some((one.records as f64, of(one)? * 1e3))).collect()
     };
     let lines = [
-        Line { name: "Single-Pass".into(), points: points(&|one| one.single_pass.as_ref().map(|found| found.0)) },
-        Line { name: "block index".into(), points: points(&|one| Some(one.index.0)) },
-        Line { name: "block join".into(), points: points(&|one| Some(one.join.0)) },
+        PlotLine { name: "Single-Pass".into(), points: points(&|one| one.single_pass.as_ref().map(|found| found.0)) },
+        PlotLine { name: "block index".into(), points: points(&|one| Some(one.index.0)) },
+        PlotLine { name: "block join".into(), points: points(&|one| Some(one.join.0)) },
     ];
-    let axis = |label| Axis { label, scale: Scale::Logarithmic };
+    let axis = |label| ChartAxis { label, scale: AxisScale::Logarithmic };
     let title = "Single-Pass and blocks, by number of records";
-    Report {
+    ExperimentReport {
         name: "t4",
         title: "Single-Pass clustering against filing under blocks",
         question: "How does the time to find all near-duplicates of a batch grow with the number of records, for Single-Pass \
@@ -225,7 +230,7 @@ fn report(setup: &Setup, measured: &[Measured]) -> Report {
             ("threads", "Single-Pass and the block index one, the join all cores".into()),
         ],
         tables: vec![table],
-        figures: vec![Figure { file: "t4.svg".into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }],
+        figures: vec![ReportChart { file: "t4.svg".into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }],
         reading: reading(measured),
         differs: vec![
             "The document's times and its sizes are lost in our copy.".into(),
@@ -240,7 +245,7 @@ fn report(setup: &Setup, measured: &[Measured]) -> Report {
     }
 }
 
-fn reading(measured: &[Measured]) -> Vec<String> {
+fn reading(measured: &[SizeMeasurement]) -> Vec<String> {
     let Some((one, (seconds, clusters))) =
         measured.iter().filter_map(|one| Some((one, one.single_pass.as_ref()?))).next_back()
     else {

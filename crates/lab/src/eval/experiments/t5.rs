@@ -12,11 +12,11 @@ use std::time::Instant;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::data::documents;
-use super::report::{Figure, Table, UNKNOWN, ms, thousands};
-use super::{Error, Progress, Report, Result, Setup};
+use super::report::{ReportChart, ReportTable, UNKNOWN, ms, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
 use crate::eval::baselines::mysql::{BlockTable, MysqlError};
-use crate::eval::plot::{Axis, Scale, plot};
-use crate::eval::svg::Line;
+use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::svg::PlotLine;
 use doppel_core::collection::{Channel, CollectionName, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
@@ -38,13 +38,13 @@ const FILLING: usize = 16;
 
 /// The servers and stores that are measured.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct MeasuredPlaces {
     /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`
     pub mysql: String,
     /// The embedded store, open.
-    pub embedded: Stored,
+    pub embedded: ServiceStore,
     /// The MongoDB store, open.
-    pub mongodb: Stored,
+    pub mongodb: ServiceStore,
     /// A unique part of the names of everything that is created on the servers.
     pub id: String,
     /// The current time (RFC 3339, UTC).
@@ -53,9 +53,9 @@ pub struct Places {
 
 /// A store of the service.
 #[derive(Clone)]
-pub struct Stored(pub Arc<dyn Store>);
+pub struct ServiceStore(pub Arc<dyn Store>);
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for ServiceStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Stored")
     }
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Stored {
 
 /// A record that will be added.
 #[derive(Clone)]
-struct Item {
+struct NewRecord {
     id: RecordId,
     row: Row,
     signed: Arc<Signed>,
@@ -74,14 +74,14 @@ struct Item {
 
 /// The answers about one new record, and their seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct QueryAnswers {
     any: bool,
     all: usize,
     seconds: [f64; 3],
 }
 
 /// A table or a store that is measured.
-enum Contender {
+enum StoreContender {
     Table(Box<BlockTable>),
     Store(Arc<dyn Store>, CollectionName),
 }
@@ -90,28 +90,32 @@ enum Contender {
 ///
 /// # Errors
 /// A server fails, there are too few records, or the experiment is stopped.
-pub fn run<'a>(setup: &'a Setup, places: &'a Places, progress: &'a Progress) -> BoxFuture<'a, Result<Report>> {
+pub fn run<'a>(
+    setup: &'a ExperimentSetup,
+    places: &'a MeasuredPlaces,
+    progress: &'a ExperimentProgress,
+) -> BoxFuture<'a, ExperimentResult<ExperimentReport>> {
     Box::pin(async move {
         let (settings, profile) = compile(setup);
         let items = items(setup, &profile, &places.now, progress)?;
         let stock = items.len() - setup.size(NEW, 10).min(items.len() as u64 / 4) as usize;
         let (stock, new) = items.split_at(stock);
         if stock.is_empty() || new.is_empty() {
-            return Err(Error::Unfit("t5 needs at least four records with text".into()));
+            return Err(ExperimentError::Unfit("t5 needs at least four records with text".into()));
         }
         let suffix: String = places.id.chars().filter(char::is_ascii_alphanumeric).collect();
-        let name = CollectionName::new(&format!("t5-{suffix}")).map_err(Error::Failed)?;
+        let name = CollectionName::new(&format!("t5-{suffix}")).map_err(ExperimentError::Failed)?;
         let table =
             BlockTable::create(&places.mysql, &format!("doppel_t5_{suffix}"), RADIUS).await.map_err(|error| {
                 let hint =
                     "see that --mysql names a server that runs, and a database in which its user may create tables";
-                Error::Failed(format!("{error}; {hint}"))
+                ExperimentError::Failed(format!("{error}; {hint}"))
             })?;
         let server = table.version().to_owned();
         let mut contenders = vec![
-            (format!("MySQL table ({server})"), Contender::Table(Box::new(table))),
-            ("MongoDB store".to_owned(), Contender::Store(places.mongodb.0.clone(), name.clone())),
-            ("embedded store".to_owned(), Contender::Store(places.embedded.0.clone(), name.clone())),
+            (format!("MySQL table ({server})"), StoreContender::Table(Box::new(table))),
+            ("MongoDB store".to_owned(), StoreContender::Store(places.mongodb.0.clone(), name.clone())),
+            ("embedded store".to_owned(), StoreContender::Store(places.embedded.0.clone(), name.clone())),
         ];
         let measured = measure(&mut contenders, (&settings, &profile), (stock, new), progress).await;
         let mut removed = Ok(());
@@ -125,30 +129,37 @@ pub fn run<'a>(setup: &'a Setup, places: &'a Places, progress: &'a Progress) -> 
     })
 }
 
-fn compile(setup: &Setup) -> (Settings, Profile) {
+fn compile(setup: &ExperimentSetup) -> (Settings, Profile) {
     let channels = vec![Channel::Simhash(SimhashParams { radius: RADIUS, ..SimhashParams::default() })];
     let settings = Settings { channels, verify: None, min_features: 0, ..setup.settings.clone() };
     let profile = Profile::compile(&settings, None);
     (settings, profile)
 }
 
-fn items(setup: &Setup, profile: &Profile, now: &str, progress: &Progress) -> Result<Vec<Item>> {
+fn items(
+    setup: &ExperimentSetup,
+    profile: &Profile,
+    now: &str,
+    progress: &ExperimentProgress,
+) -> ExperimentResult<Vec<NewRecord>> {
     let now: Arc<str> = now.into();
     let set = setup.records(setup.size(STOCK, 100) + setup.size(NEW, 10), progress)?;
     let item = |(position, document): &(u32, _)| {
         let signed = Arc::new(profile.sign(document));
         let (id, row) = set.records[*position as usize].clone();
-        signed.fingerprint().map(|fingerprint| Item { id, row, signed, fingerprint, now: now.clone() })
+        signed.fingerprint().map(|fingerprint| NewRecord { id, row, signed, fingerprint, now: now.clone() })
     };
     Ok(documents(&set, profile).iter().filter_map(item).collect())
 }
 
 async fn measure(
-    contenders: &mut [(String, Contender)],
-    (settings, profile): (&Settings, &Profile),
-    (stock, new): (&[Item], &[Item]),
-    progress: &Progress,
-) -> Result<Vec<Vec<Asked>>> {
+    contenders: &mut [(String, StoreContender)],
+    rules: (&Settings, &Profile),
+    records: (&[NewRecord], &[NewRecord]),
+    progress: &ExperimentProgress,
+) -> ExperimentResult<Vec<Vec<QueryAnswers>>> {
+    let (settings, profile) = rules;
+    let (stock, new) = records;
     for (done, (_, contender)) in contenders.iter_mut().enumerate() {
         progress.at("filing the stock", done as u64, 3)?;
         contender.create(settings, profile, &new[0].now).await?;
@@ -164,8 +175,8 @@ async fn measure(
     Ok(asked)
 }
 
-impl Contender {
-    async fn create(&mut self, settings: &Settings, profile: &Profile, now: &str) -> Result<()> {
+impl StoreContender {
+    async fn create(&mut self, settings: &Settings, profile: &Profile, now: &str) -> ExperimentResult<()> {
         let Self::Store(store, name) = self else { return Ok(()) };
         let name = name.clone();
         let settings = settings.clone();
@@ -176,7 +187,7 @@ impl Contender {
         Ok(())
     }
 
-    async fn fill(&mut self, stock: &[Item], progress: &Progress) -> Result<()> {
+    async fn fill(&mut self, stock: &[NewRecord], progress: &ExperimentProgress) -> ExperimentResult<()> {
         match self {
             Self::Table(table) => {
                 let records: Vec<_> = stock.iter().map(|item| (item.id.clone(), item.fingerprint)).collect();
@@ -187,16 +198,19 @@ impl Contender {
                     progress.go_on()?;
                     Ok(register(store.clone(), name.clone(), item))
                 });
-                let filing = stream::iter(filing.collect::<Result<Vec<_>>>()?).buffer_unordered(FILLING);
-                filing.map(|filed| progress.go_on().map_err(Error::from).and(filed)).try_collect::<()>().await?;
+                let filing = stream::iter(filing.collect::<ExperimentResult<Vec<_>>>()?).buffer_unordered(FILLING);
+                filing
+                    .map(|filed| progress.go_on().map_err(ExperimentError::from).and(filed))
+                    .try_collect::<()>()
+                    .await?;
             }
         }
         Ok(())
     }
 
     /// Makes both lookups, with `QUESTIONS[first]` first, then adds the record.
-    async fn ask(&mut self, item: &Item, first: usize) -> Result<Asked> {
-        let mut asked = Asked::default();
+    async fn ask(&mut self, item: &NewRecord, first: usize) -> ExperimentResult<QueryAnswers> {
+        let mut asked = QueryAnswers::default();
         for question in [first, 1 - first] {
             let begun = Instant::now();
             let until = if question == 0 { LookupEnd::FirstMatch } else { LookupEnd::Exhausted };
@@ -214,17 +228,17 @@ impl Contender {
     }
 
     /// Returns the number of similar records; with `LookupEnd::FirstMatch` at most one.
-    async fn find(&mut self, item: &Item, until: LookupEnd) -> Result<usize> {
+    async fn find(&mut self, item: &NewRecord, until: LookupEnd) -> ExperimentResult<usize> {
         Ok(match (self, until) {
             (Self::Table(table), LookupEnd::FirstMatch) => usize::from(table.any(item.fingerprint).await?),
             (Self::Table(table), LookupEnd::Exhausted) => table.all(item.fingerprint).await?.len(),
             (Self::Store(store, name), until) => {
-                store.find(query(name, item), Near::to(item), until).await?.matches.len()
+                store.find(query(name, item), RadiusJudge::to(item), until).await?.matches.len()
             }
         })
     }
 
-    async fn remove(self) -> Result<()> {
+    async fn remove(self) -> ExperimentResult<()> {
         match self {
             Self::Table(table) => table.remove().await?,
             Self::Store(store, name) => drop(store.drop_collection(&name).await?),
@@ -233,7 +247,7 @@ impl Contender {
     }
 }
 
-fn query(name: &CollectionName, item: &Item) -> LookupQuery {
+fn query(name: &CollectionName, item: &NewRecord) -> LookupQuery {
     LookupQuery {
         collection: name.clone(),
         generation: GenerationId(1),
@@ -245,7 +259,11 @@ fn query(name: &CollectionName, item: &Item) -> LookupQuery {
     }
 }
 
-fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Future<Output = Result<()>> + use<> {
+fn register(
+    store: Arc<dyn Store>,
+    name: CollectionName,
+    item: &NewRecord,
+) -> impl Future<Output = ExperimentResult<()>> + use<> {
     let registration = Registration {
         collection: name,
         generation: GenerationId(1),
@@ -261,20 +279,20 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         now: item.now.to_string(),
         sequenced: SequencedNotifier::default(),
     };
-    let judge = Near::to(item);
-    async move { store.register(registration, judge).await.map(drop).map_err(Error::from) }
+    let judge = RadiusJudge::to(item);
+    async move { store.register(registration, judge).await.map(drop).map_err(ExperimentError::from) }
 }
 
 /// Accepts all records within the radius.
-struct Near(Fingerprint);
+struct RadiusJudge(Fingerprint);
 
-impl Near {
-    fn to(item: &Item) -> Arc<dyn CandidateJudge> {
+impl RadiusJudge {
+    fn to(item: &NewRecord) -> Arc<dyn CandidateJudge> {
         Arc::new(Self(item.fingerprint))
     }
 }
 
-impl CandidateJudge for Near {
+impl CandidateJudge for RadiusJudge {
     fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
         let near = candidate.fingerprint?.distance(self.0) <= RADIUS;
         near.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
@@ -298,13 +316,13 @@ impl CandidateJudge for Near {
     }
 }
 
-impl From<MysqlError> for Error {
+impl From<MysqlError> for ExperimentError {
     fn from(error: MysqlError) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<StoreError> for Error {
+impl From<StoreError> for ExperimentError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.to_string())
     }
@@ -312,7 +330,13 @@ impl From<StoreError> for Error {
 
 const QUESTIONS: [&str; 3] = ["any similar?", "all similar", "insert"];
 
-fn report(setup: &Setup, (stock, new): (usize, usize), names: &[String; 3], asked: &[Vec<Asked>]) -> Report {
+fn report(
+    setup: &ExperimentSetup,
+    records: (usize, usize),
+    names: &[String; 3],
+    asked: &[Vec<QueryAnswers>],
+) -> ExperimentReport {
+    let (stock, new) = records;
     let head = [
         "store",
         "any similar?, ms",
@@ -322,7 +346,7 @@ fn report(setup: &Setup, (stock, new): (usize, usize), names: &[String; 3], aske
         "similar listed",
         "document",
     ];
-    let mut table = Table::new("A new record, mean (median) of milliseconds.", &head);
+    let mut table = ReportTable::new("A new record, mean (median) of milliseconds.", &head);
     for (name, asked) in names.iter().zip(asked) {
         let cells = (0..QUESTIONS.len()).map(|question| {
             let mut seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
@@ -339,21 +363,20 @@ fn report(setup: &Setup, (stock, new): (usize, usize), names: &[String; 3], aske
                 .collect(),
         );
     }
-    let line = |(name, asked): (&String, &Vec<Asked>)| {
-        let point = |question: usize| {
-            let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
-            (question as f64 + 1.0, mean(&seconds) * 1e3)
-        };
-        Line {
-            name: name.split(" (").next().unwrap_or_default().into(),
-            points: (0..QUESTIONS.len()).map(point).collect(),
-        }
+    let line = |(name, asked): (&String, &Vec<QueryAnswers>)| PlotLine {
+        name: name.split(" (").next().unwrap_or_default().into(),
+        points: (0..QUESTIONS.len())
+            .map(|question: usize| {
+                let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
+                (question as f64 + 1.0, mean(&seconds) * 1e3)
+            })
+            .collect(),
     };
-    let lines: Vec<Line> = names.iter().zip(asked).map(line).collect();
-    let x = Axis { label: "1 any similar?   2 all similar   3 insert", scale: Scale::Linear };
+    let lines: Vec<PlotLine> = names.iter().zip(asked).map(line).collect();
+    let x = ChartAxis { label: "1 any similar?   2 all similar   3 insert", scale: AxisScale::Linear };
     let title = "Mean time of a new record, by store";
-    let y = Axis { label: "ms", scale: Scale::Logarithmic };
-    Report {
+    let y = ChartAxis { label: "ms", scale: AxisScale::Logarithmic };
+    ExperimentReport {
         name: "t5",
         title: "incremental lookups in MySQL, in MongoDB, and embedded",
         question: "How long does it take to ask, of a record that comes in, whether any record is similar, and which are, and to file \
@@ -365,7 +388,7 @@ fn report(setup: &Setup, (stock, new): (usize, usize), names: &[String; 3], aske
             ("new records", format!("{}, in one after the other by turns, every other one asked the second question first; one client, over loopback", thousands(new as u64))),
         ],
         tables: vec![table],
-        figures: vec![Figure { file: "t5.svg".into(), alt: title.into(), svg: plot(title, x, y, &lines) }],
+        figures: vec![ReportChart { file: "t5.svg".into(), alt: title.into(), svg: plot(title, x, y, &lines) }],
         reading: reading(asked),
         differs: vec![
             "The document's times and its table are lost in our copy; it found MongoDB faster, and said without measuring that \
@@ -390,15 +413,15 @@ fn mean(seconds: &[f64]) -> f64 {
     seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
 }
 
-fn reading(asked: &[Vec<Asked>]) -> Vec<String> {
+fn reading(asked: &[Vec<QueryAnswers>]) -> Vec<String> {
     let [mysql, mongodb, embedded] = asked else { return Vec::new() };
     let new = mysql.len();
     let agree = (0..new).filter(|&at| {
-        let of = |asked: &[Asked]| (asked[at].any, asked[at].all);
+        let of = |asked: &[QueryAnswers]| (asked[at].any, asked[at].all);
         of(mysql) == of(mongodb) && of(mongodb) == of(embedded) && mysql[at].any == (mysql[at].all > 0)
     });
-    let ratio = |a: &[Asked], b: &[Asked], question: usize| {
-        let of = |asked: &[Asked]| mean(&asked.iter().map(|one| one.seconds[question]).collect::<Vec<_>>());
+    let ratio = |a: &[QueryAnswers], b: &[QueryAnswers], question: usize| {
+        let of = |asked: &[QueryAnswers]| mean(&asked.iter().map(|one| one.seconds[question]).collect::<Vec<_>>());
         of(a) / of(b).max(1e-12)
     };
     vec![

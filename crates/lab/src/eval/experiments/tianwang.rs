@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use super::data::documents;
-use super::report::{Figure, Table, UNKNOWN, percent, thousands};
-use super::{Error, Progress, Report, Result, Setup};
-use crate::eval::dataset::Dataset;
-use crate::eval::direct::{self, Looked, Stages};
-use crate::eval::metrics::{FoundPairs, Quality};
-use crate::eval::plot::{Axis, Scale, plot};
-use crate::eval::svg::Line;
+use super::report::{ReportChart, ReportTable, UNKNOWN, percent, thousands};
+use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
+use crate::eval::dataset::LabelledSet;
+use crate::eval::direct::{self, ExtraStages, LookupResults};
+use crate::eval::metrics::{FoundPairs, PairQuality};
+use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::svg::PlotLine;
 use doppel_core::collection::{AbstractParams, Channel, KeywordParams, KeywordVectorParams, Settings};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::text::Document;
@@ -20,11 +20,11 @@ const RECORDS: u64 = 30_000;
 const KEYWORDS: [u32; 5] = [3, 5, 10, 20, 50];
 
 /// One algorithm with one setting.
-struct Run {
+struct AlgorithmRun {
     name: &'static str,
     what: &'static str,
     n: Option<u32>,
-    quality: Quality,
+    quality: PairQuality,
     pairs: FoundPairs,
     sign_us: f64,
     lookup_us: f64,
@@ -45,12 +45,12 @@ fn algorithms(n: u32) -> Vec<(&'static str, Channel)> {
 ///
 /// # Errors
 /// There are no records, or the experiment is stopped.
-pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
+pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
     let set = setup.records(setup.size(RECORDS, 100), progress)?;
     let base = Settings { channels: Vec::new(), verify: None, min_features: 0, ..setup.settings.clone() };
     let documents = documents(&set, &Profile::compile(&base, None));
     if documents.is_empty() {
-        return Err(Error::Unfit("no record has text".into()));
+        return Err(ExperimentError::Unfit("no record has text".into()));
     }
     let default = KeywordParams::default().n;
     let mut runs = Vec::new();
@@ -61,14 +61,14 @@ pub fn run(setup: &Setup, progress: &Progress) -> Result<Report> {
             let of_keywords = channel.scheme() != "tianwang1";
             if of_keywords || n == default {
                 let n = of_keywords.then_some(n);
-                runs.push(Run { n, what, ..measure(&set, &documents, &base, channel) });
+                runs.push(AlgorithmRun { n, what, ..measure(&set, &documents, &base, channel) });
             }
         }
     }
     Ok(report(setup, documents.len(), default, &runs))
 }
 
-fn measure(set: &Dataset, documents: &[(u32, Document)], base: &Settings, channel: Channel) -> Run {
+fn measure(set: &LabelledSet, documents: &[(u32, Document)], base: &Settings, channel: Channel) -> AlgorithmRun {
     let name = channel.scheme();
     let settings = Settings { channels: vec![channel], ..base.clone() };
     let profile = Profile::compile(&settings, None);
@@ -76,22 +76,22 @@ fn measure(set: &Dataset, documents: &[(u32, Document)], base: &Settings, channe
     let signed: Vec<Signed> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
     let sign_s = begun.elapsed().as_secs_f64();
     let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
-    let Looked { pairs, lookup_s, .. } =
-        direct::look_up(&profile, &settings, &positions, &signed, Stages { exact: false, verify: None });
-    let quality = Quality::of(&set.truth, pairs.keys());
+    let LookupResults { pairs, lookup_s, .. } =
+        direct::look_up(&profile, &settings, &positions, &signed, ExtraStages { exact: false, verify: None });
+    let quality = PairQuality::of(&set.truth, pairs.keys());
     let each = |seconds: f64| seconds * 1e6 / signed.len().max(1) as f64;
-    Run { name, what: "", n: None, quality, pairs, sign_us: each(sign_s), lookup_us: each(lookup_s) }
+    AlgorithmRun { name, what: "", n: None, quality, pairs, sign_us: each(sign_s), lookup_us: each(lookup_s) }
 }
 
-fn report(setup: &Setup, records: usize, default: u32, runs: &[Run]) -> Report {
+fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[AlgorithmRun]) -> ExperimentReport {
     let head =
         ["algorithm", "condition", "recall", "precision", "F1", "pairs found", "sign µs", "lookup µs", "document"];
     let caption = format!("The five algorithms, N = {default}, ε = {}; pairs.", KeywordVectorParams::default().epsilon);
-    let mut five = Table::new(caption, &head);
-    let mut defaults: Vec<&Run> = runs.iter().filter(|run| run.n.is_none_or(|n| n == default)).collect();
+    let mut five = ReportTable::new(caption, &head);
+    let mut defaults: Vec<&AlgorithmRun> = runs.iter().filter(|run| run.n.is_none_or(|n| n == default)).collect();
     defaults.sort_by_key(|run| run.name);
     for run in &defaults {
-        let Quality { recall, precision, f1, pairs_found, .. } = run.quality;
+        let PairQuality { recall, precision, f1, pairs_found, .. } = run.quality;
         five.rows.push(vec![
             run.name.into(),
             run.what.into(),
@@ -106,8 +106,10 @@ fn report(setup: &Setup, records: usize, default: u32, runs: &[Run]) -> Report {
     }
     let names = ["tianwang2", "tianwang3", "tianwang4", "tianwang5"];
     let of = |name: &str, n: u32| runs.iter().find(|run| run.name == name && run.n == Some(n));
-    let mut table =
-        Table::new("Recall / precision by the number of keywords N.", &["N", names[0], names[1], names[2], names[3]]);
+    let mut table = ReportTable::new(
+        "Recall / precision by the number of keywords N.",
+        &["N", names[0], names[1], names[2], names[3]],
+    );
     for n in KEYWORDS {
         let cell = |name: &&str| {
             of(name, n).map_or("–".into(), |run| {
@@ -116,21 +118,23 @@ fn report(setup: &Setup, records: usize, default: u32, runs: &[Run]) -> Report {
         };
         table.rows.push(std::iter::once(n.to_string()).chain(names.iter().map(cell)).collect());
     }
-    let line = |name: &&str| Line {
-        name: (*name).into(),
-        points: KEYWORDS.iter().filter_map(|n| Some((f64::from(*n), of(name, *n)?.quality.recall))).collect(),
-    };
-    let lines: Vec<Line> = names.iter().map(line).collect();
-    let axis = |label| Axis { label, scale: Scale::Linear };
+    let lines: Vec<PlotLine> = names
+        .iter()
+        .map(|name: &&str| PlotLine {
+            name: (*name).into(),
+            points: KEYWORDS.iter().filter_map(|n| Some((f64::from(*n), of(name, *n)?.quality.recall))).collect(),
+        })
+        .collect();
+    let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
     let title = "Recall of pairs by the number of keywords";
-    Report {
+    ExperimentReport {
         name: "tianwang",
         title: "Tianwang's five algorithms side by side",
         question: "Which of the five conditions under which the Tianwang search engine calls two pages mirrors finds most of the true \
                    pairs, and how many of those it finds are true? (Web page de-duplication, reference article.)",
         setting: vec![("records", setup.origin()), ("compared", thousands(records as u64))],
         tables: vec![five, table],
-        figures: vec![Figure { file: "tianwang.svg".into(), alt: title.into(), svg: plot(title, axis("N"), axis("recall"), &lines) }],
+        figures: vec![ReportChart { file: "tianwang.svg".into(), alt: title.into(), svg: plot(title, axis("N"), axis("recall"), &lines) }],
         reading: reading(&defaults),
         differs: vec![
             "The article gives no figures of the five, nor N and ε; and its formula of SIM is lost in our copy; Σ(a − b)² / (Σa² + Σb²) has \
@@ -143,7 +147,7 @@ fn report(setup: &Setup, records: usize, default: u32, runs: &[Run]) -> Report {
     }
 }
 
-fn reading(defaults: &[&Run]) -> Vec<String> {
+fn reading(defaults: &[&AlgorithmRun]) -> Vec<String> {
     let of = |name: &str| defaults.iter().find(|run| run.name == name);
     let within = |inner: &str, outer: &str| {
         let (Some(inner), Some(outer)) = (of(inner), of(outer)) else { return String::new() };

@@ -1,15 +1,15 @@
 //! The type of forms, and the list of all forms.
 
-use super::names::Slot;
+use super::names::NameSlot;
 use super::{forms_service, forms_street};
 
 /// A form that operators fill in.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct OrderForm {
     /// The name, which records have as their label.
     pub(super) name: &'static str,
     /// The slots that distinguish the matters on this form. The district belongs to the name in the first slot.
-    pub(super) slots: &'static [Slot],
+    pub(super) slots: &'static [NameSlot],
     /// The possible values of `{问}`; empty if the form has no such slot.
     pub(super) questions: &'static [&'static str],
     /// The offices that handle the matter, separated by `|`.
@@ -20,7 +20,7 @@ pub(super) struct Form {
     pub(super) enquiry: bool,
 }
 
-impl Form {
+impl OrderForm {
     /// Returns the trades of the companies on this form.
     pub(super) fn trades(&self) -> &'static [&'static str] {
         match self.name {
@@ -56,7 +56,7 @@ impl Form {
     }
 }
 
-const FORMS: [&[Form]; 2] = [forms_street::FORMS, forms_service::FORMS];
+const FORMS: [&[OrderForm]; 2] = [forms_street::FORMS, forms_service::FORMS];
 
 /// Returns the number of forms.
 pub(super) fn count() -> usize {
@@ -64,7 +64,7 @@ pub(super) fn count() -> usize {
 }
 
 /// Returns the form at `index`, which must be below [`count`].
-pub(super) fn form(index: usize) -> &'static Form {
+pub(super) fn form(index: usize) -> &'static OrderForm {
     let [street, service] = FORMS;
     street.get(index).unwrap_or_else(|| &service[index - street.len()])
 }

@@ -1,7 +1,7 @@
 //! Forms about companies, schools and offices, enquiries, and orders that ask about earlier orders.
 
-use super::forms::Form;
-use super::names::Slot::{
+use super::forms::OrderForm;
+use super::names::NameSlot::{
     Building, Chased, Company, Estate, Extension, Order, Person, Question, Road, School, Town, Village,
 };
 
@@ -59,8 +59,8 @@ const ERRANDS: &[&str] = &[
     "宅基地审批流程",
 ];
 
-pub(super) const FORMS: &[Form] = &[
-    Form {
+pub(super) const FORMS: &[OrderForm] = &[
+    OrderForm {
         name: "enquiry_village",
         slots: &[Village, Question],
         questions: ERRANDS,
@@ -68,7 +68,7 @@ pub(super) const FORMS: &[Form] = &[
         facts: &[("{问}", "户籍在{区}{村}，想问{问}"), ("{村}居民{问}", "{区}{村}居民想了解{问}")],
         enquiry: true,
     },
-    Form {
+    OrderForm {
         name: "enquiry_town",
         slots: &[Town, Question],
         questions: ERRANDS,
@@ -76,7 +76,7 @@ pub(super) const FORMS: &[Form] = &[
         facts: &[("{问}", "到{街道}便民服务中心办事，想问{问}"), ("{问}", "在{区}{街道}[辖区|]办事，想了解{问}")],
         enquiry: true,
     },
-    Form {
+    OrderForm {
         name: "enquiry_hours",
         slots: &[Town, Question],
         questions: &[
@@ -100,7 +100,7 @@ pub(super) const FORMS: &[Form] = &[
         facts: &[("{街道}{问}", "想问{区}{街道}{问}"), ("{街道}{问}", "想了解{街道}{问}")],
         enquiry: true,
     },
-    Form {
+    OrderForm {
         name: "enquiry_school_area",
         slots: &[Estate, School],
         questions: &[],
@@ -111,7 +111,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: true,
     },
-    Form {
+    OrderForm {
         name: "chase",
         slots: &[Road, Question, Chased],
         questions: &[
@@ -141,7 +141,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "fees",
         slots: &[Estate, Company],
         questions: &[],
@@ -158,7 +158,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "refund",
         slots: &[Company, Order],
         questions: &[],
@@ -175,7 +175,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "wages",
         slots: &[Company, Person],
         questions: &[],
@@ -192,7 +192,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "school",
         slots: &[School, Question],
         questions: &[
@@ -224,7 +224,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "illegal_building",
         slots: &[Estate, Building],
         questions: &[],
@@ -241,7 +241,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "land",
         slots: &[Village, Person],
         questions: &[],
@@ -258,7 +258,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "no_answer",
         slots: &[Town, Extension],
         questions: &[],
@@ -275,7 +275,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "benefit",
         slots: &[Village, Person],
         questions: &[],

@@ -1,10 +1,10 @@
 //! Forms about streets, traffic, housing and the surroundings.
 
-use super::forms::Form;
-use super::names::Slot::{Building, Company, Estate, Line, Plate, Reach, Road, Stop, Village};
+use super::forms::OrderForm;
+use super::names::NameSlot::{Building, Company, Estate, Line, Plate, Reach, Road, Stop, Village};
 
-pub(super) const FORMS: &[Form] = &[
-    Form {
+pub(super) const FORMS: &[OrderForm] = &[
+    OrderForm {
         name: "street_light",
         slots: &[Road],
         questions: &[],
@@ -21,7 +21,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "parked_car",
         slots: &[Estate, Building, Plate],
         questions: &[],
@@ -38,7 +38,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "road_parking",
         slots: &[Road, Plate],
         questions: &[],
@@ -55,7 +55,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "site_noise",
         slots: &[Estate, Company],
         questions: &[],
@@ -72,7 +72,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "bus",
         slots: &[Stop, Line],
         questions: &[],
@@ -89,7 +89,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "taxi",
         slots: &[Road, Plate],
         questions: &[],
@@ -106,7 +106,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "shared_bikes",
         slots: &[Road],
         questions: &[],
@@ -123,7 +123,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "road_damage",
         slots: &[Road],
         questions: &[],
@@ -140,7 +140,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "water_cut",
         slots: &[Estate],
         questions: &[],
@@ -157,7 +157,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "power_cut",
         slots: &[Village],
         questions: &[],
@@ -174,7 +174,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "garbage",
         slots: &[Village],
         questions: &[],
@@ -191,7 +191,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "river",
         slots: &[Reach],
         questions: &[],
@@ -208,7 +208,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "elevator",
         slots: &[Estate, Building],
         questions: &[],
@@ -225,7 +225,7 @@ pub(super) const FORMS: &[Form] = &[
         ],
         enquiry: false,
     },
-    Form {
+    OrderForm {
         name: "dog",
         slots: &[Estate, Building],
         questions: &[],

@@ -15,12 +15,12 @@ mod resubmit;
 use std::collections::BTreeSet;
 
 use super::grammar::person;
-use super::layout::Layout;
-use super::measure::{Grams, Overlap};
-use super::rng::Rng;
-use plan::{Matter, Plan};
-use render::{Filled, OrderCall, OrderText};
-use resubmit::{Edit, edits};
+use super::layout::FileLayout;
+use super::measure::{TextGrams, TextOverlap};
+use super::rng::RandomStream;
+use plan::{OrderMatter, OrderPlan};
+use render::{FilledMatter, OrderCall, OrderText};
+use resubmit::{ResubmitEdit, edits};
 
 /// Number of similar orders that are labelled for each order.
 const NEAREST: usize = 3;
@@ -30,7 +30,7 @@ const UNNAMED: usize = 30;
 
 /// An order without id and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct SampleOrder {
     pub(super) title: String,
     pub(super) content: String,
     pub(super) user: String,
@@ -44,7 +44,7 @@ pub(super) struct Order {
 
 /// A matter that was reported more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Repeated {
+pub(super) struct RepeatedMatter {
     /// The positions of its orders, ascending; the first is the original.
     pub(super) positions: Vec<u64>,
     /// The edits of the copies, each once.
@@ -55,44 +55,44 @@ pub(super) struct Repeated {
 
 /// Two orders by position, the earlier first.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Related {
+pub(super) struct OrderPair {
     pub(super) positions: [u64; 2],
-    pub(super) overlap: Overlap,
+    pub(super) overlap: TextOverlap,
     /// The differences between the orders; empty if they concern the same matter.
     pub(super) signs: Vec<&'static str>,
 }
 
 /// The orders of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Orders {
-    plan: Plan,
-    layout: Layout,
+pub(super) struct SampleOrders {
+    plan: OrderPlan,
+    layout: FileLayout,
 }
 
-impl Orders {
+impl SampleOrders {
     /// Creates the orders of a layout. About the share `duplicates` of them repeats another order.
-    pub(super) fn new(layout: Layout, seed: u64, duplicates: f64) -> Self {
-        Self { plan: Plan::new(layout.mixture.orders, seed, duplicates), layout }
+    pub(super) fn new(layout: FileLayout, seed: u64, duplicates: f64) -> Self {
+        Self { plan: OrderPlan::new(layout.mixture.orders, seed, duplicates), layout }
     }
 
     /// Returns the order at `position`, which must be below the number of orders.
-    pub(super) fn order(&self, position: u64) -> Order {
+    pub(super) fn order(&self, position: u64) -> SampleOrder {
         let item = self.plan.item(position);
         let matter = self.plan.matter_of(item);
         let original = self.plan.members(matter)[0];
-        self.written(&Filled::new(matter, self.plan.seed), [position, item], original.into())
+        self.written(&FilledMatter::new(matter, self.plan.seed), [position, item], original.into())
     }
 
     /// Returns all matters that were reported more than once.
-    pub(super) fn repeated(&self) -> impl Iterator<Item = Repeated> + '_ {
+    pub(super) fn repeated(&self) -> impl Iterator<Item = RepeatedMatter> + '_ {
         let matters = (0..self.plan.cells()).flat_map(|cell| self.plan.cell(cell)).filter(|matter| matter.size > 1);
         matters.map(|matter| {
             let members = self.plan.members(matter);
             let copies: Vec<_> = members.iter().skip(1).map(|(_, item)| self.edits_of(*item)).collect();
-            let edits: BTreeSet<Edit> = copies.iter().flatten().copied().collect();
-            Repeated {
+            let edits: BTreeSet<ResubmitEdit> = copies.iter().flatten().copied().collect();
+            RepeatedMatter {
                 positions: members.into_iter().map(|(position, _)| position).collect(),
-                edits: edits.into_iter().map(Edit::name).collect(),
+                edits: edits.into_iter().map(ResubmitEdit::name).collect(),
                 strength: copies.iter().map(Vec::len).max().unwrap_or(1).max(1),
             }
         })
@@ -100,12 +100,12 @@ impl Orders {
 
     /// Returns all pairs of orders about the same matter, and for each order the nearest orders on its form in its cell that concern
     /// another matter. Only one cell is in memory at a time.
-    pub(super) fn related(&self) -> impl Iterator<Item = Related> + '_ {
+    pub(super) fn related(&self) -> impl Iterator<Item = OrderPair> + '_ {
         (0..self.plan.cells()).flat_map(|cell| self.related_in(cell))
     }
 
-    fn related_in(&self, cell: u64) -> Vec<Related> {
-        let written: Vec<Written> =
+    fn related_in(&self, cell: u64) -> Vec<OrderPair> {
+        let written: Vec<WrittenOrder> =
             self.plan.cell(cell).into_iter().flat_map(|matter| self.all_about(matter)).collect();
         let mut related = Vec::new();
         let mut nearest = vec![Vec::new(); written.len()];
@@ -117,7 +117,7 @@ impl Orders {
                 let signs = earlier.filled.signs(&later.filled);
                 let overlap = earlier.grams.overlap(&later.grams);
                 let positions = [earlier.position.min(later.position), earlier.position.max(later.position)];
-                let pair = Related { positions, overlap, signs };
+                let pair = OrderPair { positions, overlap, signs };
                 if earlier.filled.matter == later.filled.matter {
                     related.push(pair);
                 } else if !pair.signs.is_empty() {
@@ -135,30 +135,32 @@ impl Orders {
         related
     }
 
-    fn all_about(&self, matter: Matter) -> Vec<Written> {
-        let filled = Filled::new(matter, self.plan.seed);
+    fn all_about(&self, matter: OrderMatter) -> Vec<WrittenOrder> {
+        let filled = FilledMatter::new(matter, self.plan.seed);
         let members = self.plan.members(matter);
-        let write = |&(position, item): &(u64, u64)| {
-            let Order { title, content, .. } = self.written(&filled, [position, item], members[0].into());
-            Written { position, filled: filled.clone(), grams: Grams::of(&format!("{title}\n{content}")) }
-        };
-        members.iter().map(write).collect()
+        members
+            .iter()
+            .map(|&(position, item): &(u64, u64)| {
+                let SampleOrder { title, content, .. } = self.written(&filled, [position, item], members[0].into());
+                WrittenOrder { position, filled: filled.clone(), grams: TextGrams::of(&format!("{title}\n{content}")) }
+            })
+            .collect()
     }
 
-    fn edits_of(&self, item: u64) -> Vec<Edit> {
-        edits(Rng::of(&[self.plan.seed, item, 61]).next())
+    fn edits_of(&self, item: u64) -> Vec<ResubmitEdit> {
+        edits(RandomStream::of(&[self.plan.seed, item, 61]).next())
     }
 
     /// Writes an order. `order` and `original` are the positions and items of the order and of the first order about its matter.
-    fn written(&self, filled: &Filled, order: [u64; 2], original: [u64; 2]) -> Order {
+    fn written(&self, filled: &FilledMatter, order: [u64; 2], original: [u64; 2]) -> SampleOrder {
         let first = filled.matter.first;
         let [_, item] = order;
         let day = |[position, _]: [u64; 2]| self.layout.calendar.time(self.layout.order(position)).date();
         let repeated = order != original;
-        let mut of_matter = Rng::of(&[self.plan.seed, first, 62]);
+        let mut of_matter = RandomStream::of(&[self.plan.seed, first, 62]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let untitled = of_matter.chance(UNTITLED);
-        let mut of_order = Rng::of(&[self.plan.seed, item, 63]);
+        let mut of_order = RandomStream::of(&[self.plan.seed, item, 63]);
         let mut user = String::new();
         let unnamed = of_order.chance(UNNAMED);
         let another = repeated && of_order.chance(50);
@@ -168,7 +170,7 @@ impl Orders {
         let call = OrderCall { told: day(original), received: day(order), caller: user.clone() };
         let OrderText { title, content, office } =
             if repeated { filled.tell(item, &self.edits_of(item), &call) } else { filled.tell(first, &[], &call) };
-        Order {
+        SampleOrder {
             title: if untitled { String::new() } else { title },
             content,
             user,
@@ -182,8 +184,8 @@ impl Orders {
 }
 
 /// An order with its measurements.
-struct Written {
+struct WrittenOrder {
     position: u64,
-    filled: Filled,
-    grams: Grams,
+    filled: FilledMatter,
+    grams: TextGrams,
 }

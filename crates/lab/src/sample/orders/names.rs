@@ -1,7 +1,7 @@
 //! The names in the slots of forms: places, numbers, persons and companies. They are composed, so that most are distinct; some are common
 //! to many matters. All are invented: no licence plate has the letter I, and any other similarity to something real is a coincidence.
 
-use super::super::rng::Rng;
+use super::super::rng::RandomStream;
 use super::super::words::{CITY, DISTRICTS, FORENAMES, SURNAMES};
 
 /// First characters of the names of places, estates and companies.
@@ -15,14 +15,14 @@ const TAILS: &str = "山川水木林园田地桥井门庙塔亭台阁楼院巷�
 
 /// A name in its full form in one order, and the short form that others use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct OrderName {
     pub(super) full: String,
     pub(super) short: String,
 }
 
 /// The kind of the name in a slot. If the names of two orders differ, the orders concern different matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum NameSlot {
     District,
     Road,
     Village,
@@ -44,7 +44,7 @@ pub(super) enum Slot {
     Question,
 }
 
-impl Slot {
+impl NameSlot {
     /// All slots, with their names in templates.
     const NAMED: [(&'static str, Self); 17] = [
         ("区", Self::District),
@@ -88,12 +88,12 @@ impl Slot {
     }
 
     /// Returns the name for `seed`. If `popular` is true, it is sometimes a name that many matters have in common. `trades` are the trades
-    /// of companies. [`Slot::Question`] is empty here, because the form has the questions.
-    pub(super) fn fill(self, seed: u64, popular: bool, trades: &[&'static str]) -> Name {
-        let mut rng = Rng::of(&[seed, 50]);
+    /// of companies. [`NameSlot::Question`] is empty here, because the form has the questions.
+    pub(super) fn fill(self, seed: u64, popular: bool, trades: &[&'static str]) -> OrderName {
+        let mut rng = RandomStream::of(&[seed, 50]);
         if popular && self.may_be_popular() && rng.chance(POPULAR_PERCENT) {
             let few = rng.below(POPULAR) + 1;
-            rng = Rng::of(&[rng.below(few) as u64, 51]);
+            rng = RandomStream::of(&[rng.below(few) as u64, 51]);
         }
         let rng = &mut rng;
         match self {
@@ -105,7 +105,7 @@ impl Slot {
             Self::Village => {
                 let town = joined(rng, &["镇", "乡"]);
                 let village = joined(rng, &["村", "湾村", "垅村", "桥村", "庄村", "社区"]);
-                Name { full: format!("{town}{village}"), short: village }
+                OrderName { full: format!("{town}{village}"), short: village }
             }
             Self::Town => plain(joined(rng, &["街道", "镇", "乡", "路街道"])),
             Self::Estate => estate(rng),
@@ -115,13 +115,13 @@ impl Slot {
             Self::Reach => {
                 let river = joined(rng, &["河", "溪", "港", "渠", "江"]);
                 let [from, to] = [joined(rng, &["桥", "闸", "渡口"]), joined(rng, &["桥", "闸", "泵站"])];
-                Name { full: format!("{river}（{from}至{to}段）"), short: format!("{river}{from}到{to}") }
+                OrderName { full: format!("{river}（{from}至{to}段）"), short: format!("{river}{from}到{to}") }
             }
             Self::Stop => plain(joined(rng, &["路口", "桥东", "村口", "新村", "市场", "公园"])),
             Self::Line => {
                 let number = rng.between(1, 499);
                 let line = rng.pick(&["", "", "", "支线", "区间", "夜班"]);
-                Name { full: format!("{number}路{line}公交车"), short: format!("{number}路{line}公交") }
+                OrderName { full: format!("{number}路{line}公交车"), short: format!("{number}路{line}公交") }
             }
             Self::Plate => plate(rng),
             Self::Order | Self::Chased => plain(format!("{}{:08}", rng.between(11, 99), rng.below(100_000_000))),
@@ -129,7 +129,7 @@ impl Slot {
             Self::Person => {
                 let surname = rng.pick(SURNAMES);
                 let full = format!("{surname}{}{}", rng.pick(FORENAMES[0]), rng.pick(FORENAMES[1]));
-                Name { full, short: format!("{surname}某") }
+                OrderName { full, short: format!("{surname}某") }
             }
             Self::Question => plain(String::new()),
         }
@@ -149,42 +149,42 @@ const POPULAR_PERCENT: usize = 15;
 const POPULAR: usize = 60;
 
 /// Returns a name without a short form.
-pub(super) fn plain(full: String) -> Name {
-    Name { short: full.clone(), full }
+pub(super) fn plain(full: String) -> OrderName {
+    OrderName { short: full.clone(), full }
 }
 
 /// Returns two characters; there are some 14,000 combinations.
-fn stem(rng: &mut Rng) -> String {
+fn stem(rng: &mut RandomStream) -> String {
     static CHARACTERS: std::sync::LazyLock<[Vec<char>; 2]> =
         std::sync::LazyLock::new(|| [HEADS, TAILS].map(|characters| characters.chars().collect()));
     CHARACTERS.each_ref().map(|characters| characters[rng.below(characters.len())]).into_iter().collect()
 }
 
-fn joined(rng: &mut Rng, lasts: &[&str]) -> String {
+fn joined(rng: &mut RandomStream, lasts: &[&str]) -> String {
     stem(rng) + rng.pick(lasts)
 }
 
 /// Returns a district. Some offices write the city, too.
-fn district(rng: &mut Rng) -> Name {
+fn district(rng: &mut RandomStream) -> OrderName {
     let short = rng.pick(DISTRICTS).to_owned();
     let city = if rng.chance(40) { CITY } else { "" };
-    Name { full: format!("{city}{short}"), short }
+    OrderName { full: format!("{city}{short}"), short }
 }
 
-fn estate(rng: &mut Rng) -> Name {
+fn estate(rng: &mut RandomStream) -> OrderName {
     let first = stem(rng);
     let second = rng.pick(&["锦", "翠", "阳光", "香", "湖", "滨江", "府", "星", "悦", "水岸", "学府", "都会"]);
     let short = first + second + rng.pick(&["苑", "园", "城", "湾", "庭", "邸", "轩", "居", "里", "郡"]);
-    Name { full: format!("{short}小区"), short }
+    OrderName { full: format!("{short}小区"), short }
 }
 
-fn building(rng: &mut Rng) -> Name {
+fn building(rng: &mut RandomStream) -> OrderName {
     let building = rng.between(1, 60);
     let unit = rng.between(1, 4);
-    Name { full: format!("{building}号楼{unit}单元"), short: format!("{building}栋{unit}单元") }
+    OrderName { full: format!("{building}号楼{unit}单元"), short: format!("{building}栋{unit}单元") }
 }
 
-fn school(rng: &mut Rng) -> Name {
+fn school(rng: &mut RandomStream) -> OrderName {
     let stem = stem(rng);
     let (full, short) = [
         ("第一小学", "一小"),
@@ -197,23 +197,23 @@ fn school(rng: &mut Rng) -> Name {
         ("第三中学", "三中"),
         ("外国语学校", "外校"),
     ][rng.below(9)];
-    Name { full: format!("{stem}{full}"), short: format!("{stem}{short}") }
+    OrderName { full: format!("{stem}{full}"), short: format!("{stem}{short}") }
 }
 
-fn company(rng: &mut Rng, trades: &[&'static str]) -> Name {
+fn company(rng: &mut RandomStream, trades: &[&'static str]) -> OrderName {
     let short = joined(rng, trades);
     let last = rng.pick(&["有限公司", "有限责任公司", "服务有限公司", "管理有限公司"]);
-    Name { full: format!("{short}{last}"), short }
+    OrderName { full: format!("{short}{last}"), short }
 }
 
 /// Returns a licence plate that no car has, because the letter I is not used.
-fn plate(rng: &mut Rng) -> Name {
+fn plate(rng: &mut RandomStream) -> OrderName {
     let province = rng.pick(&["云", "川", "湘", "鄂", "赣", "皖", "浙", "闽", "桂", "黔"]);
     let letters = ["A", "B", "C", "D", "E", "F", "G", "H", "J", "K", "L", "M", "N", "P", "Q", "R", "S", "T"];
     let body: String = (0..5)
         .map(|_| if rng.chance(30) { rng.pick(&letters).to_owned() } else { rng.below(10).to_string() })
         .collect();
-    Name { full: format!("{province}I·{body}"), short: format!("{province}I{body}") }
+    OrderName { full: format!("{province}I·{body}"), short: format!("{province}I{body}") }
 }
 
 #[cfg(test)]
@@ -223,22 +223,22 @@ mod tests {
 
     #[test]
     fn most_names_are_distinct_and_some_are_shared_by_many() {
-        for slot in [Slot::Village, Slot::Estate, Slot::School, Slot::Company] {
+        for slot in [NameSlot::Village, NameSlot::Estate, NameSlot::School, NameSlot::Company] {
             let names: Vec<_> = (0..2_000).map(|seed| slot.fill(seed, true, &["商贸"]).full).collect();
             let distinct: BTreeSet<_> = names.iter().collect();
             let most = distinct.iter().map(|name| names.iter().filter(|other| other == name).count()).max();
             assert!(distinct.len() > 1_650 && most > Some(5), "{slot:?}: {} distinct, {most:?}", distinct.len());
         }
-        let plates: BTreeSet<_> = (0..2_000).map(|seed| Slot::Plate.fill(seed, true, &["商贸"]).full).collect();
+        let plates: BTreeSet<_> = (0..2_000).map(|seed| NameSlot::Plate.fill(seed, true, &["商贸"]).full).collect();
         assert!(plates.len() > 1_990 && plates.iter().all(|plate| plate.contains("I·")));
     }
 
     #[test]
     fn a_short_name_is_no_longer_and_keeps_its_number() {
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-        for (name, slot) in Slot::NAMED {
+        for (name, slot) in NameSlot::NAMED {
             for seed in 0..100 {
-                let Name { full, short } = slot.fill(seed, seed % 2 == 0, &["商贸"]);
+                let OrderName { full, short } = slot.fill(seed, seed % 2 == 0, &["商贸"]);
                 assert!(short.chars().count() <= full.chars().count(), "{name}: {full} {short}");
                 assert_eq!(digits(&full), digits(&short), "{name}");
             }

@@ -3,9 +3,9 @@
 //! As with letters, *positions* are permuted to *items*. The contents of a cell of [`CELL`] items depend only on the seed and the cell. A
 //! cell has few forms, so that every order has neighbours on its form. O(cell) per order.
 
-use super::super::permute::Permutation;
+use super::super::permute::IndexPermutation;
 use super::super::plan::{GROUP_SIZES, group_millionths};
-use super::super::rng::Rng;
+use super::super::rng::RandomStream;
 use super::forms;
 
 /// Number of items in a cell.
@@ -17,7 +17,7 @@ const FAMILIES: [usize; 8] = [1, 1, 1, 1, 1, 2, 2, 3];
 
 /// The orders about one matter. They are neighbours in their cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Matter {
+pub(super) struct OrderMatter {
     /// The first item.
     pub(super) first: u64,
     /// Number of items.
@@ -30,18 +30,18 @@ pub(super) struct Matter {
 
 /// The layout of the orders of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct OrderPlan {
     pub(super) orders: u64,
     pub(super) seed: u64,
     again_millionths: usize,
-    permutation: Permutation,
+    permutation: IndexPermutation,
 }
 
-impl Plan {
+impl OrderPlan {
     /// Creates a layout of `orders` orders. About the share `duplicates` of them repeats another order.
     pub(super) fn new(orders: u64, seed: u64, duplicates: f64) -> Self {
-        let seed = Rng::of(&[seed, 40]).next();
-        let permutation = Permutation::new(orders.max(1), seed);
+        let seed = RandomStream::of(&[seed, 40]).next();
+        let permutation = IndexPermutation::new(orders.max(1), seed);
         Self { orders, seed, again_millionths: group_millionths(duplicates), permutation }
     }
 
@@ -56,13 +56,13 @@ impl Plan {
     }
 
     /// Returns the matter of `item`.
-    pub(super) fn matter_of(&self, item: u64) -> Matter {
+    pub(super) fn matter_of(&self, item: u64) -> OrderMatter {
         let found = self.cell(item / CELL).into_iter().find(|matter| item < matter.first + matter.size);
-        found.unwrap_or(Matter { first: item, size: 1, family: item, form: 0 })
+        found.unwrap_or(OrderMatter { first: item, size: 1, family: item, form: 0 })
     }
 
     /// Returns the positions and the items of `matter`, sorted by position: the first is the original.
-    pub(super) fn members(&self, matter: Matter) -> Vec<(u64, u64)> {
+    pub(super) fn members(&self, matter: OrderMatter) -> Vec<(u64, u64)> {
         let items = matter.first..matter.first + matter.size;
         let mut members: Vec<_> = items.map(|item| (self.permutation.backward(item), item)).collect();
         members.sort_unstable();
@@ -70,10 +70,10 @@ impl Plan {
     }
 
     /// Returns the matters of `cell`, in order. They fill the cell.
-    pub(super) fn cell(&self, cell: u64) -> Vec<Matter> {
+    pub(super) fn cell(&self, cell: u64) -> Vec<OrderMatter> {
         let mut first = cell * CELL;
         let end = ((cell + 1) * CELL).min(self.orders);
-        let mut rng = Rng::of(&[self.seed, cell, 41]);
+        let mut rng = RandomStream::of(&[self.seed, cell, 41]);
         let forms = [(); FORMS].map(|()| rng.below(forms::count()));
         let mut matters = Vec::new();
         while first < end {
@@ -84,7 +84,7 @@ impl Plan {
                 let size = if again { GROUP_SIZES[rng.below(GROUP_SIZES.len())] } else { 1 };
                 let size = size.min(end - first);
                 if size > 0 {
-                    matters.push(Matter { first, size, family, form });
+                    matters.push(OrderMatter { first, size, family, form });
                 }
                 first += size;
             }

@@ -7,49 +7,49 @@ use jiff::civil::Date;
 
 use super::super::calendar::day_before;
 use super::super::grammar::{alternatives, clock_time, detail as amount, money, person};
-use super::super::rng::Rng;
+use super::super::rng::RandomStream;
 use super::super::words::STEMS;
 use super::boilerplate::{
     CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, PLACE_REMARKS, REMARKS, SLIPS, TITLES,
 };
-use super::forms::{Form, form};
-use super::names::{Name, Slot, plain};
-use super::plan::Matter;
-use super::resubmit::Edit;
+use super::forms::{OrderForm, form};
+use super::names::{NameSlot, OrderName, plain};
+use super::plan::OrderMatter;
+use super::resubmit::ResubmitEdit;
 
 /// A matter with its slots filled.
 #[derive(Clone, Debug)]
-pub(super) struct Filled {
-    pub(super) matter: Matter,
-    pub(super) form: &'static Form,
+pub(super) struct FilledMatter {
+    pub(super) matter: OrderMatter,
+    pub(super) form: &'static OrderForm,
     /// The names in the order of the form's slots.
-    names: Vec<Name>,
+    names: Vec<OrderName>,
     /// The district of the first name: always the same for the same name.
-    district: Name,
+    district: OrderName,
     seed: u64,
 }
 
-impl Filled {
+impl FilledMatter {
     /// Fills the slots of `matter` in the plan with this `seed`. In a family, every matter except the first has at least one name of its
     /// own.
-    pub(super) fn new(matter: Matter, seed: u64) -> Self {
+    pub(super) fn new(matter: OrderMatter, seed: u64) -> Self {
         let form = form(matter.form);
         let slots = form.slots;
-        let free = slots.iter().filter(|slot| **slot != Slot::Chased).count();
-        let own = Rng::of(&[seed, matter.first, 42]).below(free);
+        let free = slots.iter().filter(|slot| **slot != NameSlot::Chased).count();
+        let own = RandomStream::of(&[seed, matter.first, 42]).below(free);
         let changed = |n: usize| {
-            let chance = || Rng::of(&[seed, matter.first, n as u64, 43]).chance(40);
-            n == own || slots[n] == Slot::Chased || chance()
+            let chance = || RandomStream::of(&[seed, matter.first, n as u64, 43]).chance(40);
+            n == own || slots[n] == NameSlot::Chased || chance()
         };
         let source = |n: usize| {
             let of = if changed(n) { matter.first } else { matter.family };
-            Rng::of(&[seed, of, n as u64, 44]).next()
+            RandomStream::of(&[seed, of, n as u64, 44]).next()
         };
-        let fill = |(n, slot): (usize, &Slot)| match slot {
-            Slot::Question => {
+        let fill = |(n, slot): (usize, &NameSlot)| match slot {
+            NameSlot::Question => {
                 // Another position in the list is taken, so that two matters of a family never ask the same question by chance.
                 let shift = if changed(n) { (matter.first - matter.family) as usize } else { 0 };
-                let base = Rng::of(&[seed, matter.family, 53]).below(form.questions.len());
+                let base = RandomStream::of(&[seed, matter.family, 53]).below(form.questions.len());
                 plain(form.questions[(base + shift) % form.questions.len()].to_owned())
             }
             // A name that many matters have in common must not be the only name that identifies a matter.
@@ -58,9 +58,15 @@ impl Filled {
                 slot.fill(source(n), popular, form.trades())
             }
         };
-        let names: Vec<Name> = slots.iter().enumerate().map(fill).collect();
+        let names: Vec<OrderName> = slots.iter().enumerate().map(fill).collect();
         let place: Vec<u64> = names[0].full.chars().map(u64::from).collect();
-        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false, &[]), names, seed }
+        Self {
+            matter,
+            form,
+            district: NameSlot::District.fill(RandomStream::of(&place).next(), false, &[]),
+            names,
+            seed,
+        }
     }
 
     /// Returns the differences from `other` on the same form, each once; none if both concern the same matter.
@@ -71,7 +77,7 @@ impl Filled {
         signs.into_iter().collect()
     }
 
-    fn name(&self, slot: Slot) -> &Name {
+    fn name(&self, slot: NameSlot) -> &OrderName {
         let own = self.form.slots.iter().position(|own| *own == slot);
         own.map_or(&self.district, |at| &self.names[at])
     }
@@ -93,10 +99,10 @@ impl Filled {
 
     /// Returns the town of the first name; empty if the name has none.
     fn town(&self) -> &str {
-        let Name { full, short } = &self.names[0];
+        let OrderName { full, short } = &self.names[0];
         match self.form.slots[0] {
-            Slot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
-            Slot::Town => full,
+            NameSlot::Village => full.strip_suffix(short.as_str()).unwrap_or_default(),
+            NameSlot::Town => full,
             _ => "",
         }
     }
@@ -113,12 +119,12 @@ impl Filled {
             return format!("{district}{town}{office}");
         }
         let place: Vec<u64> = self.names[0].full.chars().map(u64::from).collect();
-        format!("{district}{}{office}", Rng::of(&place).pick(STEMS))
+        format!("{district}{}{office}", RandomStream::of(&place).pick(STEMS))
     }
 
     /// Returns the text of the order `item` about this matter. The original has no edits.
-    pub(super) fn tell(&self, item: u64, edits: &[Edit], call: &OrderCall) -> OrderText {
-        let mut teller = Teller::new(self, item, edits, call);
+    pub(super) fn tell(&self, item: u64, edits: &[ResubmitEdit], call: &OrderCall) -> OrderText {
+        let mut teller = OrderTeller::new(self, item, edits, call);
         let form = self.form;
         let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
         let mut title = String::new();
@@ -131,7 +137,7 @@ impl Filled {
         for part in [head, body].into_iter().chain(remarks).chain([tail]) {
             teller.expand(part, &mut content);
         }
-        if edits.contains(&Edit::Slips) {
+        if edits.contains(&ResubmitEdit::Slips) {
             content = slipped(&content, &mut teller.rng);
         }
         OrderText { title, content, office: teller.office() }
@@ -158,10 +164,10 @@ pub(super) struct OrderCall {
 }
 
 /// One operator who writes one order.
-struct Teller<'a> {
-    filled: &'a Filled,
+struct OrderTeller<'a> {
+    filled: &'a FilledMatter,
     /// The sources of words. Each source decides a given percentage of the choices; the last source that decides has priority.
-    voices: [(Rng, usize); 3],
+    voices: [(RandomStream, usize); 3],
     desk: (&'static str, &'static str),
     /// The subject and the text.
     fact: (&'static str, &'static str),
@@ -172,39 +178,39 @@ struct Teller<'a> {
     shortened: usize,
     /// The seed and the number of remarks.
     remarks: (u64, usize),
-    rng: Rng,
+    rng: RandomStream,
 }
 
-impl<'a> Teller<'a> {
-    fn new(filled: &'a Filled, item: u64, edits: &[Edit], call: &OrderCall) -> Self {
-        let Matter { first, family, .. } = filled.matter;
-        let seed = |of: u64, purpose: u64| Rng::of(&[filled.seed, of, purpose]).next();
-        let mut habits = Rng::of(&[filled.seed, first, 45]);
+impl<'a> OrderTeller<'a> {
+    fn new(filled: &'a FilledMatter, item: u64, edits: &[ResubmitEdit], call: &OrderCall) -> Self {
+        let OrderMatter { first, family, .. } = filled.matter;
+        let seed = |of: u64, purpose: u64| RandomStream::of(&[filled.seed, of, purpose]).next();
+        let mut habits = RandomStream::of(&[filled.seed, first, 45]);
         let mut mine = |percent: usize| if habits.chance(percent) { first } else { family };
-        let edited = |edit: Edit| edits.contains(&edit);
+        let edited = |edit: ResubmitEdit| edits.contains(&edit);
         let own_words = mine(40) == first;
         let desk = mine(50);
         let details = mine(80);
         let remarks = mine(90);
         let fact = mine(30);
-        let desk = if edited(Edit::Desk) { item } else { desk };
-        let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
-        let rng = Rng::of(&[filled.seed, item, 47]);
+        let desk = if edited(ResubmitEdit::Desk) { item } else { desk };
+        let voice = |of: u64, percent: usize| (RandomStream::of(&[filled.seed, of, 46]), percent);
+        let rng = RandomStream::of(&[filled.seed, item, 47]);
         let received = if edits.is_empty() { call.told } else { call.received };
-        let remarked = [0, 0, 0, 0, 1, 1, 2][Rng::of(&[seed(remarks, 48)]).below(7)];
+        let remarked = [0, 0, 0, 0, 1, 1, 2][RandomStream::of(&[seed(remarks, 48)]).below(7)];
         Self {
             filled,
             voices: [
                 voice(family, 100),
                 voice(first, if own_words { 100 } else { 10 }),
-                voice(item, if edited(Edit::Words) { 30 } else { 0 }),
+                voice(item, if edited(ResubmitEdit::Words) { 30 } else { 0 }),
             ],
-            desk: desk_of(filled.form, seed(desk, 49), edited(Edit::Chased)),
-            fact: filled.form.facts[Rng::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
+            desk: desk_of(filled.form, seed(desk, 49), edited(ResubmitEdit::Chased)),
+            fact: filled.form.facts[RandomStream::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
             details: seed(details, 50),
             call: OrderCall { received, ..call.clone() },
-            shortened: if edited(Edit::Shortened) { 80 } else { 0 },
-            remarks: (seed(remarks, 48), remarked + usize::from(edited(Edit::Added))),
+            shortened: if edited(ResubmitEdit::Shortened) { 80 } else { 0 },
+            remarks: (seed(remarks, 48), remarked + usize::from(edited(ResubmitEdit::Added))),
             rng,
         }
     }
@@ -231,7 +237,7 @@ impl<'a> Teller<'a> {
         if self.filled.form.at_place() {
             remarks.extend(PLACE_REMARKS);
         }
-        Rng::of(&[seed, 51]).shuffle(&mut remarks);
+        RandomStream::of(&[seed, 51]).shuffle(&mut remarks);
         remarks.truncate(if self.filled.form.enquiry { 0 } else { count });
         remarks
     }
@@ -256,7 +262,7 @@ impl<'a> Teller<'a> {
     }
 
     fn slot(&mut self, name: &str, out: &mut String) {
-        if let Some(slot) = Slot::named(name) {
+        if let Some(slot) = NameSlot::named(name) {
             let name = self.filled.name(slot);
             out.push_str(if self.rng.chance(self.shortened) { &name.short } else { &name.full });
             return;
@@ -264,7 +270,7 @@ impl<'a> Teller<'a> {
         if name == "题" {
             return self.expand(self.fact.0, out);
         }
-        let mut rng = Rng::of(&[self.details, slot_number(name)]);
+        let mut rng = RandomStream::of(&[self.details, slot_number(name)]);
         match name {
             "局" => out.push_str(self.filled.local(self.office())),
             "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
@@ -285,7 +291,7 @@ impl<'a> Teller<'a> {
     /// Returns the office to which the order is sent.
     fn office(&self) -> &'static str {
         let offices: Vec<&'static str> = self.filled.form.offices.split('|').collect();
-        offices[Rng::of(&[self.details, slot_number("局")]).below(offices.len())]
+        offices[RandomStream::of(&[self.details, slot_number("局")]).below(offices.len())]
     }
 }
 
@@ -294,8 +300,8 @@ fn month_and_day(date: Date) -> String {
 }
 
 /// Returns the habit of the desk that takes the order. Some desks take more orders than others.
-fn desk_of(form: &Form, seed: u64, chased: bool) -> (&'static str, &'static str) {
-    let mut rng = Rng::of(&[seed]);
+fn desk_of(form: &OrderForm, seed: u64, chased: bool) -> (&'static str, &'static str) {
+    let mut rng = RandomStream::of(&[seed]);
     let desks = match (chased, form.enquiry) {
         (true, true) => return ENQUIRY_CHASES[rng.below(ENQUIRY_CHASES.len())],
         (true, false) => return CHASES[rng.below(CHASES.len())],
@@ -311,7 +317,7 @@ fn slot_number(name: &str) -> u64 {
 }
 
 /// Writes a detail of an order that does not distinguish matters.
-fn detail(name: &str, rng: &mut Rng, out: &mut String) {
+fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
     match name {
         "时限" => {
             out.push_str(rng.pick(&["1个工作日", "2个工作日", "3个工作日", "24小时", "48小时", "2小时", "当日"]));
@@ -338,7 +344,7 @@ fn detail(name: &str, rng: &mut Rng, out: &mut String) {
 }
 
 /// Makes one to three typing errors.
-fn slipped(text: &str, rng: &mut Rng) -> String {
+fn slipped(text: &str, rng: &mut RandomStream) -> String {
     let mut out = text.to_owned();
     for _ in 0..rng.between(1, 3) {
         let possible: Vec<_> = SLIPS.iter().filter(|(right, _)| out.contains(right)).collect();
@@ -361,16 +367,20 @@ mod tests {
         OrderCall { told: UNTIL, received: UNTIL, caller: String::new() }
     }
 
-    fn matters() -> impl Iterator<Item = Filled> {
+    fn matters() -> impl Iterator<Item = FilledMatter> {
         (0..forms::count()).flat_map(|form| {
-            (0..20).map(move |n| Filled::new(Matter { first: n * 64 + 1, size: 1, family: n * 64, form }, 9))
+            (0..20).map(move |n| FilledMatter::new(OrderMatter { first: n * 64 + 1, size: 1, family: n * 64, form }, 9))
         })
     }
 
     #[test]
     fn every_template_is_well_formed_and_names_only_known_slots() {
-        let edits: [&[Edit]; 4] =
-            [&[], &[Edit::Desk, Edit::Words], &[Edit::Chased, Edit::Added], &[Edit::Shortened, Edit::Slips]];
+        let edits: [&[ResubmitEdit]; 4] = [
+            &[],
+            &[ResubmitEdit::Desk, ResubmitEdit::Words],
+            &[ResubmitEdit::Chased, ResubmitEdit::Added],
+            &[ResubmitEdit::Shortened, ResubmitEdit::Slips],
+        ];
         for filled in matters() {
             for (item, edits) in (0..).zip(edits.iter().cycle().take(40)) {
                 let OrderText { title, content, .. } = filled.tell(item, edits, &call());
@@ -384,13 +394,17 @@ mod tests {
     fn every_text_of_a_form_names_all_its_slots_and_no_others() {
         let named = |template: &str| {
             let names = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-            names.filter_map(Slot::named).filter(|slot| *slot != Slot::District).collect::<Vec<_>>()
+            names.filter_map(NameSlot::named).filter(|slot| *slot != NameSlot::District).collect::<Vec<_>>()
         };
         for form in (0..forms::count()).map(form) {
             for (subject, body) in form.facts {
                 assert!(form.slots.iter().all(|slot| named(body).contains(slot)), "{}: {body}", form.name);
                 let known = named(body).into_iter().chain(named(subject)).all(|slot| form.slots.contains(&slot));
-                assert!(known && form.slots.contains(&Slot::Question) != form.questions.is_empty(), "{}", form.name);
+                assert!(
+                    known && form.slots.contains(&NameSlot::Question) != form.questions.is_empty(),
+                    "{}",
+                    form.name
+                );
             }
         }
     }
@@ -399,9 +413,9 @@ mod tests {
     fn rewording_and_slips_keep_every_number_of_a_matter() {
         let plates = matters().filter(|filled| filled.form.name == "parked_car");
         for filled in plates {
-            let plate = &filled.name(Slot::Plate).full;
+            let plate = &filled.name(NameSlot::Plate).full;
             for item in 0..20 {
-                let edits = [Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased];
+                let edits = [ResubmitEdit::Words, ResubmitEdit::Desk, ResubmitEdit::Slips, ResubmitEdit::Chased];
                 let content = filled.tell(item, &edits, &call()).content;
                 assert!(content.contains(plate.as_str()), "{content} lacks {plate}");
             }
@@ -411,8 +425,8 @@ mod tests {
     #[test]
     fn siblings_differ_in_a_slot_and_a_matter_from_itself_in_none() {
         for filled in matters() {
-            let Matter { family, form, .. } = filled.matter;
-            let head = Filled::new(Matter { first: family, size: 1, family, form }, 9);
+            let OrderMatter { family, form, .. } = filled.matter;
+            let head = FilledMatter::new(OrderMatter { first: family, size: 1, family, form }, 9);
             assert!(filled.signs(&filled).is_empty());
             assert!(!filled.signs(&head).is_empty(), "{}", filled.form.name);
         }

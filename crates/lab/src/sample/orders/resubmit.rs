@@ -1,11 +1,11 @@
 //! The ways in which a matter is reported again: by another desk, in other words, with short names, with typing errors, with an addition,
 //! or as a question about the earlier order.
 
-use super::super::rng::Rng;
+use super::super::rng::RandomStream;
 
 /// A difference from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Edit {
+pub(super) enum ResubmitEdit {
     /// Another beginning and another end.
     Desk,
     /// Some other words.
@@ -20,7 +20,7 @@ pub(super) enum Edit {
     Chased,
 }
 
-impl Edit {
+impl ResubmitEdit {
     const ALL: [Self; 6] = [Self::Desk, Self::Words, Self::Shortened, Self::Slips, Self::Added, Self::Chased];
 
     /// Returns the name in `groups.jsonl`.
@@ -37,12 +37,12 @@ impl Edit {
 }
 
 /// Returns the edits of the copy for `seed`, each once: one to four edits, sometimes none.
-pub(super) fn edits(seed: u64) -> Vec<Edit> {
-    let mut rng = Rng::of(&[seed, 60]);
+pub(super) fn edits(seed: u64) -> Vec<ResubmitEdit> {
+    let mut rng = RandomStream::of(&[seed, 60]);
     if rng.chance(8) {
         return Vec::new();
     }
-    let mut edits = Edit::ALL;
+    let mut edits = ResubmitEdit::ALL;
     rng.shuffle(&mut edits);
     let mut edits = edits[..rng.between(1, 4)].to_vec();
     edits.sort_unstable();

@@ -9,14 +9,14 @@ mod work;
 
 /// A topic with its matters.
 #[derive(Debug)]
-pub(super) struct Topic {
+pub(super) struct LetterTopic {
     pub(super) label: &'static str,
-    pub(super) matters: &'static [Matter],
+    pub(super) matters: &'static [TopicMatter],
 }
 
 /// The relation of the writer to the matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum WriterRelation {
     Resident,
     Villager,
     Parent,
@@ -27,8 +27,8 @@ pub(super) enum Who {
 
 /// A matter. The last six fields are lists of templates, separated by `|`: see [`super::grammar`].
 #[derive(Debug)]
-pub(super) struct Matter {
-    pub(super) who: Who,
+pub(super) struct TopicMatter {
+    pub(super) who: WriterRelation,
     /// Last parts of the name of the company, separated by `|`.
     pub(super) firm: &'static str,
     /// The offices that handle the matter, separated by `|`: the official name, `/`, and the name that people use.
@@ -46,10 +46,10 @@ pub(super) struct Matter {
     pub(super) asks: &'static str,
 }
 
-const TOPICS: [&[Topic]; 4] = [town::TOPICS, home::TOPICS, work::TOPICS, rights::TOPICS];
+const TOPICS: [&[LetterTopic]; 4] = [town::TOPICS, home::TOPICS, work::TOPICS, rights::TOPICS];
 
 /// Returns all topics.
-pub(super) fn all() -> impl Iterator<Item = &'static Topic> {
+pub(super) fn all() -> impl Iterator<Item = &'static LetterTopic> {
     TOPICS.into_iter().flatten()
 }
 
@@ -59,6 +59,6 @@ pub(super) fn count() -> usize {
 }
 
 /// Returns the topic at `index`, which must be below [`count`].
-pub(super) fn topic(index: usize) -> &'static Topic {
+pub(super) fn topic(index: usize) -> &'static LetterTopic {
     all().nth(index).unwrap_or(&town::TOPICS[0])
 }
