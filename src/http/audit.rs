@@ -76,7 +76,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
     let parts: Vec<&str> = route.split('/').skip(1).collect();
     match parts.as_slice() {
         ["v1", "admin" | "tasks", ..] | ["v1", "collections", _] => true,
-        ["v1", "collections", _, "decisions" | "generations" | "statistics", ..] => true,
+        ["v1", "collections", _, "decisions" | "forms" | "generations" | "groups" | "model" | "statistics", ..] => true,
         ["console", "sign-in" | "sign-out"] => true,
         ["console", _, "decide" | "undo" | "work" | "groups", ..] => true,
         _ => *method == Method::DELETE,
@@ -128,6 +128,9 @@ mod tests {
             (Method::PUT, "/v1/collections/{collection}"),
             (Method::PUT, "/v1/collections/{collection}/decisions/{a}/{b}"),
             (Method::POST, "/v1/collections/{collection}/generations/{generation}/activate"),
+            (Method::PUT, "/v1/collections/{collection}/forms/{form}"),
+            (Method::PUT, "/v1/collections/{collection}/model"),
+            (Method::POST, "/v1/collections/{collection}/groups/_merge"),
             (Method::POST, "/v1/tasks/{task}/cancel"),
             (Method::DELETE, "/v1/collections/{collection}/records/{id}"),
             (Method::POST, "/console/{collection}/decide"),

@@ -120,8 +120,16 @@ impl FromRequestParts<App> for InForm {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let path = path(parts, app).await?;
         let name = part(&path, "form");
-        if name.trim().is_empty() || name.chars().count() > MAX_LEXICON_CHARS || name.contains('\0') {
-            let detail = format!("a name has 1 to {MAX_LEXICON_CHARS} characters");
+        let is_dots = matches!(name, "." | "..");
+        if is_dots
+            || name.trim() != name
+            || name.is_empty()
+            || name.chars().count() > MAX_LEXICON_CHARS
+            || name.contains(char::is_control)
+        {
+            let detail = format!(
+                "a name has 1 to {MAX_LEXICON_CHARS} characters, no space at its ends and no control characters, and is not . or .."
+            );
             return Err(Problem::invalid(vec![Violation::new("/path/form", "invalid_word", detail)]));
         }
         Ok(Self(collection(&path)?, name.to_owned()))

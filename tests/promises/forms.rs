@@ -80,8 +80,8 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     assert!(comparison["lost"].as_u64() >= Some(9), "{comparison}");
     done(&desk, "POST", "/generations/2/activate", &Value::Null);
     assert_eq!(group_sizes(&desk), Vec::<u64>::new());
-    let forms = desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"].clone();
-    assert_eq!(forms, json!([{ "name": "座谈会邀请", "passages": of_group["passages"] }]));
+    let taught = forms(&desk);
+    assert_eq!(taught, json!([{ "name": "座谈会邀请", "passages": of_group["passages"] }]));
     assert_eq!(desk.register("new", &invitation("沈志强"))["verdict"], "original");
     assert_eq!(desk.register("again", &invitation("孙建国"))["duplicate_of"], "i22");
     let found = desk.ask("POST", "/explain", &json!({ "a": { "id": "i1" }, "b": { "id": "i2" } }));
@@ -92,7 +92,7 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     // The same settings again do not forget the form.
     let again = desk.send("PUT", "", &json!({}));
     assert_eq!(again.status, 200, "{}", again.text);
-    assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"], forms);
+    assert_eq!(forms(&desk), taught);
 
     // Records that are not on the form are judged as before.
     desk.register("call", &another_call("孙建国"));
@@ -104,6 +104,17 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["verify"].get("forms"), None);
 }
 
+fn forms(desk: &TestDesk) -> Value {
+    desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"].clone()
+}
+
+/// Returns the status, the code and the pointer of a refused request.
+fn refused(desk: &TestDesk, method: &str, path: &str, body: &Value) -> (u16, Value, Value) {
+    let answer = desk.send(method, path, body);
+    let problem = answer.json();
+    (answer.status, problem["code"].clone(), problem["errors"][0]["pointer"].clone())
+}
+
 #[test]
 fn a_form_is_forgotten_and_what_is_no_form_is_refused_by_its_place() {
     let desk = TestDesk::new("forgotten");
@@ -112,22 +123,17 @@ fn a_form_is_forgotten_and_what_is_no_form_is_refused_by_its_place() {
     }
     let passages = json!(["兹定于本周五上午九点在街道办事处三楼会议室召开物业服务座谈会"]);
     done(&desk, "PUT", "/forms/a", &json!({ "passages": passages, "activate": true }));
-    let forms = |desk: &TestDesk| desk.ask("GET", "", &Value::Null)["settings"]["verify"]["forms"].clone();
     assert_eq!(forms(&desk), json!([{ "name": "a", "passages": passages }]));
     done(&desk, "DELETE", "/forms/a?activate=true", &Value::Null);
     assert_eq!(forms(&desk), Value::Null);
 
-    let refused = |method: &str, path: &str, body: Value| {
-        let answer = desk.send(method, path, &body);
-        let problem = answer.json();
-        (answer.status, problem["code"].clone(), problem["errors"][0]["pointer"].clone())
-    };
-    assert_eq!(refused("DELETE", "/forms/a", Value::Null), (404, json!("unknown_form"), Value::Null));
+    assert_eq!(refused(&desk, "DELETE", "/forms/a", &Value::Null), (404, json!("unknown_form"), Value::Null));
     let short = json!({ "passages": ["兹定于本"] });
-    assert_eq!(refused("PUT", "/forms/a", short).2, json!("/verify/forms/0/passages/0"));
-    assert_eq!(refused("PUT", "/forms/a", json!({ "passages": [] })).2, json!("/verify/forms/0/passages"));
-    assert_eq!(refused("PUT", "/forms/a", json!({ "passages": ["一个表格的固定文字"], "group": "i0" })).0, 422);
-    assert_eq!(refused("PUT", "/forms/a", json!({ "group": "nobody" })).0, 404);
+    assert_eq!(refused(&desk, "PUT", "/forms/a", &short).2, json!("/verify/forms/0/passages/0"));
+    assert_eq!(refused(&desk, "PUT", "/forms/a", &json!({ "passages": [] })).2, json!("/verify/forms/0/passages"));
+    assert_eq!(refused(&desk, "PUT", "/forms/a", &json!({ "passages": ["一个表格的固定文字"], "group": "i0" })).0, 422);
+    assert_eq!(refused(&desk, "PUT", "/forms/a", &json!({ "group": "nobody" })).0, 404);
+    assert_eq!(refused(&desk, "PUT", "/forms/%2E%2E", &json!({ "group": "i0" })).2, json!("/path/form"));
     let propose = desk.server.send("POST", "/v1/admin/forms", &json!({ "collection": "forgotten" })).json();
     assert_eq!((&propose["groups"], &propose["proposals"]), (&json!(0), &json!([])));
 }

@@ -116,7 +116,7 @@ impl Engine {
         on_pool(pool()?, move || {
             let measured =
                 pairs.into_iter().filter_map(|(decision, one, other)| measure_pair(&context, decision, &one, &other));
-            compare_models(&context, measured.collect(), truncated)
+            compare_models(&context, &measured.collect::<Vec<_>>(), truncated)
         })
         .await?
     }
@@ -164,12 +164,12 @@ fn measure_pair(context: &Context, decision: Decision, one: &ReadRecord, other: 
     let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
     let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
     let contrast = contrasted(verifier, one.named(|text| context.named(text)), other.named(|text| context.named(text)));
-    let texts = || (one.document.joined(), other.document.joined());
-    let features: PairFeatures = verifier.weigh_up(&overlap, &contrast, true, texts).features;
+    let evidence = verifier.weigh_up(&overlap, &contrast, true, || (one.document.joined(), other.document.joined()));
+    let features: PairFeatures = evidence.features;
     Some(DecidedPair { decision, labelled: LabelledFeatures { features, same, weight: 1.0 } })
 }
 
-fn compare_models(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -> Result<LearnedEvidence> {
+fn compare_models(context: &Context, pairs: &[DecidedPair], truncated: bool) -> Result<LearnedEvidence> {
     let same = pairs.iter().filter(|pair| pair.labelled.same).count();
     let not_same = pairs.len() - same;
     if same.min(not_same) < MIN_DECISIONS {
@@ -186,7 +186,7 @@ fn compare_models(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -
     let threshold = verifier.settings().duplicate;
     let labelled: Vec<LabelledFeatures> = pairs.iter().map(|pair| pair.labelled).collect();
     let before: Vec<f64> = labelled.iter().map(|pair| prior.probability(&pair.features)).collect();
-    let folds = folds_of(&pairs);
+    let folds = folds_of(pairs);
     let left_out = left_out_probabilities(&labelled, &folds, &prior, fit_with_chosen_pull);
     let fitted = fit_with_chosen_pull(&labelled, &folds, &prior);
     Ok(LearnedEvidence {
@@ -195,7 +195,7 @@ fn compare_models(context: &Context, pairs: Vec<DecidedPair>, truncated: bool) -
         truncated,
         shipped: figures(&labelled, &before, threshold),
         learned: figures(&labelled, &left_out, threshold),
-        changed: changed_decisions(&pairs, &before, &left_out, threshold),
+        changed: changed_decisions(pairs, &before, &left_out, threshold),
         model: with_table(&shipped, &fitted, is_counted).to_learned(),
     })
 }

@@ -100,8 +100,8 @@ pub async fn propose(
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form")),
     request_body = FormInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
-        (status = 404, description = "the collection or the record does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `ungrouped`: the record is in no group; `conflict`: a later generation is not activated")))]
+        (status = 404, description = "the collection or the record does not exist; `ungrouped`: the record is in no group"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn teach(
     _: Administrator,
     State(app): State<App>,

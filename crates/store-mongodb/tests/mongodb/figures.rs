@@ -136,7 +136,7 @@ async fn print_figures(title: &str, uri: &str, cluster: Option<&ShardedCluster>)
             let puts = CallTimes::measure(calls, clients, move |number| {
                 let desk = place[number as usize % place.len()].clone();
                 async move {
-                    drop(desk.try_put(&sample(first + number), RegistrationMode::Put).await.expect("a registration"))
+                    drop(desk.try_put(&sample(first + number), RegistrationMode::Put).await.expect("a registration"));
                 }
             });
             let puts = puts.await;
