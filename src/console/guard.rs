@@ -1,8 +1,8 @@
 //! The middleware for all pages of the desk. One middleware does these checks, so that no page can forget them:
 //!
 //! * If keys are configured, a visitor who is not signed in is redirected to the sign-in page from every other page.
-//! * Every form (every `POST`) must contain the token of its browser ([`Seal`](crate::console::tokens::Seal)).
-//!   [`Origins`](crate::http::origin::Origins) has already refused requests from pages of other sites and with foreign host names. The
+//! * Every form (every `POST`) must contain the token of its browser ([`FormSeal`](crate::console::tokens::FormSeal)).
+//!   [`AllowedOrigins`](crate::http::origin::AllowedOrigins) has already refused requests from pages of other sites and with foreign host names. The
 //!   guard checks the token before it reads a file. A form that uploads a file therefore has its token in the URL ([`files::is_upload`]): a
 //!   token in a part of the body would be known only after the upload has begun.
 //! * All responses of pages, also errors, get the headers that isolate the page from other sites ([`page::secure`]).

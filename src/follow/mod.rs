@@ -3,7 +3,7 @@
 //! Each source has a worker. A worker is not a task, because a collection has only one task at a time, and a task that never ends would
 //! block a reindex. A worker registers a few rows at a time, so that other callers do not wait for it.
 //!
-//! The progress is a checkpoint of the collection ([`state::Saved`]). It is written after the rows before it are registered. Rows have
+//! The progress is a checkpoint of the collection ([`state::SourceCheckpoint`]). It is written after the rows before it are registered. Rows have
 //! stable ids, so that reading a row twice changes nothing. After the death of a worker, another one therefore continues from the
 //! checkpoint. The checkpoint also contains a lease: of several instances with the same store, one reads the source. When that instance
 //! dies, another one continues.

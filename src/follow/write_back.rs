@@ -2,7 +2,7 @@
 //! no further effect.
 //!
 //! If the table cannot be written, rows are registered nevertheless and the problem is reported. When the table can be written again, the
-//! rows since then are read again ([`super::state::Unwritten`]).
+//! rows since then are read again ([`super::state::UnwrittenVerdicts`]).
 
 use crate::config;
 use doppel_core::record::RecordId;
