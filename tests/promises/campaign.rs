@@ -21,10 +21,15 @@ fn short_copy(number: u64) -> String {
     format!("小区停电{mark}物业不管{mark}请处理{mark}")
 }
 
-/// Returns a letter about its own subject, by number.
+/// Returns a letter about its own subject, by number: characters of a linear congruential generator.
 fn unlike(number: u64) -> String {
-    let characters = (0..60).filter_map(|at| char::from_u32(0x4e00 + ((number * 977 + at * 131) % 20_000) as u32));
-    format!("{}。", characters.collect::<String>())
+    let mut state = number + 1;
+    let mut letter = String::new();
+    while letter.chars().count() < 60 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        letter.extend(char::from_u32(0x4e00 + (state >> 33) as u32 % 20_000));
+    }
+    format!("{letter}。")
 }
 
 /// Registers letters in bulk.
