@@ -89,7 +89,7 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     let passages = found["passages"].as_array().expect("a list").clone();
     assert!(passages.len() == 2 && passages.iter().all(|passage| passage["weight"].as_f64() < Some(0.1)), "{found}");
 
-    // The same settings again do not forget the form.
+    // A PUT of the same settings keeps the form.
     let again = desk.send("PUT", "", &json!({}));
     assert_eq!(again.status, 200, "{}", again.text);
     assert_eq!(forms(&desk), taught);

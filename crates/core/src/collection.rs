@@ -725,7 +725,7 @@ fn validate_forms(forms: &[Form], found: &mut Vec<Violation>) {
             found.push(Violation::new(format!("{at}/passages"), "out_of_range", detail));
         }
         for (number, passage) in passages.iter().enumerate() {
-            let counted = passage.chars().filter(|&char| shingles::counts(char)).count();
+            let counted = shingles::counted(passage);
             if !(MIN_FORM_CHARS..=MAX_PASSAGE_CHARS).contains(&counted) || passage.contains('\0') {
                 let detail =
                     format!("a passage has {MIN_FORM_CHARS} to {MAX_PASSAGE_CHARS} letters, digits or Han characters");

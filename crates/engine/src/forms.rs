@@ -15,7 +15,7 @@ use crate::{Engine, Error, READ_AT_ONCE, Result};
 use doppel_core::collection::{CollectionName, Form, MAX_FORM_PASSAGES, MAX_PASSAGE_CHARS, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::similarity::{FormText, MIN_FORM_CHARS};
-use doppel_core::text::shingles;
+use doppel_core::text::shingles::counted;
 use doppel_core::violation::Violation;
 use doppel_store::{Seq, StoredRecord};
 
@@ -259,9 +259,4 @@ fn cut_passages(form: &FormText, text: &str) -> Vec<String> {
         pieces
     });
     passages.filter(|passage| counted(passage) >= MIN_FORM_CHARS).take(MAX_FORM_PASSAGES).collect()
-}
-
-/// Returns the number of characters of a text that count in shingles.
-fn counted(text: &str) -> usize {
-    text.chars().filter(|&char| shingles::counts(char)).count()
 }

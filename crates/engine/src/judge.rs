@@ -13,8 +13,8 @@ use doppel_core::collection::{ChannelPosition, ScopeExclusion, ScopeValues, Scop
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
-    Alignment, Contrast, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch,
-    with_names,
+    Alignment, Contrast, Evidence, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in,
+    sketch, with_names,
 };
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
@@ -258,6 +258,15 @@ pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> C
         return Contrast::default();
     }
     contrast(ours, theirs, verifier.weighing_names())
+}
+
+/// Weighs the whole evidence about two records. O(length of both texts).
+pub(super) fn full_evidence(context: &Context, verifier: &Verifier, one: &ReadRecord, other: &ReadRecord) -> Evidence {
+    let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
+    let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
+    let names = one.named(|text| context.named(text));
+    let contrast = contrasted(verifier, names, other.named(|text| context.named(text)));
+    verifier.weigh_up(&overlap, &contrast, true, || (one.document.joined(), other.document.joined()))
 }
 
 /// Keeps the sketch of a stored record, as its verification would, unless the sketch is in memory already or the record cannot be verified.

@@ -11,14 +11,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::context::Context;
-use crate::judge::contrasted;
+use crate::judge::full_evidence;
 use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::tasks::{Task, Work};
 use crate::{Engine, Error, Result, forms};
 use doppel_core::collection::CollectionName;
 use doppel_core::evidence::{
-    Coefficients, EvidenceModel, Feature, FitOptions, LabelledFeatures, LearnedModel, PairFeatures, Sign, fit,
+    Coefficients, EvidenceModel, Feature, FitOptions, LabelledFeatures, LearnedModel, Sign, fit,
 };
 use doppel_core::index::groups::GroupSet;
 use doppel_core::record::RecordId;
@@ -161,11 +161,7 @@ fn measure_pair(context: &Context, decision: Decision, one: &ReadRecord, other: 
     if context.are_copies(&one.document, &other.document) {
         return None;
     }
-    let weighed = verifier.weigh(one.shingles(|text| verifier.shingles(text)).clone());
-    let overlap = verifier.overlap(&weighed, other.shingles(|text| verifier.shingles(text)));
-    let contrast = contrasted(verifier, one.named(|text| context.named(text)), other.named(|text| context.named(text)));
-    let evidence = verifier.weigh_up(&overlap, &contrast, true, || (one.document.joined(), other.document.joined()));
-    let features: PairFeatures = evidence.features;
+    let features = full_evidence(context, verifier, one, other).features;
     Some(DecidedPair { decision, labelled: LabelledFeatures { features, same, weight: 1.0 } })
 }
 
@@ -308,6 +304,8 @@ fn with_table(shipped: &EvidenceModel, fitted: &Coefficients, is_counted: bool) 
 
 #[cfg(test)]
 mod tests {
+    use doppel_core::evidence::PairFeatures;
+
     use super::*;
 
     /// Returns the features of a pair with this far Jaccard similarity.

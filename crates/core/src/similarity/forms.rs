@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::collection::Form;
 use crate::text::normalise::Normaliser;
-use crate::text::shingles::{codes, counts};
+use crate::text::shingles::{codes, counted, counts};
 
 /// Least number of letters, digits and Han characters of a passage. A shorter run of a form's shingles also occurs in texts
 /// that are not on the form.
@@ -58,19 +58,10 @@ impl FormText {
 
     /// Returns `text` without the passages of the forms that it is on. Each passage becomes a space. O(forms × length).
     pub fn strip<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let passages = self.passages(text);
-        if passages.is_empty() {
-            return Cow::Borrowed(text);
+        match *self.parts(text) {
+            [whole] => Cow::Borrowed(whole),
+            ref parts => Cow::Owned(parts.join(" ")),
         }
-        let mut own = String::with_capacity(text.len());
-        let mut at = 0;
-        for passage in passages {
-            own.push_str(&text[at..passage.start]);
-            own.push(' ');
-            at = passage.end;
-        }
-        own.push_str(&text[at..]);
-        Cow::Owned(own)
     }
 
     /// Returns the parts of `text` between the passages of the forms that it is on. O(forms × length).
@@ -123,7 +114,7 @@ impl FormShingles {
         let normalisers = [true, false].map(Normaliser::new);
         let texts =
             form.passages.iter().flat_map(|passage| normalisers.map(|normaliser| normaliser.normalise(passage)));
-        let length = form.passages.iter().map(|passage| passage.chars().filter(|&char| counts(char)).count()).sum();
+        let length = form.passages.iter().map(|passage| counted(passage)).sum();
         Self { codes: texts.flat_map(|text| FormText::codes(&text)).collect(), length }
     }
 

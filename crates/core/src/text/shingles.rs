@@ -16,6 +16,11 @@ pub fn counts(c: char) -> bool {
     matches!(c, '\u{4E00}'..='\u{9FFF}') || c.is_alphanumeric()
 }
 
+/// Returns the number of characters of a text that [`counts`] accepts. O(length).
+pub fn counted(text: &str) -> usize {
+    text.chars().filter(|&c| counts(c)).count()
+}
+
 /// Returns the form in which a character is compared. A Chinese numeral becomes a digit, so that 三号 and 3号 are the
 /// same. Numerals from ten on are no single digit and do not change.
 #[inline]

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{BANDS, CollectionQuality, DuplicateThreshold, MeasuredPair, QualityCounts, WhatIf, band};
 use crate::context::Context;
-use crate::judge::contrasted;
+use crate::judge::full_evidence;
 use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result, off_thread, rejudge};
@@ -209,18 +209,7 @@ fn measured(context: &Context, verifier: &Verifier, pair: StoredPair) -> Measure
     let StoredPair { earlier, later, ids, said, found } = pair;
     let same_text = later.digest.is_some() && later.digest == earlier.digest;
     let is_equal = same_text || context.are_copies(&later.document, &earlier.document);
-    let probability = if is_equal { 1.0 } else { probability(context, verifier, &earlier, &later) };
+    let probability = if is_equal { 1.0 } else { full_evidence(context, verifier, &later, &earlier).probability };
     let is_certain = is_equal || later.document.shares_address(&earlier.document);
     MeasuredPair { later: ids.1, earlier: ids.0, probability, is_certain, said, found }
-}
-
-/// Returns the probability that two records concern the same matter.
-fn probability(context: &Context, verifier: &Verifier, earlier: &ReadRecord, later: &ReadRecord) -> f64 {
-    let weighed = verifier.weigh(later.shingles(|text| verifier.shingles(text)).clone());
-    let overlap = verifier.overlap(&weighed, earlier.shingles(|text| verifier.shingles(text)));
-    let later_names = later.named(|text| context.named(text));
-    let contrast = contrasted(verifier, later_names, earlier.named(|text| context.named(text)));
-    let evidence =
-        verifier.weigh_up(&overlap, &contrast, true, || (later.document.joined(), earlier.document.joined()));
-    evidence.probability
 }
