@@ -196,7 +196,7 @@ impl Signals {
     /// Does the same as [`Signals::new`] without SIGHUP.
     ///
     /// # Errors
-    /// The same as for [`Signals::new`].
+    /// The errors of [`Signals::new`].
     pub fn without_hang_up() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -255,7 +255,7 @@ impl ServiceClient {
     /// Does the same for an address that is given in another way.
     ///
     /// # Errors
-    /// The same as for [`ServiceClient::open`].
+    /// The errors of [`ServiceClient::open`].
     pub(super) fn at(url: &Url, key_file: Option<&Path>, trust: &TlsArgs) -> anyhow::Result<Self> {
         let client = client(url, key(key_file)?.as_deref(), trust, CertificateCheck::Required)?;
         Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
@@ -282,7 +282,7 @@ impl ServiceClient {
     /// Sends `body` to `path` with POST.
     ///
     /// # Errors
-    /// The same as for [`ServiceClient::get`].
+    /// The errors of [`ServiceClient::get`].
     pub(super) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send(Method::POST, path, Some(body))
     }
@@ -290,7 +290,7 @@ impl ServiceClient {
     /// Requests `path` with DELETE.
     ///
     /// # Errors
-    /// The same as for [`ServiceClient::get`].
+    /// The errors of [`ServiceClient::get`].
     pub(super) fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.send(Method::DELETE, path, None).map(drop)
     }
@@ -307,7 +307,7 @@ impl ServiceClient {
     /// Begins a GET request with a response of any length. The usual timeout applies only to the beginning of the response.
     ///
     /// # Errors
-    /// The same as for [`ServiceClient::get`].
+    /// The errors of [`ServiceClient::get`].
     pub(super) async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
         let sent = self.client.get(format!("{}{path}", self.url)).send();
         let Ok(sent) = tokio::time::timeout(TIMEOUT, sent).await else {

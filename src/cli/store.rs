@@ -30,7 +30,7 @@ pub async fn open(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>
 /// Opens a store that must exist: an empty or missing directory is refused.
 ///
 /// # Errors
-/// The same as for [`open`].
+/// The errors of [`open`].
 pub async fn open_existing(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {

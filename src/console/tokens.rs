@@ -83,7 +83,7 @@ impl FormSeal {
     /// True if `given` is the token for the forms of `browser`. The time does not depend on `given`.
     ///
     /// # Errors
-    /// The same as for [`FormSeal::form_token`].
+    /// The errors of [`FormSeal::form_token`].
     pub fn fits(&self, browser: &BrowserSecret, given: &str) -> Result<bool, Problem> {
         Ok(self.form_token(browser)?.as_bytes().ct_eq(given.as_bytes()).into())
     }

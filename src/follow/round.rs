@@ -169,7 +169,7 @@ fn no_time() -> UnreadableLine {
 /// Reads all rows in the order of their ids, and continues at the position that the import has reached.
 ///
 /// # Errors
-/// The same as for [`run`].
+/// The errors of [`run`].
 pub(super) async fn import(
     opened: &mut ReadableSource,
     intake: &mut SourceIntake<'_>,

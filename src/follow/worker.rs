@@ -135,7 +135,7 @@ impl<'a> SourceLease<'a> {
     /// Runs a query like [`Self::beside`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
     ///
     /// # Errors
-    /// The same as for [`Self::beside`].
+    /// The errors of [`Self::beside`].
     pub(super) async fn asking<T, E: Into<anyhow::Error>>(
         &mut self,
         question: impl Future<Output = Result<T, E>>,

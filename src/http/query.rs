@@ -133,7 +133,7 @@ fn read<T: QueryParameters>(text: &str) -> Result<T, Problem> {
 /// Reads the parameters of a form. An empty field counts as a missing field.
 ///
 /// # Errors
-/// The same as for [`CheckedParameters`].
+/// The errors of [`CheckedParameters`].
 pub fn read_filled<T: QueryParameters>(text: &str) -> Result<T, Problem> {
     let mut query = QueryReader::parse(text)?;
     query.pairs.retain(|(_, value)| !value.trim().is_empty());

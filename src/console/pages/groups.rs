@@ -187,7 +187,7 @@ pub async fn show(
 /// Sends the list as a CSV file.
 ///
 /// # Errors
-/// The same as for [`show`].
+/// The errors of [`show`].
 pub async fn export(
     visitor: ReadingVisitor,
     State(app): State<App>,
