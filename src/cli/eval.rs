@@ -21,6 +21,7 @@ use crate::config::{self, ConfigFlags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
+use doppel_engine::runner::TaskRunner;
 use doppel_engine::{Engine, Options};
 use doppel_lab::eval::dataset::LabelledSet;
 use doppel_lab::eval::events::fitting::{
@@ -323,7 +324,7 @@ fn measure_over(
     let options = Options {
         auto_create: false,
         max_auto_created: usize::MAX,
-        automatic_reindex: false,
+        automatic_reindex: true,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
         now: crate::clock::now,
         micros: crate::clock::micros,
@@ -357,10 +358,12 @@ fn measure_over(
                 let _ = handle.block_on(dropping);
             })
         });
+        let tasks = TaskRunner::start(&engine);
         let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
         if args.store == StoreChoice::Mongodb {
             engine.drop_collection(&name).await?;
         }
+        tasks.end(Duration::ZERO).await;
         engine.close().await?;
         Ok(report?)
     });

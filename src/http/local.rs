@@ -1,21 +1,31 @@
 //! Answers requests without a connection. Commands that open a data directory themselves use it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response};
+use parking_lot::Mutex;
 use tower::ServiceExt;
 
 use crate::http::router;
 use crate::http::state::App;
+use doppel_engine::runner::TaskRunner;
+
+/// Longest time that a command waits at its end until the collections that it filled are indexed anew. Later, the service does so.
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// The service without a network.
 #[derive(Clone)]
 pub struct LocalService {
     app: App,
     router: Router,
+    /// `None` after the end.
+    tasks: Arc<Mutex<Option<TaskRunner>>>,
 }
 
 /// The body of a response.
@@ -24,7 +34,8 @@ pub type LocalBody = Body;
 impl LocalService {
     /// Creates the service for `app`.
     pub fn new(app: App) -> Self {
-        Self { router: router::router(app.clone()), app }
+        let tasks = Arc::new(Mutex::new(Some(TaskRunner::start(&app.engine))));
+        Self { router: router::router(app.clone()), app, tasks }
     }
 
     /// Answers one request, as if it had arrived on a connection.
@@ -39,13 +50,17 @@ impl LocalService {
         &self.app.engine
     }
 
-    /// Waits for writes in progress and closes the store. Do not call anything afterwards.
+    /// Waits for writes and renewals in progress, and closes the store. Do not call anything afterwards.
     ///
     /// # Errors
     /// The store cannot be closed.
     pub async fn close(&self) -> doppel_engine::Result<()> {
         self.app.writes.close();
         self.app.writes.wait().await;
+        let tasks = self.tasks.lock().take();
+        if let Some(tasks) = tasks {
+            tasks.end(SETTLING).await;
+        }
         self.app.engine.close().await
     }
 }

@@ -204,7 +204,7 @@ fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
     let mut rows = Vec::new();
     for (crowd, subject) in [("a", 1), ("b", 2)] {
         for at in 0..6 {
-            let more = if at == 5 { text_of_subject(3, 60) } else { String::new() };
+            let more = if at == 5 { text_of_subject(3, 120) } else { String::new() };
             rows.push(
                 json!({"id": format!("{crowd}{at}"), "content": text_of_subject(subject, 40) + &more}).to_string(),
             );

@@ -116,6 +116,7 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
     ended(&server, &server.send("POST", "/v1/admin/reindex", &settings));
     assert_eq!(server.send("DELETE", "/v1/collections/letters/records/23", &Value::Null).status, 204);
     assert_eq!(server.send("POST", "/v1/collections/hotline/statistics", &Value::Null).status, 200);
+    server.settle();
     let said = done(&["create", "--from", server.url()]);
     assert!(said.contains("47 records"), "{said}");
     let file = folder.path().join("letters.snapshot");

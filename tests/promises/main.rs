@@ -20,6 +20,7 @@ mod model;
 mod mongodb;
 mod mutations;
 mod office;
+mod one_answer;
 mod reindex;
 mod restart;
 mod snapshots;

@@ -246,8 +246,6 @@ async fn beside(desk: &TestCollection) -> Vec<String> {
     for version in 0..5 {
         shown.push(format!("{:?}", desk.store.frequencies(&desk.name, version).await.expect("a look")));
     }
-    let all: Vec<Seq> = records.iter().map(|record| record.seq).collect();
-    assert_eq!(desk.store.sample(&desk.name, all.len()).await.expect("a sample"), all);
     for generation in (1..8).map(GenerationId) {
         for filed in desk.filed(generation).await {
             let Entry { seq, digest_key, fingerprint, keys } = filed;

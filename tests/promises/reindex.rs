@@ -12,6 +12,9 @@ use crate::home::StoreHome;
 use crate::support::{TestRandom, TestServer, ids, setting};
 use serde_json::{Value, json};
 
+/// A collection that grows must not begin a reindex of its own in these tests.
+const ONLY_ON_REQUEST: (&str, &str) = ("DOPPEL_COLLECTIONS__AUTOMATIC_REINDEX", "false");
+
 const RECORDS: u64 = 400;
 
 /// Returns texts in families of about four, with much in common.
@@ -79,7 +82,7 @@ fn settings() -> Value {
 /// Returns the answers of a collection that was filled under the new settings.
 fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
     let home = StoreHome::folder();
-    let server = home.start(&[]);
+    let server = home.start(&[ONLY_ON_REQUEST]);
     assert_eq!(server.send("PUT", "/v1/collections/c", &settings()).status, 201);
     fill(&server, rows);
     let expected = answers(&server, rows);
@@ -88,7 +91,7 @@ fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
 }
 
 fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expected: &[BTreeSet<String>]) {
-    let server = home.start(&[("FAILPOINTS", step)]);
+    let server = home.start(&[ONLY_ON_REQUEST, ("FAILPOINTS", step)]);
     fill(&server, all);
     // At a step near the end of the reindex, the test also drops the earlier generation.
     let keep_previous = !step.starts_with("reindex::activated");
@@ -102,7 +105,7 @@ fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expect
     assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[1].1).status, 200);
     assert_eq!(server.send("DELETE", "/v1/collections/c/records/r-5", &Value::Null).status, 204);
     server.kill();
-    let server = home.start(&[]);
+    let server = home.start(&[ONLY_ON_REQUEST]);
     let ended = until(step, || {
         let task = server.send("GET", &path, &Value::Null).json();
         matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
@@ -171,7 +174,7 @@ fn not_shrunk(server: &TestServer, before: &[BTreeSet<String>], when: &str) -> V
 fn groups_never_shrink(home: &StoreHome) {
     let all = rows(11);
     let (first, during) = all.split_at(300);
-    let server = home.start(&[("FAILPOINTS", "reindex::complete=pause")]);
+    let server = home.start(&[ONLY_ON_REQUEST, ("FAILPOINTS", "reindex::complete=pause")]);
     fill(&server, first);
     let mut shown = groups(&server);
     assert!(shown.len() > 50, "there is something to find: {}", shown.len());
@@ -184,7 +187,7 @@ fn groups_never_shrink(home: &StoreHome) {
     shown = not_shrunk(&server, &shown, "while the process stands before the switch");
     server.kill();
     for step in ["reindex::activated", "reindex::caught_up", "reindex::paired"] {
-        let server = home.start(&[("FAILPOINTS", &format!("{step}=pause"))]);
+        let server = home.start(&[ONLY_ON_REQUEST, ("FAILPOINTS", &format!("{step}=pause"))]);
         until(step, || server.log().contains(&format!("at {step}")).then_some(()));
         shown = not_shrunk(&server, &shown, step);
         let path = format!("/v1/collections/c/records/{}", step.replace("::", "-"));
@@ -192,7 +195,7 @@ fn groups_never_shrink(home: &StoreHome) {
         shown = not_shrunk(&server, &shown, step);
         server.kill();
     }
-    let server = home.start(&[]);
+    let server = home.start(&[ONLY_ON_REQUEST]);
     shown = not_shrunk(&server, &shown, "after the last restart");
     let ended = until("the end", || {
         let task = server.send("GET", &path, &Value::Null).json();
@@ -228,7 +231,7 @@ async fn a_reindex_waits_for_a_server_that_is_away() {
     let all = rows(9);
     let expected = left_alone(&all);
     let home = StoreHome::database(&mongo.uri());
-    let server = home.start(&[]);
+    let server = home.start(&[ONLY_ON_REQUEST]);
     fill(&server, &all);
     let asked = json!({ "collection": "c", "settings": settings(), "records_per_second": 100 });
     let task = server.send("POST", "/v1/admin/reindex", &asked);

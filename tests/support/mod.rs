@@ -10,12 +10,15 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 /// Longest wait until the service reports its address. Opening a large directory takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Longest wait until the tasks of a service have ended.
+const SETTLES_WITHIN: Duration = Duration::from_secs(120);
 
 /// A running service. Dropping this value kills the service.
 pub struct TestServer {
@@ -149,6 +152,21 @@ impl TestServer {
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
         let answer = self.request(method, path, &headers, text.as_bytes());
         answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
+    }
+
+    /// Waits until no task is unfinished.
+    #[track_caller]
+    pub fn settle(&self) {
+        let end = Instant::now() + SETTLES_WITHIN;
+        loop {
+            let tasks = self.send("GET", "/v1/tasks", &Value::Null).json();
+            let mut items = tasks["items"].as_array().expect("a list").iter();
+            if !items.any(|task| matches!(task["status"].as_str(), Some("enqueued" | "processing"))) {
+                return;
+            }
+            assert!(Instant::now() < end, "{tasks}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Opens a raw connection, for requests that a correct client does not send. Reads on it have a time limit of ten seconds.

@@ -41,10 +41,11 @@ impl Engine {
             // Records are not counted: another request may have dropped the collection by now, although it was created.
             Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
+                self.after_renewal(&spec.name).await?;
                 let spec = self.with_taught(spec).await?;
                 self.refuse_lost_change(&spec).await?;
                 let state = self.store.update_collection(spec.clone()).await?;
-                self.count_what_lacks(&spec.name).await?;
+                self.renew_if_due(&spec.name).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),

@@ -56,12 +56,10 @@ pub(super) struct Context {
     pub(super) others: Vec<StandbyContext>,
     /// Value of [`ContextCache::made`] when the context was last used.
     used: AtomicU32,
-    /// The growth of the collection since its document frequencies were counted.
+    /// The growth of the collection up to its next renewal.
     pub(super) growth: Arc<CollectionGrowth>,
     /// Histograms of the durations of stages in the collection.
     pub(super) stages: StageHistograms,
-    /// True if a comparison or a channel uses document frequencies of text.
-    pub(super) counts_text: bool,
     /// True if some of these frequencies were not counted, because the settings have changed since the last count.
     pub(super) lacks_frequencies: bool,
 }
@@ -243,9 +241,8 @@ impl Context {
             read_records: Arc::clone(&self.read_records),
             others: Vec::new(),
             used: AtomicU32::new(0),
-            growth: Arc::default(),
+            growth: Arc::clone(&self.growth),
             stages: self.stages.clone(),
-            counts_text: false,
             lacks_frequencies: false,
         })
     }
@@ -277,9 +274,8 @@ impl Context {
             read_records,
             others: Vec::new(),
             used: AtomicU32::new(0),
-            growth: Arc::default(),
+            growth: Arc::new(CollectionGrowth::of(0)),
             stages: StageHistograms::none(),
-            counts_text: false,
             lacks_frequencies: false,
         }
     }
@@ -461,6 +457,8 @@ fn read_sample(profile: &Profile, content: &str) -> Option<Document> {
 /// The compiled collections, by name. The map grows with the number of collections and shrinks when they are dropped; at most
 /// [`MAX_OWN_DICTIONARIES`] of them have their own dictionary.
 pub(super) struct ContextCache {
+    /// True if the collections are renewed as they grow.
+    renews: bool,
     by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
     sketches: Arc<Sketches>,
     read_records: Arc<ReadRecords>,
@@ -479,9 +477,11 @@ pub(super) struct ContextCache {
 }
 
 impl ContextCache {
-    /// Creates a map without collections, with `sketch_bytes` bytes for their sketches.
-    pub(super) fn new(sketch_bytes: usize) -> Self {
+    /// Creates a map without collections, with `sketch_bytes` bytes for their sketches. `renews` is true if the collections are renewed as
+    /// they grow.
+    pub(super) fn new(sketch_bytes: usize, renews: bool) -> Self {
         Self {
+            renews,
             by_name: ArcSwap::default(),
             sketches: Arc::new(Sketches::new(sketch_bytes)),
             read_records: Arc::default(),
@@ -558,9 +558,9 @@ impl ContextCache {
             // A sketch contains the weight of a text, and the new frequencies change the weight.
             self.forget_sketches(std::iter::once(&mut live).chain(&mut others));
         }
-        let growth = match same {
+        let growth = match before {
             Some(before) => Arc::clone(&before.growth),
-            None => Arc::new(CollectionGrowth::of(store.count(&state.name).await.unwrap_or(0), &frequencies)),
+            None => Arc::new(CollectionGrowth::of(store.count(&state.name).await.unwrap_or(0))),
         };
         let StandbyContext { profile, owner, .. } = live;
         let state = Arc::clone(state);
@@ -571,7 +571,10 @@ impl ContextCache {
         let verifier = verifier(&state.settings, &frequencies);
         let counted = CountedParts::of(&profile, state.settings.verify.as_ref());
         let lacks_frequencies = counted.as_ref().is_some_and(|counted| !counted.are_in(&frequencies));
-        let counts_text = counted.is_some();
+        if self.renews {
+            let records = if lacks_frequencies { 0 } else { frequencies.records() };
+            growth.set_counted(counted.is_some().then_some(records));
+        }
         let stages = StageHistograms::of(self.labels.lock().of(&state.name));
         let context = Context {
             state,
@@ -586,7 +589,6 @@ impl ContextCache {
             used,
             growth,
             stages,
-            counts_text,
             lacks_frequencies,
         };
         let context = Arc::new(context);
@@ -606,6 +608,11 @@ impl ContextCache {
         });
         self.forget_ownerless_sketches();
         Ok(context)
+    }
+
+    /// Returns the contexts of all collections in the map.
+    pub(super) fn all(&self) -> Vec<Arc<Context>> {
+        self.by_name.load().values().cloned().collect()
     }
 
     fn known(&self, state: &Arc<CollectionState>) -> Option<Arc<Context>> {
@@ -751,7 +758,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn parallel_requests_for_a_collection_compile_it_once() {
-        let contexts = Arc::new(ContextCache::new(1 << 20));
+        let contexts = Arc::new(ContextCache::new(1 << 20, false));
         let store = Arc::new(ModelStore::default());
         let state = state(&store, "words", &["幸福里七期"]).await;
         let mut tasks = Vec::new();
@@ -787,7 +794,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn generations_that_read_the_same_share_their_sketches() {
-        let contexts = ContextCache::new(1 << 20);
+        let contexts = ContextCache::new(1 << 20, false);
         let store = ModelStore::default();
         let first = state(&store, "words", &[]).await;
         let owner = contexts.of(&store, &first).await.unwrap().owner;
@@ -799,7 +806,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_generation_that_was_built_with_other_rules_is_outdated() {
-        let contexts = ContextCache::new(1 << 20);
+        let contexts = ContextCache::new(1 << 20, false);
         let store = ModelStore::default();
         let state = state(&store, "words", &[]).await;
         let context = contexts.of(&store, &state).await.unwrap();
@@ -811,7 +818,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn dictionaries_are_bounded_and_the_longest_unused_is_removed_first() {
-        let contexts = ContextCache::new(1 << 20);
+        let contexts = ContextCache::new(1 << 20, false);
         let store = ModelStore::default();
         let plain = state(&store, "plain", &[]).await;
         contexts.of(&store, &plain).await.unwrap();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{Engine, Error, Result, off_thread, rejudge};
+use crate::matcher::would_match;
+use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
@@ -209,7 +210,7 @@ impl Engine {
             let generation = context.state.generation;
             let a = earlier.clone();
             let b = later.clone();
-            let matching = off_thread(move || Ok(rejudge::would_match(&context, &b, &a))).await?;
+            let matching = off_thread(move || Ok(would_match(&context, &b, &a))).await?;
             self.put_pair(collection, generation, earlier.seq, later.seq, matching).await?;
         }
         self.groups.outdate(collection);

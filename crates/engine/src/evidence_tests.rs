@@ -55,7 +55,7 @@ async fn one_letter_of_many_people_with_their_contacts_is_one_group_before_and_a
         let letters: Vec<String> = (0..count).map(letter).collect();
         assert_eq!(originals(&desk, "c", &letters).await, 1);
         assert_eq!(group_sizes(&desk).await, [count]);
-        desk.engine.refresh_frequencies(&desk.name).await.unwrap();
+        desk.recount().await;
         assert_eq!(group_sizes(&desk).await, [count], "after a count");
         let verdict = desk.verdict("later", &letter(count + 1)).await;
         assert!(verdict.kind.is_duplicate());
@@ -77,7 +77,7 @@ async fn any_number_of_short_copies_among_other_letters_is_one_group() {
         assert_eq!(originals(&desk, "u", &all).await, all.len());
         let letters: Vec<String> = (0..copies).map(short_letter).collect();
         assert_eq!(originals(&desk, "s", &letters).await, 1);
-        desk.engine.refresh_frequencies(&desk.name).await.unwrap();
+        desk.recount().await;
         assert_eq!(group_sizes(&desk).await, [copies]);
     }
 }

@@ -64,11 +64,12 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
     let FeatureComparison { shared, only_a, only_b } = compare_features(context, &shown_a, &shown_b);
     let chars_a = readable(&text_a);
     let chars_b = readable(&text_b);
+    let forms = verifier.forms().on(&text_b);
     let passages: Vec<Passage> = shared_passages(&chars_a, &chars_b)
         .into_iter()
         .map(|SharedPassage { at_a, at_b, chars }| {
             let text: String = chars_b[at_b..at_b + chars].iter().collect();
-            let (weight, common) = verifier.commonness(&text);
+            let (weight, common) = verifier.commonness(&text, &forms);
             let in_a = original_a.ranges(at_a..at_a + chars);
             let in_b = original_b.ranges(at_b..at_b + chars);
             Passage { text, at_a, at_b, chars, in_a, in_b, weight: rounded(weight), common: common.map(rounded) }

@@ -1,33 +1,97 @@
-//! The growth of a collection since its document frequencies were counted, and the start of the next count.
+//! The growth of a collection up to the number of records with which it is renewed: counted and indexed anew (see `renewal`).
+//!
+//! A small collection is renewed before its next registration, so that each record is judged by the frequencies of its place in the commit
+//! order. Every registration is announced before it takes its place. It may take the place only if no more records than are due can have
+//! places then, whatever becomes of the registrations that are under way. Otherwise it waits until they have ended, and for the renewal.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use doppel_core::schemes::frequencies::Frequencies;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-/// The growth of a collection since its document frequencies were counted, as far as this process knows: the growth before this process
-/// first read the frequencies, plus the registrations through this process. If several instances share a collection, each instance counts
-/// when its own number is large enough, and after a count all instances start at 0.
-#[derive(Debug, Default)]
+use doppel_core::schemes::frequencies::next_count;
+
+/// Number of records up to which registrations wait for a renewal: it takes about a second. A larger collection takes registrations
+/// meanwhile.
+const WAITED_FOR: u64 = 4_096;
+/// Longest time that a registration waits for a renewal. Another task of the collection may be in its way.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// The growth of a collection, as far as this process knows it.
+#[derive(Debug)]
 pub(super) struct CollectionGrowth {
-    records: AtomicU64,
-    /// True while somebody counts.
-    counting: AtomicBool,
-    /// True while somebody waits to count.
-    waiting: AtomicBool,
+    state: Mutex<GrowthState>,
+    /// Notified when a registration or a renewal ends.
+    ended: Notify,
     /// True if the collection was empty and no record has been registered.
     empty: AtomicBool,
 }
 
-impl CollectionGrowth {
-    /// Creates the growth of a collection with `records` records, some of which were counted in `frequencies`.
-    pub(super) fn of(records: u64, frequencies: &Frequencies) -> Self {
-        let grown = records.saturating_sub(frequencies.records());
-        Self { records: AtomicU64::new(grown), empty: AtomicBool::new(records == 0), ..Self::default() }
+#[derive(Clone, Copy, Debug, Default)]
+struct GrowthState {
+    /// The number of records. Records that were deleted, or registered by another instance, are noted at the next renewal.
+    records: u64,
+    /// The number of registrations that may take a place.
+    under_way: u64,
+    /// The number of records with which the collection is renewed; `None` if it is never renewed.
+    due: Option<u64>,
+    /// True while the collection is renewed.
+    renewing: bool,
+    /// The number of renewals that have ended.
+    renewals: u64,
+}
+
+impl GrowthState {
+    fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= self.records) && !self.renewing
     }
 
-    /// Adds one record. Returns the growth.
-    pub(super) fn note(&self) -> u64 {
-        self.records.fetch_add(1, Ordering::Relaxed) + 1
+    /// True if a registration must wait: the collection is renewed, or may become due before the registration takes its place.
+    fn must_wait(&self) -> bool {
+        let Some(due) = self.due.filter(|due| *due <= WAITED_FOR) else { return false };
+        self.renewing || self.records + self.under_way >= due
+    }
+}
+
+/// The answer to a registration that wants to take a place.
+pub(super) enum GrowthStep {
+    /// It may take a place; it gives the place back when it is dropped.
+    Place(ReservedPlace),
+    /// The caller renews the collection first, because nobody does so yet.
+    Renew,
+}
+
+/// The permission to take a place in commit order.
+pub(super) struct ReservedPlace {
+    growth: Arc<CollectionGrowth>,
+    /// The number of renewals before it.
+    pub(super) renewals: u64,
+}
+
+impl Drop for ReservedPlace {
+    fn drop(&mut self) {
+        self.growth.state.lock().under_way -= 1;
+        self.growth.ended.notify_waiters();
+    }
+}
+
+impl CollectionGrowth {
+    /// Makes the growth of a collection of `records` records.
+    pub(super) fn of(records: u64) -> Self {
+        let state = GrowthState { records, ..GrowthState::default() };
+        Self { state: Mutex::new(state), ended: Notify::new(), empty: AtomicBool::new(records == 0) }
+    }
+
+    /// Sets the number of records that were counted; `None` if nothing is counted.
+    pub(super) fn set_counted(&self, counted: Option<u64>) {
+        self.state.lock().due = counted.map(next_count);
+    }
+
+    /// Returns the number of renewals that have ended.
+    pub(super) fn renewals(&self) -> u64 {
+        self.state.lock().renewals
     }
 
     /// True if the record that was just registered is the first record of the collection, as far as this process knows. True only once.
@@ -35,26 +99,67 @@ impl CollectionGrowth {
         self.empty.load(Ordering::Relaxed) && self.empty.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the growth in records.
-    pub(super) fn records(&self) -> u64 {
-        self.records.load(Ordering::Relaxed)
+    /// Waits until a registration may take a place, at most `longest`.
+    pub(super) async fn place(self: &Arc<Self>, longest: Duration) -> GrowthStep {
+        let end = tokio::time::Instant::now() + longest;
+        let mut expired = false;
+        loop {
+            let ended = self.ended.notified();
+            {
+                let mut state = self.state.lock();
+                if expired || !state.must_wait() {
+                    state.under_way += 1;
+                    return GrowthStep::Place(ReservedPlace { growth: Arc::clone(self), renewals: state.renewals });
+                }
+                if state.under_way == 0 && state.is_due() {
+                    state.renewing = true;
+                    return GrowthStep::Renew;
+                }
+            }
+            expired = tokio::time::timeout_at(end, ended).await.is_err();
+        }
     }
 
-    /// True if the caller should count, because nobody counts yet.
-    pub(super) fn begin_counting(&self) -> bool {
-        !self.counting.swap(true, Ordering::AcqRel)
+    /// Adds `records` new records. True if the caller should renew the collection, because it is due and nobody does so yet.
+    pub(super) fn grow_by(&self, records: u64) -> bool {
+        let mut state = self.state.lock();
+        state.records += records;
+        let begins = state.is_due();
+        state.renewing |= begins;
+        begins
     }
 
-    /// True if the caller should wait until the collection stops growing, because nobody waits yet.
-    pub(super) fn begin_waiting(&self) -> bool {
-        !self.waiting.swap(true, Ordering::AcqRel)
+    /// Begins a renewal that is not due. False if the collection is being renewed.
+    pub(super) fn begin(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().renewing, true)
     }
 
-    /// Ends a count, with or without success: the next count is due after the same growth again.
-    pub(super) fn restart(&self) {
-        self.records.store(0, Ordering::Relaxed);
-        self.counting.store(false, Ordering::Release);
-        self.waiting.store(false, Ordering::Release);
+    /// Ends a renewal of a collection that has `records` records; `None` if it failed. After a failure the next one follows when the
+    /// collection has grown to the next number.
+    pub(super) fn renewed(&self, records: Option<u64>) {
+        let mut state = self.state.lock();
+        state.renewing = false;
+        state.renewals += 1;
+        match records {
+            Some(records) => state.records = records,
+            None => {
+                let next = next_count(state.records);
+                state.due = state.due.map(|due| due.max(next));
+            }
+        }
+        drop(state);
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until no renewal runs, at most `longest`.
+    pub(super) async fn settled(&self, longest: Duration) {
+        let end = tokio::time::Instant::now() + longest;
+        loop {
+            let ended = self.ended.notified();
+            if !self.state.lock().renewing || tokio::time::timeout_at(end, ended).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -62,16 +167,76 @@ impl CollectionGrowth {
 mod tests {
     use super::*;
 
+    fn growth(records: u64, counted: u64) -> Arc<CollectionGrowth> {
+        let growth = CollectionGrowth::of(records);
+        growth.set_counted(Some(counted));
+        Arc::new(growth)
+    }
+
+    async fn place(growth: &Arc<CollectionGrowth>) -> ReservedPlace {
+        match growth.place(LONGEST_WAIT).await {
+            GrowthStep::Place(place) => place,
+            GrowthStep::Renew => panic!("nothing is due"),
+        }
+    }
+
+    async fn waits(growth: &Arc<CollectionGrowth>) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), growth.place(LONGEST_WAIT)).await.is_err()
+    }
+
     #[test]
-    fn one_caller_counts_and_after_a_failure_the_growth_starts_again() {
-        let growth = CollectionGrowth::of(500, &Frequencies::built_in());
-        assert_eq!(growth.note(), 501, "records that were never counted are growth");
-        assert!(growth.begin_counting() && !growth.begin_counting());
-        assert!(growth.begin_waiting() && !growth.begin_waiting());
-        assert!(!growth.is_first());
-        let fresh = CollectionGrowth::of(0, &Frequencies::built_in());
-        assert!(fresh.is_first() && !fresh.is_first());
-        growth.restart();
-        assert_eq!((growth.note(), growth.begin_counting(), growth.begin_waiting()), (1, true, true));
+    fn the_first_record_of_an_empty_collection_is_known_once() {
+        assert!(!CollectionGrowth::of(3).is_first());
+        let empty = CollectionGrowth::of(0);
+        assert!(empty.is_first() && !empty.is_first());
+    }
+
+    #[tokio::test]
+    async fn a_registration_waits_for_those_that_may_reach_the_number_and_for_the_renewal() {
+        let growth = growth(62, 0);
+        let one = place(&growth).await;
+        let two = place(&growth).await;
+        assert!(waits(&growth).await, "the others may become records 63 and 64");
+        drop(one);
+        let three = place(&growth).await;
+        assert!(!growth.grow_by(1));
+        drop(two);
+        assert!(growth.grow_by(1), "the record with the number begins the renewal");
+        drop(three);
+        assert!(waits(&growth).await && !growth.grow_by(0));
+        growth.set_counted(Some(64));
+        growth.renewed(Some(64));
+        assert_eq!(place(&growth).await.renewals, 1);
+    }
+
+    #[tokio::test]
+    async fn a_registration_renews_a_collection_that_was_due_at_a_start() {
+        let growth = growth(300, 64);
+        assert!(matches!(growth.place(LONGEST_WAIT).await, GrowthStep::Renew));
+        assert!(waits(&growth).await);
+        growth.renewed(None);
+        assert_eq!(place(&growth).await.renewals, 1, "after a failure the next number counts");
+        assert!(!growth.grow_by(723) && growth.grow_by(1));
+        growth.renewed(Some(1_000));
+        assert!(!growth.grow_by(23) && growth.grow_by(1), "24 records were deleted");
+    }
+
+    #[tokio::test]
+    async fn a_large_collection_and_one_without_counts_take_registrations_always() {
+        let large = growth(16_383, 4_096);
+        let _one = place(&large).await;
+        assert!(large.grow_by(1) && !large.grow_by(1));
+        let _two = place(&large).await;
+        let never = Arc::new(CollectionGrowth::of(64));
+        never.set_counted(None);
+        let _three = place(&never).await;
+        assert!(!never.grow_by(1));
+    }
+
+    #[tokio::test]
+    async fn a_registration_does_not_wait_for_ever() {
+        let growth = growth(64, 0);
+        assert!(growth.grow_by(0));
+        assert!(matches!(growth.place(Duration::from_millis(20)).await, GrowthStep::Place(_)));
     }
 }

@@ -132,7 +132,7 @@ async fn a_withdrawn_decision_restores_the_recorded_pair_and_no_texts_are_counte
     assert_eq!(count_groups(&engine, &name).await, 0);
     engine.withdraw(&name, &id("a"), &id("b"), withdrawn).await.unwrap();
     assert_eq!(count_groups(&engine, &name).await, 1, "the pair that the registration recorded is restored");
-    assert!(engine.refresh_frequencies(&name).await.unwrap().is_none());
+    assert!(engine.count_frequencies(&name).await.unwrap().is_none());
     assert!(matches!(engine.stored_row(&name, &id("a")).await, Err(Error::TextNotKept(..))));
     assert_eq!(count_groups(&engine, &name).await, 1);
 }

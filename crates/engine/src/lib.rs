@@ -40,7 +40,7 @@ pub mod quality;
 mod read_records;
 pub mod rebuild;
 pub mod record_filter;
-mod rejudge;
+mod renewal;
 pub mod replay;
 pub mod rows;
 pub mod runner;
@@ -140,7 +140,8 @@ pub struct Options {
     pub auto_create: bool,
     /// Number of collections from which on a write creates no further collection.
     pub max_auto_created: usize,
-    /// True if a collection is reindexed automatically when its posting keys lie on text that has turned out to be common.
+    /// True if a collection is counted and reindexed automatically as it grows. The process must run tasks
+    /// ([`run`](crate::runner::run)).
     pub automatic_reindex: bool,
     /// Largest size of the sketches of all collections together, in bytes; see [`SKETCH_BYTES`].
     pub sketch_bytes: usize,
@@ -280,7 +281,7 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
-        let contexts = Arc::new(ContextCache::new(options.sketch_bytes));
+        let contexts = Arc::new(ContextCache::new(options.sketch_bytes, options.automatic_reindex));
         Self {
             store,
             options,
@@ -395,6 +396,7 @@ impl Engine {
         let id = &named.id;
         let collection = &context.state.name;
         context.check_members(row)?;
+        let renewals = context.growth.renewals();
         let mut subject = self.subject(&context, row.clone()).await?;
         let mut warnings = std::mem::take(&mut subject.document.warnings);
         let others = self.sign_for_standby(&context, id, row).await?;
@@ -420,6 +422,7 @@ impl Engine {
         };
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
         uncounted(position.wait()).await;
+        let place = self.place(&context, renewals).await?;
         let registered = self.store.register(registration, judge).await?;
         if matches!(registered, RegisterOutcome::Replaced(_)) {
             self.record_ended(collection);
@@ -429,8 +432,9 @@ impl Engine {
             if context.growth.is_first() {
                 warnings.extend(unused_members(&context.state.settings, row));
             }
-            self.grown(&context);
+            self.grown(&context, u64::from(matches!(registered, RegisterOutcome::Created(_)))).await;
         }
+        drop(place);
         Ok((registered, warnings))
     }
 

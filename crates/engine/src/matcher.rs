@@ -89,3 +89,20 @@ impl MatchCase {
         self.judge.judge(&CandidateRecord { record, via, fingerprint, signatures, seq_is_immutable: true })
     }
 }
+
+/// True if the scores match two stored records, in an index that contains only these two.
+pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
+    let (Some(ours), Some(theirs)) = (subject_of(context, record), subject_of(context, earlier)) else { return false };
+    let alone = RecordMatcher::new(Arc::clone(context));
+    if alone.place(earlier.seq, &theirs.signed).is_err() {
+        return false;
+    }
+    let proposals = alone.propose(&ours.signed);
+    let case = alone.case(record.seq, ours, proposals);
+    case.proposals.items.iter().any(|proposal| case.judge(proposal, earlier, &theirs.signed.signatures).is_some())
+}
+
+fn subject_of(context: &Context, record: &StoredRecord) -> Option<SignedRow> {
+    let (document, signed) = context.sign_stored(record);
+    Some(SignedRow { document: document?, signed: Arc::new(signed), named: None })
+}

@@ -14,7 +14,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
-use doppel_core::schemes::frequencies::{Counter, Frequencies};
+use doppel_core::schemes::frequencies::{Counter, Frequencies, counted_of, sample};
 use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
@@ -100,13 +100,23 @@ impl Replay {
         statistics.observe(&self.matcher.context.profile.cut(document));
     }
 
-    /// Counts the document frequencies of text in `rows`, a sample of a batch of `records` records, for [`Statistics::with_text`]; `None`
-    /// if the settings use none.
-    pub fn count_text(&self, rows: &[Arc<str>], records: u64) -> Option<Vec<u8>> {
-        let counted = self.matcher.context.counted()?;
+    /// Counts the document frequencies of text in a batch of `records` records, as in a collection of this size, for
+    /// [`Statistics::with_text`]. `row` returns the row at a position. `None` if the settings use none, or the batch is too small to be
+    /// counted.
+    ///
+    /// # Errors
+    /// The errors of `row`.
+    pub fn count_text<E>(
+        &self,
+        records: usize,
+        row: impl FnMut(usize) -> std::result::Result<Arc<str>, E>,
+    ) -> std::result::Result<Option<Vec<u8>>, E> {
+        let first = counted_of(records as u64);
+        let Some(counted) = self.matcher.context.counted().filter(|_| first > 0) else { return Ok(None) };
+        let rows: Vec<Arc<str>> = sample(first as usize).map(row).collect::<std::result::Result<_, E>>()?;
         let mut counter = Counter::default();
         rows.chunks(COUNTED_AT_ONCE).for_each(|rows| counted.count(rows, &mut counter));
-        Some(counter.encode(records))
+        Ok(Some(counter.encode(first)))
     }
 
     /// Reads and signs a row. O(length).

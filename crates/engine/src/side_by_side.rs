@@ -69,7 +69,10 @@ fn side_by_side(context: &Context, a: &Row, b: &Row) -> SideBySide {
     let mut a = texts(context, a);
     let mut b = texts(context, b);
     let passages = mark(&mut a, &mut b, normaliser);
-    SideBySide { a, b, weights: passages.iter().map(|text| rounded(verifier.commonness(text).0)).collect() }
+    let whole: Vec<&str> = b.iter().map(|field| field.text.as_str()).collect();
+    let forms = verifier.forms().on(&whole.join("\n"));
+    let weights = passages.iter().map(|text| rounded(verifier.commonness(text, &forms).0)).collect();
+    SideBySide { a, b, weights }
 }
 
 /// Returns the fields of a row that are read as text.

@@ -277,13 +277,19 @@ impl Engine {
         self.store.is_shared()
     }
 
-    /// Creates a task for a collection.
+    /// Creates a task for a collection. Waits some seconds if the collection is just renewed.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] for invalid settings, [`Error::TaskRunning`];
     /// [`Error::TextNotKept`] for a reindex of a collection that keeps no text; [`Error::Store`] with `KeepConflict` if it would change
     /// `keep`, and when the store accepts no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
+        self.after_renewal(collection).await?;
+        self.begin_task_now(collection, work).await
+    }
+
+    /// Creates a task for a collection, as [`Engine::begin_task`] does, without a wait for a renewal.
+    pub(super) async fn begin_task_now(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         let context = self.context(collection).await?;
         match &work {
             Work::Reindex(reindex) => {

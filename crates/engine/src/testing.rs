@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::decisions::Opinion;
+use crate::runner::TaskRunner;
 use crate::{Engine, IfDuplicate, Options};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -71,6 +73,16 @@ impl LetterDesk {
     pub(super) async fn verdict(&self, text: &str, content: &str) -> Verdict {
         let row = Row::parse(json!({ "content": content }).to_string().as_bytes()).unwrap();
         self.engine.register(&self.name, Some(id(text)), row, IfDuplicate::Keep).await.unwrap().verdict
+    }
+
+    /// Counts the document frequencies of all letters and indexes them anew.
+    pub(super) async fn recount(&self) {
+        let tasks = TaskRunner::start(&self.engine);
+        self.engine.recount(&self.name).await.unwrap();
+        while !self.engine.unfinished_tasks().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tasks.end(Duration::ZERO).await;
     }
 
     pub(super) async fn put(&self, text: &str, content: &str) {

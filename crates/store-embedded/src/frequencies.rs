@@ -1,22 +1,19 @@
 //! Document frequencies (see `keys` for their form on disk). One batch writes a version and the state that names it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 
 use super::admin::{DdlGuard, put_state};
-use super::collection::Collection;
 use super::free_space::SpaceReserve;
-use super::judging::blocking;
 use super::keys;
 use super::keyspaces::{Space, WriteOp};
 use super::pipeline::AnswerReceiver;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
-use doppel_store::frequencies::{EqualSteps, FrequencyStore, check_size};
-use doppel_store::{CollectionState, Result, Seq};
+use doppel_store::frequencies::{FrequencyStore, check_size};
+use doppel_store::{CollectionState, Result};
 
 impl SharedState {
     /// Starts to store a version. Returns `None` if the previous version is not the current one.
@@ -52,17 +49,6 @@ impl SharedState {
     }
 }
 
-/// Returns a sample of the published records, by their slots; see [`FrequencyStore::sample`].
-fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
-    // Later records are already in the index, but may fail.
-    let settled = collection.sequencer.lock().settled_below();
-    let shown = collection.shown.load_full();
-    let steps = EqualSteps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
-    let published = shown.live.index.live_seqs().take_while(|seq| *seq < settled);
-    let chosen = (0..).zip(published).filter(|(index, _)| steps.take(*index)).map(|(_, seq)| seq);
-    chosen.take(limit).collect()
-}
-
 #[async_trait]
 impl FrequencyStore for EmbeddedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
@@ -77,10 +63,5 @@ impl FrequencyStore for EmbeddedStore {
         let key = keys::frequencies_key(shared.collection(name)?.number, version);
         let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key)?;
         Ok(found.map(|bytes| bytes.to_vec()))
-    }
-
-    async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
-        let collection = self.shared()?.collection(name)?;
-        Ok(blocking(|| sample(&collection, limit)))
     }
 }

@@ -134,6 +134,11 @@ pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, 
     key
 }
 
+/// Returns the generation of a key of `signatures`.
+pub(super) fn generation_of_key(key: &[u8]) -> Option<GenerationId> {
+    Some(GenerationId(u32::from_be_bytes(key.get(4..8)?.try_into().ok()?)))
+}
+
 /// Returns the seq at the end of a key of `records` or `signatures`.
 pub(super) fn seq_of_key(key: &[u8]) -> Result<Seq> {
     let tail = key.len().checked_sub(8).map(|at| &key[at..]);

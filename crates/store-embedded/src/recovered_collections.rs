@@ -1,7 +1,7 @@
 //! Recovered collections: collections without an entry in `meta`, which are found by the numbers in the keys of their records.
 //!
 //! Only for a store that is opened with [`super::EmbeddedOptions::damages`]. Such a collection gets a name from its number, the
-//! default settings and one generation; a note in the damages reports it.
+//! default settings and its last generation; a note in the damages reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,10 +40,27 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
         let settings = Settings::default();
         let profile = String::new();
         let spec = CollectionSpec { name, settings, profile, hash_key: None, now: UNKNOWN_TIME.to_owned() };
-        let state = CollectionState::first(number, spec);
+        let first = CollectionState::first(number, spec);
+        let state = CollectionState { generation: last_generation(disk, view, number), ..first };
         entries.push(CollectionEntry { number, next_generation: GenerationId(0), state });
     }
     Ok(())
+}
+
+/// Returns the last generation of a collection that has index entries; the first one if there is none that can be read.
+fn last_generation(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> GenerationId {
+    let mut last = GenerationId(1);
+    let mut next = last;
+    loop {
+        let from = layout::signature_key(number, next, Seq(0));
+        let Ok(Some(key)) = disk.first_from(view, Space::Signatures, &from) else { return last };
+        let Some(found) = layout::generation_of_key(&key).filter(|_| layout::number_of_key(&key) == Some(number))
+        else {
+            return last;
+        };
+        last = found;
+        next = found.next();
+    }
 }
 
 /// Reads all records of a collection once, and returns the next seq and the number of records.

@@ -35,7 +35,6 @@ use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::texts;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
 use doppel_sources::{FileFormat, NULLS};
@@ -324,9 +323,13 @@ impl CheckJob<'_> {
                 document.iter().for_each(|document| replay.observe(document, words));
             }
         }
-        let sampled: Vec<Option<String>> = sample(spool.len()).map(row).collect::<anyhow::Result<_>>()?;
-        let sampled: Vec<Arc<str>> = sampled.into_iter().flatten().map(Arc::from).collect();
-        let text = replay.count_text(&sampled, spool.len() as u64);
+        let mut accepted = Vec::new();
+        for at in 0..spool.len() {
+            accepted.extend(row(at)?.map(|_| at));
+        }
+        let text = replay.count_text(accepted.len(), |at| {
+            anyhow::Ok(row(accepted[at])?.context("a row came back damaged")?.into())
+        })?;
         Ok(match records::statistics(words, text) {
             Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,
             None => replay,

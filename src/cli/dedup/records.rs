@@ -24,7 +24,6 @@ use crate::cli::warnings::{RecordWarning, WarningCounts};
 use crate::config::Config;
 use doppel_core::index::groups::Group;
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
@@ -162,9 +161,7 @@ fn read_all(
 
 /// Counts how common pieces of text are among the records, if the comparison needs this.
 fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec<u8>>> {
-    let rows: Vec<Arc<str>> =
-        sample(stock.len()).map(|at| Ok(stock.row(at as u32)?.into())).collect::<anyhow::Result<_>>()?;
-    Ok(replay.count_text(&rows, stock.len() as u64))
+    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()))
 }
 
 /// Combines the counts of a batch; `None` if there are none.

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 use crate::cli::dedup::records::statistics;
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::schemes::frequencies::sample;
 use doppel_engine::replay::{EarlierRecord, Replay};
 use doppel_store::Seq;
 
@@ -30,8 +29,7 @@ pub(super) fn find_duplicates(
     progress: impl Fn(u64),
 ) -> anyhow::Result<Vec<[u32; 2]>> {
     let plain = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
-    let sampled: Vec<Arc<str>> = sample(records.len()).map(|at| Arc::clone(&records[at].row)).collect();
-    let text = plain.count_text(&sampled, records.len() as u64);
+    let text = plain.count_text(records.len(), |at| anyhow::Ok(Arc::clone(&records[at].row)))?;
     let replay = Replay::new(settings.clone(), statistics(None, text), SKETCH_BYTES)?;
     let needs_signatures = replay.needs_signatures();
     let mut earlier: Vec<EarlierRecord> = Vec::with_capacity(records.len());

@@ -338,8 +338,7 @@ fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService>
     let options = Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,
-        // These are tasks of a service.
-        automatic_reindex: false,
+        automatic_reindex: config.collections.automatic_reindex,
         sketch_bytes: config.limits.max_sketch_bytes,
         now: crate::clock::now,
         micros: crate::clock::micros,

@@ -136,7 +136,7 @@ fn engine(store: &Arc<dyn Store>) -> Engine {
     let options = Options {
         auto_create: false,
         max_auto_created: usize::MAX,
-        automatic_reindex: false,
+        automatic_reindex: true,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
         now: crate::clock::now,
         micros: crate::clock::micros,

@@ -22,6 +22,7 @@ use crate::texts;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
+use doppel_engine::runner::TaskRunner;
 use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
 use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
 use doppel_store::{Store, StoreError};
@@ -33,6 +34,9 @@ const AT_ONCE: usize = 128;
 const SHOWN: u64 = 10;
 /// Number of attempts for a record while the store is not available. They are half a second apart.
 const TRIES: u32 = 120;
+
+/// Longest time that an import waits at its end until the collection is indexed anew. Later, the service does so.
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// The file to import, and its destination.
 pub(in crate::cli) struct CollectionImport<'a> {
@@ -92,6 +96,7 @@ async fn all(
     let header = input.header()?;
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
+    let tasks = TaskRunner::start(&engine);
     let progress = progress_of(header.records);
     let series = Series::default();
     let open = VecDeque::new();
@@ -121,8 +126,7 @@ async fn all(
     for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
-    // The counts must be up to date, so that answers are the same as in the original store.
-    engine.refresh_frequencies(name).await?;
+    tasks.end(SETTLING).await;
     match end {
         Some(end) if end == read => Ok(()),
         _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),

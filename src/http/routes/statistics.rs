@@ -13,8 +13,8 @@ use doppel_engine::answers::TextStatistics;
 
 /// Read the present text statistics
 ///
-/// Text that is common in a collection is no evidence that two records concern the same matter. The statistics are counted again automatically when the collection
-/// has doubled, and some time after it has grown by a quarter.
+/// Text that is common in a collection is no evidence that two records concern the same matter. The statistics are counted automatically when the collection
+/// has 64, 256, 1,024, … records, four times as many each time.
 #[utoipa::path(get, path = "/v1/collections/{collection}/statistics", operation_id = "getStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
@@ -29,8 +29,8 @@ pub async fn get(
 
 /// Count statistics of text again
 ///
-/// The answer is sent when the new statistics are in use. Groups are updated in the background. If by the new statistics a quarter of the
-/// keys belong to common text, the collection is reindexed, unless the configuration says otherwise.
+/// All records are counted. The answer is sent when the new statistics are in use. The collection is then reindexed in the background, so that
+/// its groups and keys follow.
 #[utoipa::path(post, path = "/v1/collections/{collection}/statistics", operation_id = "countStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
@@ -42,10 +42,8 @@ pub async fn count(
 ) -> Result<Json<TextStatistics>, Problem> {
     let engine = app.engine.clone();
     let counted = app.detached(async move {
-        engine.count_frequencies(&collection).await?;
-        let now = engine.text_statistics(&collection).await?;
-        engine.follow_frequencies_later(&collection);
-        Ok(now)
+        engine.recount(&collection).await?;
+        engine.text_statistics(&collection).await
     });
     Ok(Json(counted.await?))
 }

@@ -44,6 +44,30 @@ pub fn sample(count: usize) -> impl Iterator<Item = usize> {
     let sampled = count.min(SAMPLE_RECORDS);
     (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
 }
+
+/// Smallest number of records that are counted: fewer records add little to the built-in list.
+pub const FIRST_COUNT: u64 = 64;
+/// Factor between the numbers of records that are counted one after the other. Each count is followed by a reindex, so that all reindexes
+/// together index a record at most 4/3 times.
+const COUNTED_AGAIN_AT: u64 = 4;
+
+/// Returns the number of records whose document frequencies apply to a collection of `records` records, counted from its first record: 64,
+/// 256, 1,024 and so on; 0 for a smaller collection. It depends on nothing but the number, so that the same records in the same order are
+/// judged by the same frequencies wherever and whenever they are counted.
+pub fn counted_of(records: u64) -> u64 {
+    let next = next_count(records);
+    if next == FIRST_COUNT { 0 } else { next / COUNTED_AGAIN_AT }
+}
+
+/// Returns the number of records with which a collection is counted again after a count of its first `counted` records.
+pub fn next_count(counted: u64) -> u64 {
+    let mut next = FIRST_COUNT;
+    while next <= counted && next <= u64::MAX / COUNTED_AGAIN_AT {
+        next *= COUNTED_AGAIN_AT;
+    }
+    next
+}
+
 /// Number of bits of an entry's hash. Two entries of a full table have the same hash with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;
 const TAG_BITS: u32 = 24;
@@ -331,6 +355,14 @@ mod tests {
         assert_eq!(weights[3], 1.0);
         assert!((found.share(2).unwrap() - 500.0 / 6_000.0).abs() < 0.003);
         assert_eq!(found.share(3 << 40 | 77), None);
+    }
+
+    #[test]
+    fn a_collection_is_counted_at_fixed_numbers_of_records() {
+        let counts = [0, 63, 64, 255, 256, 1_023, 1_024, 20_000, 1_000_000].map(|records| counted_of(records));
+        assert_eq!(counts, [0, 0, 64, 64, 256, 256, 1_024, 16_384, 262_144]);
+        assert_eq!([0, 63, 64, 300, 4_096].map(|counted| next_count(counted)), [64, 64, 256, 1_024, 16_384]);
+        assert!(counted_of(u64::MAX) <= u64::MAX / 4);
     }
 
     #[test]

@@ -34,11 +34,8 @@ pub mod tianwang;
 pub mod url;
 pub mod vsm;
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use self::frequencies::Frequencies;
 use self::hash::Md5;
 use self::reading::Reading;
 use self::terms::Terms;
@@ -89,37 +86,9 @@ pub trait Scheme: Send + Sync {
         false
     }
 
-    /// Counts the keys of a document, and among them those on text that is common by `frequencies` although a scheme with these frequencies
-    /// would choose other keys. A scheme that does not choose its keys by frequency returns zeros.
-    fn misplaced_keys(&self, _reading: &Reading<'_>, _frequencies: &Arc<Frequencies>) -> MisplacedKeys {
-        MisplacedKeys::default()
-    }
-
     /// Returns the reason why the scheme signs nothing, with a remedy; `None` if the scheme works.
     fn inactive_reason(&self) -> Option<String> {
         None
-    }
-}
-
-/// The number of keys on text that has become common; see [`Scheme::misplaced_keys`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MisplacedKeys {
-    /// Number of keys that the scheme would now choose otherwise.
-    pub misplaced: u64,
-    /// Number of all keys.
-    pub keys: u64,
-}
-
-impl MisplacedKeys {
-    /// Returns the share of misplaced keys among all keys.
-    pub fn share(self) -> f64 {
-        self.misplaced as f64 / self.keys.max(1) as f64
-    }
-}
-
-impl std::iter::Sum for MisplacedKeys {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |a, b| Self { misplaced: a.misplaced + b.misplaced, keys: a.keys + b.keys })
     }
 }
 

@@ -14,7 +14,6 @@ use super::built_in;
 use super::copy::{self, EqualCopy};
 use super::exact;
 use super::feature_code::FeatureCode;
-use super::frequencies::Frequencies;
 use super::hash::city64_bytes;
 use super::i_match::IMatch;
 use super::md5::WholeMd5;
@@ -30,7 +29,7 @@ use super::super_shingle::SuperShingle;
 use super::tianwang::{AbstractScheme, KeywordScheme};
 use super::url::{self, EqualUrl};
 use super::vsm::VsmScheme;
-use super::{MisplacedKeys, Scheme, Signature};
+use super::{Scheme, Signature};
 use crate::collection::{
     Channel, ChannelPosition, Field, Prefer, Role, ScopeExclusion, ScopedRecord, Settings, TextFormat,
 };
@@ -130,12 +129,6 @@ impl Profile {
     /// them, so that its channels always use the built-in list.
     pub fn wants_text_frequencies(&self) -> bool {
         self.counts_text
-    }
-
-    /// Counts the keys of a document that are on text that is common by `frequencies`; see [`Scheme::misplaced_keys`]. O(length).
-    pub fn misplaced_keys(&self, document: &Document, frequencies: &Arc<Frequencies>) -> MisplacedKeys {
-        let reading = self.cut(document);
-        self.schemes.iter().map(|scheme| scheme.misplaced_keys(&reading, frequencies)).sum()
     }
 
     /// Returns the positions of the channels that cannot run, with the reasons.

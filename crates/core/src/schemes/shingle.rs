@@ -16,13 +16,12 @@
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::frequencies::Frequencies;
 use super::reading::Reading;
 use super::runs::ShingleRuns;
-use super::{MisplacedKeys, Scheme, Signature, is_share};
+use super::{Scheme, Signature, is_share};
 use crate::collection::{Prefer, ShingleParams};
 use crate::text::shingles::for_each_of_three;
 
@@ -36,8 +35,6 @@ const CLASSES: [f64; 3] = [0.5, 0.2, 0.05];
 
 /// If half (1 / 2) of the smallest number of keys lie on rare text, keys on more common text are left out.
 const ENOUGH_OF: usize = 2;
-/// Text of this class or a higher one is common.
-const COMMON_CLASS: u64 = 2;
 
 /// The `shingle` scheme of a collection.
 #[derive(Clone, Debug)]
@@ -118,33 +115,6 @@ impl Scheme for ShingleScheme {
 
     fn key_implies_match(&self) -> bool {
         self.params.t == 0.0
-    }
-
-    fn misplaced_keys(&self, reading: &Reading<'_>, frequencies: &Arc<Frequencies>) -> MisplacedKeys {
-        let renewed = Self { params: self.params.clone(), frequencies: Arc::clone(frequencies) };
-        let (keys, common) = self.keys_on_common_text(reading, frequencies);
-        let unavoidable = renewed.keys_on_common_text(reading, frequencies).1;
-        MisplacedKeys { misplaced: common.saturating_sub(unavoidable), keys }
-    }
-}
-
-impl ShingleScheme {
-    /// Returns the number of keys of a document, and how many of them are on text that is common by `now`.
-    fn keys_on_common_text(&self, reading: &Reading<'_>, now: &Frequencies) -> (u64, u64) {
-        let Some(Signature::Hashes(kept)) = self.sign(reading) else { return (0, 0) };
-        if self.params.prefer == Prefer::Any || self.is_modular() {
-            return (0, 0);
-        }
-        let runs = ShingleRuns::of(reading.input());
-        let mut common = HashSet::new();
-        runs.for_each_at(self.params.units.into(), |hash, at| {
-            let text = runs.text(at);
-            let key = key(class(text, &self.frequencies), hash);
-            if kept.binary_search(&key).is_ok() && class(text, now) >= COMMON_CLASS {
-                common.insert(key);
-            }
-        });
-        (kept.len() as u64, common.len() as u64)
     }
 }
 
@@ -286,7 +256,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::brute_force::at_least;
-    use super::super::frequencies::{Counter, SAMPLED_SHINGLE};
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
     use super::*;
@@ -390,25 +359,6 @@ mod tests {
             let both = union.iter().filter(|hash| a.contains(hash) && b.contains(hash)).count();
             prop_assert_eq!(found, (t == 0.0 && shares) || (both > 0 && at_least(both, t, union.len())));
         }
-    }
-
-    #[test]
-    fn keys_on_text_that_has_become_common_are_misplaced_until_the_scheme_knows_the_frequencies() {
-        let form: String = ('一'..).take(300).collect();
-        let own: String = ('金'..).take(60).collect();
-        let mut counter = Counter::default();
-        (0..2_000).for_each(|_| counter.observe(codes(&form, SAMPLED_SHINGLE)));
-        let now = Arc::new(Frequencies::decode(1, &counter.encode(2_000)).unwrap());
-        let words = Words::new(&TextSettings::default());
-        let document = document(&[(Role::Text, form.as_str()), (Role::Text, own.as_str())]);
-        let misplaced = |prefer, frozen: Option<&Arc<Frequencies>>| {
-            let params = ShingleParams { units: 8, prefer, ..ShingleParams::default() };
-            ShingleScheme::new(&params, frozen.cloned()).misplaced_keys(&reading(&document, &words, &[1, 1]), &now)
-        };
-        let before = misplaced(Prefer::Rare, None);
-        assert!(before.share() > 0.5 && before.keys == 14, "{before:?}");
-        assert_eq!(misplaced(Prefer::Rare, Some(&now)).misplaced, 0);
-        assert_eq!(misplaced(Prefer::Any, None), MisplacedKeys::default(), "those were laid by chance");
     }
 
     /// These keys must not change unless `RARITY_RULES` of the profile changes, because stores contain them.

@@ -149,10 +149,11 @@ impl Verifier {
     }
 
     /// Returns how common a passage is: the mean weight of its shingles, and the share of the records that contain the
-    /// rarest of them. The text of forms has no weight. The share is `None` if it is below one in a thousand. O(length).
-    pub fn commonness(&self, passage: &str) -> (f64, Option<f64>) {
+    /// rarest of them. The text of `forms`, which the whole text is on, has no weight. The share is `None` if it is below one in a thousand.
+    /// O(length).
+    pub fn commonness(&self, passage: &str, forms: &FormText) -> (f64, Option<f64>) {
         let count = ShingleSet::of(passage, self.verify.shingle).len();
-        let set = self.shingles(passage);
+        let set = ShingleSet::of_parts(&forms.parts(passage), self.verify.shingle);
         let rarest = set.codes().iter().map(|&code| self.frequencies.share(code)).min_by(|a, b| {
             let share = |share: &Option<f64>| share.unwrap_or(0.0);
             share(a).total_cmp(&share(b))

@@ -56,6 +56,14 @@ impl FormText {
         self.forms.is_empty()
     }
 
+    /// Returns the forms that `text` is on. A part of the text is on them although it has less than half of a form. O(forms × length).
+    #[must_use]
+    pub fn on(&self, text: &str) -> Self {
+        let codes = Self::codes(text);
+        let forms = self.forms.iter().filter(|form| form.is_in(&codes));
+        Self { forms: forms.map(|form| FormShingles { codes: form.codes.clone(), length: 0 }).collect() }
+    }
+
     /// Returns `text` without the passages of the forms that it is on. Each passage becomes a space. O(forms × length).
     pub fn strip<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match *self.parts(text) {
@@ -90,10 +98,8 @@ impl FormText {
         let codes = Self::codes(text);
         let mut on_forms = vec![false; chars.len()];
         for form in &self.forms {
-            let runs = form.runs(&codes);
-            let found: usize = runs.iter().map(Range::len).sum();
-            if found as f64 >= MIN_SHARE_OF_FORM * form.length as f64 {
-                runs.into_iter().for_each(|run| on_forms[run].fill(true));
+            if form.is_in(&codes) {
+                form.runs(&codes).into_iter().for_each(|run| on_forms[run].fill(true));
             }
         }
         let mut passages: Vec<Range<usize>> = Vec::new();
@@ -116,6 +122,12 @@ impl FormShingles {
             form.passages.iter().flat_map(|passage| normalisers.map(|normaliser| normaliser.normalise(passage)));
         let length = form.passages.iter().map(|passage| counted(passage)).sum();
         Self { codes: texts.flat_map(|text| FormText::codes(&text)).collect(), length }
+    }
+
+    /// True if the text with these shingles has enough of the form.
+    fn is_in(&self, codes: &[u64]) -> bool {
+        let found: usize = self.runs(codes).iter().map(Range::len).sum();
+        found as f64 >= MIN_SHARE_OF_FORM * self.length as f64
     }
 
     /// Returns the runs of characters whose consecutive shingles are all on the form.
@@ -155,6 +167,15 @@ mod tests {
         assert_eq!(form.strip(&invitation("周明远")), "请人员周明远 。");
         assert_eq!(form.strip("路灯不亮"), "路灯不亮");
         assert_eq!(FormText::default().strip("路灯不亮"), "路灯不亮");
+    }
+
+    #[test]
+    fn a_part_of_a_text_on_a_form_is_on_the_form() {
+        let form = invitation_form();
+        let part = "于本周五上午到街道";
+        assert_eq!(form.strip(part), part, "alone it has too little of the form");
+        assert_eq!(form.on(&invitation("周明远")).strip(part).trim(), "");
+        assert!(form.on("路灯不亮").is_empty());
     }
 
     #[test]

@@ -10,9 +10,10 @@ use tokio::sync::Semaphore;
 use super::{BANDS, CollectionQuality, DuplicateThreshold, MeasuredPair, QualityCounts, WhatIf, band};
 use crate::context::Context;
 use crate::judge::full_evidence;
+use crate::matcher::would_match;
 use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
-use crate::{Engine, Error, Result, off_thread, rejudge};
+use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::similarity::Verifier;
@@ -121,7 +122,7 @@ impl Engine {
                 let context = Arc::clone(context);
                 let record = later.clone();
                 let candidate = earlier.clone();
-                off_thread(move || Ok(rejudge::would_match(&context, &record, &candidate))).await?
+                off_thread(move || Ok(would_match(&context, &record, &candidate))).await?
             }
             false => {
                 let pairs = self.store.pairs(name, context.state.generation, later.seq.before(1), 1).await?;

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::tasks::Work;
 use crate::{Engine, Error};
@@ -61,6 +61,31 @@ pub async fn run(engine: Engine, draining: CancellationToken) {
         running.begin(&engine, &draining).await;
     }
     while running.tasks.join_next().await.is_some() {}
+}
+
+/// The tasks of an engine in a process that is no service, and ends when its own work is done.
+pub struct TaskRunner {
+    engine: Engine,
+    draining: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl TaskRunner {
+    /// Starts to run tasks.
+    pub fn start(engine: &Engine) -> Self {
+        let draining = CancellationToken::new();
+        let running = tokio::spawn(run(engine.clone(), draining.clone()));
+        Self { engine: engine.clone(), draining, running }
+    }
+
+    /// Waits until no collection is being renewed, at most `longest`. Then it stops: unfinished tasks are given back at their last
+    /// checkpoint, for the next process.
+    pub async fn end(self, longest: Duration) {
+        self.engine.all_settled(longest).await;
+        self.draining.cancel();
+        // A panic of the runner is in the log.
+        let _ = self.running.await;
+    }
 }
 
 /// The tasks that this process runs.
@@ -138,8 +163,6 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
     // Groups may have been read before the task recorded pairs for their records.
     engine.forget_groups(&collection);
     let status = handle.finish(end).await;
-    // Document frequencies may have been counted while the task ran, or since its generation was built.
-    engine.rejudge_later(&collection);
     tracing::info!(task = id, kind, %collection, status, "task ended or given back");
 }
 

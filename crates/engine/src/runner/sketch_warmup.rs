@@ -1,5 +1,5 @@
 //! Work that is done once after a start, at a lower priority than requests. It is no task: nobody requested it, and nothing is lost when it
-//! stops.
+//! stops. Collections that were due for a renewal when the service stopped are renewed.
 
 use std::time::Instant;
 
@@ -20,6 +20,13 @@ pub async fn warm_up(engine: Engine, draining: CancellationToken) {
 async fn all_collections(engine: &Engine) -> Result<()> {
     for collection in engine.collection_names().await? {
         let begun = Instant::now();
+        // On a shared store, the next registration does so.
+        if !engine.tasks_are_shared() {
+            match engine.renew_if_due(&collection).await {
+                Err(Error::UnknownCollection(_)) => continue,
+                done => done?,
+            }
+        }
         match engine.remember_records(&collection).await {
             // The collection was dropped meanwhile.
             Err(Error::UnknownCollection(_)) | Ok(0) => {}
@@ -27,8 +34,6 @@ async fn all_collections(engine: &Engine) -> Result<()> {
             Ok(records) => {
                 let ms = begun.elapsed().as_millis() as u64;
                 tracing::info!(collection = %collection, records, ms, "the sketches of records are made again");
-                // Judging pairs again may have been interrupted when the service stopped.
-                engine.rejudge_later(&collection);
             }
         }
     }

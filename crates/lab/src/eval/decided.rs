@@ -19,7 +19,6 @@ use doppel_core::collection::Settings;
 use doppel_core::index::groups::GroupSet;
 use doppel_core::numbers::Seq;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::Error;
 use doppel_engine::replay::{EarlierRecord, Replay};
@@ -123,8 +122,8 @@ fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<Positio
         let documents = set.records.iter().filter_map(|(_, row)| replay.read(row).ok());
         documents.for_each(|document| replay.observe(&document, statistics));
     }
-    let rows: Vec<Arc<str>> = sample(set.records.len()).map(|at| Arc::clone(set.records[at].1.json())).collect();
-    if let Some(text) = replay.count_text(&rows, set.records.len() as u64) {
+    let row = |at: usize| Ok::<_, Error>(Arc::clone(set.records[at].1.json()));
+    if let Some(text) = replay.count_text(set.records.len(), row)? {
         statistics = Some(statistics.unwrap_or_default().with_text(&text));
     }
     if let Some(statistics) = statistics {

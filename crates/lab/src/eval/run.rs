@@ -1,7 +1,7 @@
 //! Runs the real pipeline over a labelled set: registers every record, looks every record up, and counts pairs.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -18,6 +18,9 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::{Engine, Error, IfDuplicate, MatchFilter, SimilarSelection};
+
+/// Longest time that a measurement waits until the records are indexed anew.
+const SETTLING: Duration = Duration::from_secs(3_600);
 
 /// Number of steps of the curve over the similarity threshold.
 const CURVE_STEPS: u32 = 20;
@@ -109,7 +112,7 @@ pub async fn evaluate(
         }
         progress(position + 1);
     }
-    engine.refresh_frequencies(name).await?;
+    engine.all_settled(SETTLING).await;
     let register_s = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let mut found = FoundPairs::new();

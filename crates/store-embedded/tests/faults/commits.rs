@@ -428,20 +428,3 @@ async fn document_frequencies_are_refused_on_a_full_disk_and_a_failed_commit_kee
     assert!(store.put_frequencies(&desk.name, 2, vec![3; 9]).await.expect("a put"));
     assert_eq!(frequencies_of(&desk).await, (2, Some(vec![1; 9]), Some(vec![3; 9])));
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sample_contains_only_published_records() {
-    let _scenario = FailScenario::setup();
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let desk = TestCollection::new(&open(dir.path()), "desk").await;
-    let first = stored(desk.put(&sample(1)).await).seq;
-    let (arrived, go) = gate("store::before_publish");
-    let writer = desk.clone();
-    let put = tokio::spawn(async move { writer.put(&sample(2)).await });
-    tokio::task::block_in_place(|| arrived.recv().expect("the writer reaches the failpoint"));
-    assert_eq!(desk.store.sample(&desk.name, 9).await.expect("a sample"), [first]);
-    fail::remove("store::before_publish");
-    drop(go);
-    let second = stored(put.await.expect("no panic")).seq;
-    assert_eq!(desk.store.sample(&desk.name, 9).await.expect("a sample"), [first, second]);
-}

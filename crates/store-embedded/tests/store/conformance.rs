@@ -71,7 +71,6 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
             let kept = store.frequencies(&desk.name, version).await.expect("a look");
             seen.push(format!("{version} {:?}", kept.map(|bytes| (bytes.len(), bytes.first().copied()))));
         }
-        seen.push(format!("{:?}", store.sample(&desk.name, 20).await.expect("a sample")));
         for generation in state.others.iter().map(|other| other.id).chain([state.generation]) {
             let statistics = store.statistics(&desk.name, generation).await.expect("a look").map(|bytes| bytes.len());
             let pairs = store.pairs(&desk.name, generation, Seq(0), usize::MAX).await.expect("a page");

@@ -289,30 +289,6 @@ async fn document_frequencies_are_the_same_for_every_instance_and_deleted_with_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
-    let pair = InstancePair::start("sample").await;
-    let [here, _] = pair.desks("sample").await;
-    for number in 0..120 {
-        patient_put(&here, &near(format!("r{number}"), spread(number))).await;
-    }
-    let database = pair.client().await;
-    database.run_command(doc! { "profile": 2 }).await.expect("the profiler can be switched on");
-    assert_eq!(here.store.sample(&here.name, 30).await.expect("a sample").len(), 30);
-    database.run_command(doc! { "profile": 0 }).await.expect("and off");
-    let noted = database.collection::<Document>("system.profile");
-    let mut noted = noted.find(doc! { "command.find": "signatures" }).await.expect("a list");
-    let mut keys = 0;
-    let mut documents = 0;
-    while noted.advance().await.expect("a list") {
-        let one = noted.deserialize_current().expect("a document");
-        keys += one.get_i32("keysExamined").expect("a number");
-        documents += one.get_i32("docsExamined").expect("a number");
-    }
-    assert!((30..=32).contains(&keys) && documents == 0, "{keys} keys and {documents} documents for 30 records");
-    pair.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_doctor_finds_and_repairs_damage() {
     let pair = InstancePair::start("doctor").await;
     let [desk, _] = pair.desks("doctor").await;

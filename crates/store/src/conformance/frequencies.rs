@@ -1,11 +1,11 @@
-//! Document frequencies: versions that follow each other; and samples of records.
+//! Document frequencies: versions that follow each other.
 
 use std::sync::Arc;
 
-use super::{SampleRecord, TestCollection, id};
+use super::{SampleRecord, TestCollection};
 use crate::frequencies::MAX_FREQUENCIES_BYTES;
 use crate::generations::GenerationSpec;
-use crate::{CollectionSpec, GenerationId, RegisterOutcome, RegistrationMode, Result, Seq, Store, StoreError};
+use crate::{CollectionSpec, GenerationId, Result, Store, StoreError};
 
 type SharedStore = Arc<dyn Store>;
 
@@ -15,14 +15,6 @@ async fn put(desk: &TestCollection, version: u32, bytes: &[u8]) -> bool {
 
 async fn look(desk: &TestCollection, version: u32) -> Option<Vec<u8>> {
     desk.store.frequencies(&desk.name, version).await.expect("a look")
-}
-
-async fn sample_of(desk: &TestCollection, limit: usize) -> Vec<Seq> {
-    desk.store.sample(&desk.name, limit).await.expect("a sample")
-}
-
-async fn live_seqs(desk: &TestCollection) -> Vec<Seq> {
-    desk.all().await.iter().map(|record| record.seq).collect()
 }
 
 fn is_unknown<T>(outcome: &Result<T>) -> bool {
@@ -106,7 +98,6 @@ pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shar
     let state = desk.state().await;
     assert_eq!((state.frequencies, state.generation, state.profile.as_str()), (3, second.id, "noted"));
     assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), Some(vec![7; 9]));
-    assert_eq!(sample_of(&desk, 5).await, live_seqs(&desk).await);
 }
 
 pub(super) async fn a_collection_made_again_has_none(store: SharedStore) {
@@ -115,7 +106,6 @@ pub(super) async fn a_collection_made_again_has_none(store: SharedStore) {
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     assert!(is_unknown(&store.put_frequencies(&desk.name, 3, b"three".to_vec()).await));
     assert!(is_unknown(&store.frequencies(&desk.name, 2).await));
-    assert!(is_unknown(&store.sample(&desk.name, 9).await));
     store.create_collection(desk.spec("p1")).await.expect("the name is free");
     assert_eq!((desk.state().await.frequencies, look(&desk, 1).await, look(&desk, 2).await), (0, None, None));
     assert!(!put(&desk, 3, b"three").await && put(&desk, 1, b"new").await);
@@ -129,46 +119,4 @@ pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: SharedSto
     assert_eq!((given, most), (MAX_FREQUENCIES_BYTES + 1, MAX_FREQUENCIES_BYTES));
     assert!(put(&desk, 1, &vec![1; MAX_FREQUENCIES_BYTES]).await);
     assert_eq!(look(&desk, 1).await.map(|bytes| bytes.len()), Some(MAX_FREQUENCIES_BYTES));
-}
-
-pub(super) async fn of_few_records_all_are_sampled(store: SharedStore) {
-    let desk = TestCollection::new(&store, "of_few_records").await;
-    assert!(sample_of(&desk, 9).await.is_empty());
-    for number in 0..20 {
-        desk.put(&sample(number)).await;
-    }
-    assert!(desk.remove("r003").await && desk.remove("r019").await);
-    let replaced = desk.put(&SampleRecord { keys: vec![5000, 5001], ..sample(7) }).await;
-    assert!(matches!(replaced, RegisterOutcome::Replaced(_)));
-    let skipped = desk.try_put(&SampleRecord { id: "twin".into(), ..sample(8) }, RegistrationMode::SkipDuplicate).await;
-    assert!(matches!(skipped, Ok(RegisterOutcome::Skipped(_))));
-    let live = live_seqs(&desk).await;
-    assert_eq!(live.len(), 18);
-    for limit in [18, 19, 1000, usize::MAX] {
-        assert_eq!(sample_of(&desk, limit).await, live, "at most {limit}");
-    }
-    assert!(sample_of(&desk, 0).await.is_empty());
-}
-
-pub(super) async fn of_many_records_some_are_sampled_from_everywhere(store: SharedStore) {
-    let desk = TestCollection::new(&store, "of_many_records").await;
-    for number in 0..240 {
-        desk.put(&sample(number)).await;
-    }
-    for number in (0..240).step_by(8) {
-        assert!(store.remove(&desk.name, &id(&format!("r{number:03}"))).await.expect("a removal"));
-    }
-    let live = live_seqs(&desk).await;
-    assert_eq!(live.len(), 210);
-    for version in 1..=3 {
-        let chosen = sample_of(&desk, 90).await;
-        assert!((45..=90).contains(&chosen.len()), "about as many as asked for: {}", chosen.len());
-        assert!(chosen.is_sorted_by(|a, b| a < b) && chosen.iter().all(|seq| live.contains(seq)));
-        for (part, seqs) in live.chunks(70).enumerate() {
-            let share = chosen.iter().filter(|seq| seqs.contains(seq)).count();
-            assert!(share >= 10, "{share} of {} are from part {part}", chosen.len());
-        }
-        assert!(sample_of(&desk, 1).await.len() <= 1);
-        assert!(put(&desk, version, b"some").await);
-    }
 }

@@ -154,8 +154,6 @@ checks! {
     frequencies::they_outlast_all_other_changes_of_the_collection,
     frequencies::a_collection_made_again_has_none,
     frequencies::what_is_too_large_is_refused_with_the_limit,
-    frequencies::of_few_records_all_are_sampled,
-    frequencies::of_many_records_some_are_sampled_from_everywhere,
 }
 
 checks! {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::ModelStore;
-use crate::frequencies::{EqualSteps, FrequencyStore, check_size};
-use crate::{CollectionState, Result, Seq};
+use crate::frequencies::{FrequencyStore, check_size};
+use crate::{CollectionState, Result};
 use doppel_core::collection::CollectionName;
 
 #[async_trait]
@@ -26,14 +26,5 @@ impl FrequencyStore for ModelStore {
 
     async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>> {
         self.with(name, |collection| Ok(collection.frequencies.get(&version).cloned()))
-    }
-
-    async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
-        self.with(name, |collection| {
-            let records = &collection.records;
-            let steps = EqualSteps::new(records.len() as u64, limit, collection.state.frequencies);
-            let chosen = (0..).zip(records).filter(|(index, _)| steps.take(*index));
-            Ok(chosen.map(|(_, record)| record.seq).collect())
-        })
     }
 }

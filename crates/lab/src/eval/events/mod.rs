@@ -21,7 +21,6 @@ use doppel_core::events::{
     CandidateLists, EventCollection, EventFeatures, EventRecord, PairMeasurer, RecordPair, citations,
 };
 use doppel_core::record::{RecordId, Row, Value};
-use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::{EarlierRecord, Replay};
@@ -277,8 +276,7 @@ fn duplicates(set: &LabelledSet, collection: &EventCollection) -> Vec<RecordPair
     let settings = Settings::default();
     let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
     let found = Replay::new(settings.clone(), None, SKETCH_BYTES).and_then(|plain| {
-        let sampled: Vec<_> = sample(rows.len()).map(|at| rows[at].json().clone()).collect();
-        let text = plain.count_text(&sampled, rows.len() as u64);
+        let text = plain.count_text(rows.len(), |at| Ok::<_, doppel_engine::Error>(rows[at].json().clone()))?;
         let statistics = text.map(|text| std::sync::Arc::new(Statistics::default().with_text(&text)));
         Replay::new(settings, statistics, SKETCH_BYTES)
     });

@@ -1,0 +1,182 @@
+//! The renewal of a collection: its document frequencies are counted and its records are indexed anew when it has grown to 64, 256, 1,024, …
+//! records.
+//!
+//! Frequencies decide which text is common, and with it the verdicts, and the text under which records are found. Therefore pairs that were
+//! judged by older frequencies are judged again, and records are filed under other keys: this is a reindex. Between two renewals neither
+//! changes. The verdicts and pairs of a collection at rest therefore depend on nothing but its settings and its records in their order. They
+//! are the same after an import, after a second one, after a reindex, in every store, and in a batch (`replay`). A small collection even
+//! gives the same answers on arrival, because registrations wait for the renewal (see `growth`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::context::Context;
+use crate::growth::{CollectionGrowth, GrowthStep, LONGEST_WAIT, ReservedPlace};
+use crate::tasks::{Reindex, Work};
+use crate::{Engine, Error, Result};
+use doppel_core::collection::CollectionName;
+use doppel_store::StoreError;
+use doppel_store::request::uncounted;
+use doppel_store::tasks::TaskStatus;
+
+/// The first and the longest pause between two looks at a task.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The reason for a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RenewalCause {
+    /// The collection has grown, or its settings use frequencies that were not counted. Another instance may have renewed it.
+    Growth,
+    /// All records were counted.
+    Recount,
+}
+
+/// Ends a renewal when it is dropped, however it ended.
+struct RenewalGuard {
+    growth: Arc<CollectionGrowth>,
+    /// The number of records after a success.
+    records: Option<u64>,
+}
+
+impl Drop for RenewalGuard {
+    fn drop(&mut self) {
+        self.growth.renewed(self.records);
+    }
+}
+
+impl Engine {
+    /// Waits for the place of a registration that was signed after `renewals` renewals. Also waits for a renewal that is due first.
+    ///
+    /// # Errors
+    /// `StaleGeneration` if the collection was renewed since.
+    pub(super) async fn place(&self, context: &Arc<Context>, renewals: u64) -> Result<ReservedPlace> {
+        loop {
+            match uncounted(context.growth.place(LONGEST_WAIT)).await {
+                GrowthStep::Renew => self.renew_in_background(context, RenewalCause::Growth).await,
+                GrowthStep::Place(place) if place.renewals == renewals => return Ok(place),
+                GrowthStep::Place(_) => {
+                    let given = context.state.generation;
+                    return Err(Error::Store(StoreError::StaleGeneration { given, live: given }));
+                }
+            }
+        }
+    }
+
+    /// Notes new records. If the collection has grown to the next number, the task that renews it has begun when this call returns.
+    pub(super) async fn grown(&self, context: &Arc<Context>, records: u64) {
+        if context.growth.grow_by(records) {
+            uncounted(self.renew_in_background(context, RenewalCause::Growth)).await;
+        }
+    }
+
+    /// Renews a collection in the background if this is due, because an earlier process ended before it, or the settings changed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn renew_if_due(&self, collection: &CollectionName) -> Result<()> {
+        self.grown(&self.context(collection).await?, 0).await;
+        Ok(())
+    }
+
+    /// Waits until this process renews no collection, at most `longest` for each collection.
+    pub async fn all_settled(&self, longest: Duration) {
+        for context in self.contexts.all() {
+            context.growth.settled(longest).await;
+        }
+    }
+
+    /// Waits for a renewal that a request of a person would find in its way, as long as a registration would.
+    pub(super) async fn after_renewal(&self, collection: &CollectionName) -> Result<()> {
+        let context = self.context(collection).await?;
+        uncounted(context.growth.settled(LONGEST_WAIT)).await;
+        Ok(())
+    }
+
+    /// Counts the frequencies of all records now, and then indexes the collection anew in the background.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; the errors of the store.
+    pub async fn recount(&self, collection: &CollectionName) -> Result<()> {
+        self.after_renewal(collection).await?;
+        if self.count_frequencies(collection).await?.is_none() {
+            return Ok(());
+        }
+        let context = self.context(collection).await?;
+        if context.growth.begin() {
+            uncounted(self.renew_in_background(&context, RenewalCause::Recount)).await;
+        }
+        Ok(())
+    }
+
+    /// Renews a collection whose growth says so. Returns when the task has begun, or another task is in its way.
+    async fn renew_in_background(&self, context: &Arc<Context>, cause: RenewalCause) {
+        let (begun, is_begun) = oneshot::channel();
+        let mut guard = RenewalGuard { growth: Arc::clone(&context.growth), records: None };
+        let engine = self.clone();
+        let context = Arc::clone(context);
+        tokio::spawn(async move {
+            let collection = &context.state.name;
+            match engine.renew(&context, cause, begun).await {
+                Ok(records) => guard.records = records,
+                Err(Error::UnknownCollection(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%collection, %error, "the collection could not be counted and indexed anew");
+                }
+            }
+            drop(guard);
+        });
+        // An error means that the renewal has ended before it began a task.
+        let _ = is_begun.await;
+    }
+
+    /// Reindexes a collection, which counts it first, unless another instance or another task has done so. Returns the number of records;
+    /// `None` if the task failed. Notifies `begun` after the first attempt to begin the task.
+    async fn renew(&self, context: &Context, cause: RenewalCause, begun: oneshot::Sender<()>) -> Result<Option<u64>> {
+        let mut begun = Some(begun);
+        let collection = &context.state.name;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let now = self.context(collection).await?;
+            if now.state.number != context.state.number {
+                return Err(Error::UnknownCollection(collection.clone()));
+            }
+            let records = self.store.count(collection).await?;
+            if cause == RenewalCause::Growth && self.due_count(&now).await?.is_none() {
+                return Ok(Some(records));
+            }
+            let task = self.begin_task_now(collection, Work::Reindex(automatic())).await;
+            if let Some(begun) = begun.take() {
+                // The caller may be gone.
+                let _ = begun.send(());
+            }
+            match task {
+                Ok(task) => return Ok(self.succeeds(&task.id).await?.then_some(records)),
+                Err(Error::TaskRunning(..)) => {}
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits for the end of a task. True if it has succeeded.
+    async fn succeeds(&self, task: &str) -> Result<bool> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.task_state(task).await?.map(|task| task.status) {
+                Some(TaskStatus::Enqueued | TaskStatus::Processing) => {}
+                ended => return Ok(ended == Some(TaskStatus::Succeeded)),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// The reindex of a renewal. It leaves nothing behind.
+fn automatic() -> Reindex {
+    Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None }
+}
