@@ -129,8 +129,9 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
         "too little went on to prove anything"
     );
     let collection = desk.ask("GET", "", &Value::Null);
-    let expected = (&task["result"]["generation"], &json!(5));
-    assert_eq!((&collection["generation"], &collection["settings"]["min_features"]), expected);
+    // The writers may have made the collection so large that it was indexed anew afterwards.
+    assert!(collection["generation"].as_u64() >= task["result"]["generation"].as_u64(), "{collection}");
+    assert_eq!(collection["settings"]["min_features"], 5);
 
     // The answers must equal those of an index that is built only from the current records.
     let mut all = Vec::new();

@@ -19,7 +19,7 @@ use super::metrics::PositionPair;
 use doppel_core::collection::{Settings, Verify};
 use doppel_core::evidence::PairFeatures;
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, name_code};
+use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, name_code};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
 use doppel_core::text::shingles;
@@ -287,8 +287,9 @@ fn is_judged(label: &str) -> bool {
     matches!(label, "same" | "template" | "different")
 }
 
-/// Returns the document frequencies of the records of a set.
+/// Returns the document frequencies of the records of a set, as a collection of this size counts them.
 fn frequencies_of(plain: &RecordComparer, rows: &[&Row]) -> Arc<Frequencies> {
+    let rows = &rows[..counted_of(rows.len() as u64) as usize];
     let codes = |row: &&Row| {
         let Some(record) = plain.read(row) else { return Vec::new() };
         let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
