@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -16,7 +16,7 @@ use doppel_core::schemes::frequencies::next_count;
 /// Number of records up to which registrations wait for a renewal: it takes about a second. A larger collection takes registrations
 /// meanwhile.
 const WAITED_FOR: u64 = 4_096;
-/// Longest time that a registration waits for a renewal. Another task of the collection may be in its way.
+/// Longest time that registrations wait for one renewal, counted from its beginning: other tasks may be in its way.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The growth of a collection, as far as this process knows it.
@@ -39,6 +39,8 @@ struct GrowthState {
     due: Option<u64>,
     /// True while the collection is renewed.
     renewing: bool,
+    /// The time until which registrations wait for the present renewal.
+    held_until: Option<Instant>,
     /// The number of renewals that have ended.
     renewals: u64,
 }
@@ -51,7 +53,16 @@ impl GrowthState {
     /// True if a registration must wait: the collection is renewed, or may become due before the registration takes its place.
     fn must_wait(&self) -> bool {
         let Some(due) = self.due.filter(|due| *due <= WAITED_FOR) else { return false };
-        self.renewing || self.records + self.under_way >= due
+        match self.renewing {
+            true => self.held_until.is_some_and(|until| Instant::now() < until),
+            false => self.records + self.under_way >= due,
+        }
+    }
+
+    /// Begins a renewal, for which registrations wait at most `longest`.
+    fn renew(&mut self, longest: Duration) {
+        self.renewing = true;
+        self.held_until = Some(Instant::now() + longest);
     }
 }
 
@@ -101,22 +112,23 @@ impl CollectionGrowth {
 
     /// Waits until a registration may take a place, at most `longest`.
     pub(super) async fn place(self: &Arc<Self>, longest: Duration) -> GrowthStep {
-        let end = tokio::time::Instant::now() + longest;
-        let mut expired = false;
+        let end = Instant::now() + longest;
         loop {
             let ended = self.ended.notified();
-            {
+            let until = {
                 let mut state = self.state.lock();
-                if expired || !state.must_wait() {
+                if end <= Instant::now() || !state.must_wait() {
                     state.under_way += 1;
                     return GrowthStep::Place(ReservedPlace { growth: Arc::clone(self), renewals: state.renewals });
                 }
                 if state.under_way == 0 && state.is_due() {
-                    state.renewing = true;
+                    state.renew(longest);
                     return GrowthStep::Renew;
                 }
-            }
-            expired = tokio::time::timeout_at(end, ended).await.is_err();
+                state.held_until.map_or(end, |held| held.min(end))
+            };
+            // After the time, the state is looked at again.
+            let _ = tokio::time::timeout_at(until.into(), ended).await;
         }
     }
 
@@ -125,13 +137,26 @@ impl CollectionGrowth {
         let mut state = self.state.lock();
         state.records += records;
         let begins = state.is_due();
-        state.renewing |= begins;
+        if begins {
+            state.renew(LONGEST_WAIT);
+        }
         begins
     }
 
     /// Begins a renewal that is not due. False if the collection is being renewed.
     pub(super) fn begin(&self) -> bool {
-        !std::mem::replace(&mut self.state.lock().renewing, true)
+        let mut state = self.state.lock();
+        let begins = !state.renewing;
+        if begins {
+            state.renew(LONGEST_WAIT);
+        }
+        begins
+    }
+
+    /// Lets registrations continue, because another task is in the way of the renewal.
+    pub(super) fn give_way(&self) {
+        self.state.lock().held_until = None;
+        self.ended.notify_waiters();
     }
 
     /// Ends a renewal of a collection that has `records` records; `None` if it failed. After a failure the next one follows when the
@@ -139,6 +164,7 @@ impl CollectionGrowth {
     pub(super) fn renewed(&self, records: Option<u64>) {
         let mut state = self.state.lock();
         state.renewing = false;
+        state.held_until = None;
         state.renewals += 1;
         match records {
             Some(records) => state.records = records,
@@ -153,10 +179,10 @@ impl CollectionGrowth {
 
     /// Waits until no renewal runs, at most `longest`.
     pub(super) async fn settled(&self, longest: Duration) {
-        let end = tokio::time::Instant::now() + longest;
+        let end = Instant::now() + longest;
         loop {
             let ended = self.ended.notified();
-            if !self.state.lock().renewing || tokio::time::timeout_at(end, ended).await.is_err() {
+            if !self.state.lock().renewing || tokio::time::timeout_at(end.into(), ended).await.is_err() {
                 return;
             }
         }
@@ -236,7 +262,11 @@ mod tests {
     #[tokio::test]
     async fn a_registration_does_not_wait_for_ever() {
         let growth = growth(64, 0);
-        assert!(growth.grow_by(0));
-        assert!(matches!(growth.place(Duration::from_millis(20)).await, GrowthStep::Place(_)));
+        assert!(matches!(growth.place(Duration::from_millis(20)).await, GrowthStep::Renew));
+        assert!(matches!(growth.place(LONGEST_WAIT).await, GrowthStep::Place(_)), "the time counts from the beginning");
+        growth.renewed(None);
+        assert!(growth.begin() && waits(&growth).await);
+        growth.give_way();
+        assert!(!waits(&growth).await, "another task is in the way");
     }
 }

@@ -21,6 +21,8 @@ use doppel_store::StoreError;
 use doppel_store::request::uncounted;
 use doppel_store::tasks::TaskStatus;
 
+/// Longest time that a registration waits until the task that it caused has begun.
+const LONGEST_BEGINNING: Duration = Duration::from_secs(1);
 /// The first and the longest pause between two looks at a task.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -128,8 +130,8 @@ impl Engine {
             }
             drop(guard);
         });
-        // An error means that the renewal has ended before it began a task.
-        let _ = is_begun.await;
+        // An error means that the renewal has ended before it began a task, or that the store is slow: the caller has its answer without it.
+        let _ = tokio::time::timeout(LONGEST_BEGINNING, is_begun).await;
     }
 
     /// Reindexes a collection, which counts it first, unless another instance or another task has done so. Returns the number of records;
@@ -154,7 +156,7 @@ impl Engine {
             }
             match task {
                 Ok(task) => return Ok(self.succeeds(&task.id).await?.then_some(records)),
-                Err(Error::TaskRunning(..)) => {}
+                Err(Error::TaskRunning(..)) => context.growth.give_way(),
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(pause).await;

@@ -1,7 +1,7 @@
 //! Work that is done once after a start, at a lower priority than requests. It is no task: nobody requested it, and nothing is lost when it
 //! stops. Collections that were due for a renewal when the service stopped are renewed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{Engine, Error, Result};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,9 @@ pub async fn warm_up(engine: Engine, draining: CancellationToken) {
     }
 }
 
+/// Longest wait for the renewal of a collection before the next one begins.
+const RENEWED_WITHIN: Duration = Duration::from_secs(600);
+
 async fn all_collections(engine: &Engine) -> Result<()> {
     for collection in engine.collection_names().await? {
         let begun = Instant::now();
@@ -26,6 +29,8 @@ async fn all_collections(engine: &Engine) -> Result<()> {
                 Err(Error::UnknownCollection(_)) => continue,
                 done => done?,
             }
+            // One collection after the other: after an upgrade many may be due.
+            engine.all_settled(RENEWED_WITHIN).await;
         }
         match engine.remember_records(&collection).await {
             // The collection was dropped meanwhile.
