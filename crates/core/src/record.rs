@@ -216,9 +216,7 @@ fn entries_of(object: &str) -> Option<Vec<(String, &RawValue)>> {
 }
 
 fn same_entries(a: &[(String, &RawValue)], b: &[(String, &RawValue)]) -> bool {
-    let same =
-        |((key_a, a), (key_b, b)): (&(String, &RawValue), &(String, &RawValue))| key_a == key_b && same_value(a, b);
-    a.len() == b.len() && a.iter().zip(b).all(same)
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same_value(a.1, b.1))
 }
 
 /// True if two values are equal, whatever the order of keys, the white space and the escapes. Numbers are compared by

@@ -72,9 +72,11 @@ pub fn fit_signed<const N: usize, F: FeatureVector<N>>(
 /// Returns the weighted mean of the squared lengths of the feature vectors, with the intercept: four times a bound of
 /// the curvature.
 fn largest_square<const N: usize, F: FeatureVector<N>>(pairs: &[LabelledFeatures<F>], total: f64) -> f64 {
-    let square =
-        |pair: &LabelledFeatures<F>| pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
-    pairs.iter().map(|pair| pair.weight * square(pair)).sum::<f64>() / total
+    let weighted = pairs.iter().map(|pair| {
+        let square = pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
+        pair.weight * square
+    });
+    weighted.sum::<f64>() / total
 }
 
 fn gradient<const N: usize, F: FeatureVector<N>>(

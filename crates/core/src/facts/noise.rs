@@ -104,9 +104,9 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
 
 fn read_hashtag(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let is_inside =
-        |c: char| c != '#' && (!is_gap(c) || matches!(c, ' ' | '·' | '-' | '_' | '、' | ',' | '!' | '?' | ':' | '"'));
-    let close = text.skip(at + 1, MAX_HASHTAG + 1, is_inside);
+    let close = text.skip(at + 1, MAX_HASHTAG + 1, |c| {
+        c != '#' && (!is_gap(c) || matches!(c, ' ' | '·' | '-' | '_' | '、' | ',' | '!' | '?' | ':' | '"'))
+    });
     let building =
         text.before(at).is_ascii_digit() && text.starts_any(at + 1, &["楼", "栋", "幢", "单元", "座", "室"]).is_some();
     if building || close == at + 1 {

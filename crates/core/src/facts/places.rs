@@ -97,12 +97,10 @@ impl PlaceList {
     pub fn parse_csv(text: &str) -> Result<Self, PlaceListError> {
         let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter();
         let header = rows.next().map(|(_, row)| row).unwrap_or_default();
-        let column =
-            |names: &[&str]| header.iter().position(|cell| names.contains(&cell.trim().to_lowercase().as_str()));
-        let name_column = column(&["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
-        let kind_column = column(&["kind", "类型", "类别"]);
-        let alias_column = column(&["aliases", "alias", "别名", "简称"]);
-        let parent_column = column(&["parent", "上级", "所属"]);
+        let name_column = column(&header, &["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
+        let kind_column = column(&header, &["kind", "类型", "类别"]);
+        let alias_column = column(&header, &["aliases", "alias", "别名", "简称"]);
+        let parent_column = column(&header, &["parent", "上级", "所属"]);
         let normaliser = Normaliser::new(true);
         let mut places = Vec::new();
         for (line, row) in rows {
@@ -149,6 +147,11 @@ impl PlaceList {
         }
         csv
     }
+}
+
+/// Returns the position of the column that has one of these names.
+fn column(header: &[String], names: &[&str]) -> Option<usize> {
+    header.iter().position(|cell| names.contains(&cell.trim().to_lowercase().as_str()))
 }
 
 /// Returns a cell of a row, or an empty text if the row does not have the column.
