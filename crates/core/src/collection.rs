@@ -59,10 +59,8 @@ impl CollectionName {
     /// # Errors
     /// The rule for names, in words for the client.
     pub fn new(text: &str) -> Result<Self, String> {
-        let head = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let tail = |b: u8| head(b) || b == b'_' || b == b'-';
         match text.as_bytes() {
-            [first, rest @ ..] if head(*first) && rest.len() < 64 && rest.iter().all(|b| tail(*b)) => {
+            [first, rest @ ..] if begins_name(*first) && rest.len() < 64 && rest.iter().all(|b| continues_name(*b)) => {
                 Ok(Self(text.into()))
             }
             _ => {
@@ -76,6 +74,14 @@ impl CollectionName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn begins_name(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn continues_name(byte: u8) -> bool {
+    begins_name(byte) || byte == b'_' || byte == b'-'
 }
 
 impl fmt::Display for CollectionName {
@@ -448,7 +454,6 @@ impl Settings {
             false if paper && role != Role::Text => Field { weight: Some(2), ..Field::new(name, role) },
             false => Field::new(name, role),
         });
-        let simhash = |weighting| Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() });
         Self {
             fields: fields.collect(),
             text: TextSettings { remove_noise: !paper, ..TextSettings::default() },
@@ -500,8 +505,11 @@ impl Settings {
     /// Returns for each field whether it is a title. A title is a `text` or `whole` field with a usual name of a title.
     /// If no field has such a name, the first of several `text` fields is the title.
     pub fn titles(&self) -> Vec<bool> {
-        let is_content = |field: &Field| matches!(field.role, Role::Text | Role::Whole);
-        let named: Vec<_> = self.fields.iter().map(|field| is_content(field) && is_title_name(&field.name)).collect();
+        let named: Vec<_> = self
+            .fields
+            .iter()
+            .map(|field| matches!(field.role, Role::Text | Role::Whole) && is_title_name(&field.name))
+            .collect();
         let mut texts = (0..).zip(&self.fields).filter(|(_, field)| field.role == Role::Text).map(|(at, _)| at);
         match (texts.next(), texts.next()) {
             (Some(first), Some(_)) if !named.contains(&true) => (0..self.fields.len()).map(|at| at == first).collect(),
@@ -576,8 +584,8 @@ impl Settings {
             retention: _,
             keep: _,
         } = self;
-        let is_shown = |field: &Field| Role::SHOWN.contains(&field.role);
-        let fields = &fields[..fields.iter().rposition(|field| !is_shown(field)).map_or(0, |last| last + 1)];
+        let last = fields.iter().rposition(|field| !Role::SHOWN.contains(&field.role));
+        let fields = &fields[..last.map_or(0, |last| last + 1)];
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
         // The member is left out while its value is the default, because sources of older versions do not have it.
@@ -601,6 +609,10 @@ impl Settings {
             _ => None,
         })
     }
+}
+
+fn simhash(weighting: Weighting) -> Channel {
+    Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() })
 }
 
 /// True if `name` is the name of an IANA time zone. Names of the machine's own zone and offsets are refused, although
@@ -648,22 +660,12 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
         StopWords::Named(StopList::Default) => &[],
         StopWords::These(words) => words,
     };
-    let mut total = 0;
-    let mut words = |pointer: String, words: &[String]| {
-        total += words.len();
-        for (index, word) in words.iter().enumerate() {
-            let chars = word.chars().count();
-            if word.trim().is_empty() || chars > MAX_LEXICON_CHARS || word.contains('\0') {
-                let detail = format!("a word has 1 to {MAX_LEXICON_CHARS} characters");
-                found.push(Violation::new(format!("{pointer}/{index}"), "invalid_word", detail));
-            }
-        }
-    };
-    words("/text/user_words".into(), user_words);
-    words("/text/stop_words".into(), stop_words);
+    validate_words("/text/user_words", user_words, found);
+    validate_words("/text/stop_words", stop_words, found);
     for (index, group) in synonyms.iter().enumerate() {
-        words(format!("/text/synonyms/{index}"), group);
+        validate_words(&format!("/text/synonyms/{index}"), group, found);
     }
+    let total = user_words.len() + stop_words.len() + synonyms.iter().map(Vec::len).sum::<usize>();
     if total > MAX_LEXICON_ENTRIES {
         let detail = format!("{total} words; at most {MAX_LEXICON_ENTRIES} in all lists together");
         found.push(Violation::new("/text", "too_many_words", detail));
@@ -672,6 +674,16 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
         if group.len() < 2 {
             let detail = "a group of synonyms has at least two words";
             found.push(Violation::new(format!("/text/synonyms/{index}"), "out_of_range", detail));
+        }
+    }
+}
+
+fn validate_words(pointer: &str, words: &[String], found: &mut Vec<Violation>) {
+    for (index, word) in words.iter().enumerate() {
+        let chars = word.chars().count();
+        if word.trim().is_empty() || chars > MAX_LEXICON_CHARS || word.contains('\0') {
+            let detail = format!("a word has 1 to {MAX_LEXICON_CHARS} characters");
+            found.push(Violation::new(format!("{pointer}/{index}"), "invalid_word", detail));
         }
     }
 }

@@ -745,7 +745,6 @@ mod tests {
 
     #[test]
     fn members_without_content_are_named() {
-        let check = |names: &[&str]| check_content(names.iter().copied(), &settings_for(names.iter().copied()));
         assert_eq!(check(&["id", "content"]), Ok(()));
         assert_eq!(check(&["title", "姓名"]), Ok(()), "a letter may have a title alone");
         assert_eq!(check(&["title", "材料", "a"]).map_err(|missing| missing.list()), Err("title, 材料, a".into()));
@@ -754,5 +753,9 @@ mod tests {
         assert_eq!(overlooked_content(["title", "投诉内容"], &settings), Some("投诉内容"));
         assert_eq!(overlooked_content(["content", "投诉内容"], &settings), None);
         assert_eq!(overlooked_content(["title", "备注"], &settings), None);
+    }
+
+    fn check(names: &[&str]) -> Result<(), ContentMissing> {
+        check_content(names.iter().copied(), &settings_for(names.iter().copied()))
     }
 }

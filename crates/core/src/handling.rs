@@ -67,7 +67,7 @@ fn text(row: &Row, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::{Field, Settings, TextFormat};
+    use crate::collection::{Field, Settings};
 
     fn handling(settings: &Settings, json: &str) -> Option<Handling> {
         Handling::of(|name| settings.field(name).map(|field| field.role), &Row::parse(json.as_bytes()).unwrap())
@@ -92,8 +92,7 @@ mod tests {
     #[test]
     fn the_settings_count_for_more_than_the_name() {
         let mut settings = Settings::default();
-        let field = |name: &str, role| Field { name: name.into(), role, weight: None, format: TextFormat::Plain };
-        settings.fields.extend([field("stage", Role::Status), field("办理状态", Role::Ignore)]);
+        settings.fields.extend([Field::new("stage", Role::Status), Field::new("办理状态", Role::Ignore)]);
         let found = handling(&settings, r#"{"办理状态":"x","stage":3}"#).unwrap();
         assert_eq!(found.status.as_deref(), Some("3"));
     }

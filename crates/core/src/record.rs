@@ -216,23 +216,23 @@ fn entries_of(object: &str) -> Option<Vec<(String, &RawValue)>> {
 }
 
 fn same_entries(a: &[(String, &RawValue)], b: &[(String, &RawValue)]) -> bool {
-    let same =
-        |((key_a, a), (key_b, b)): (&(String, &RawValue), &(String, &RawValue))| key_a == key_b && same_value(a, b);
-    a.len() == b.len() && a.iter().zip(b).all(same)
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same_value(a.1, b.1))
 }
 
 /// True if two values are equal, whatever the order of keys, the white space and the escapes. Numbers are compared by
 /// their text: a parsed number loses its last digits, so that two different account numbers could become equal. O(depth
 /// × bytes).
 fn same_value(a: &RawValue, b: &RawValue) -> bool {
-    let (a, b) = (a.get(), b.get());
+    let a = a.get();
+    let b = b.get();
     if a == b {
         return true;
     }
     match (a.as_bytes().first(), b.as_bytes().first()) {
         (Some(b'"'), Some(b'"')) => {
-            let text = |raw: &str| serde_json::from_str::<String>(raw).ok();
-            text(a).is_some_and(|a| text(b) == Some(a))
+            let a = serde_json::from_str::<String>(a);
+            let b = serde_json::from_str::<String>(b);
+            a.is_ok_and(|a| b.is_ok_and(|b| a == b))
         }
         (Some(b'['), Some(b'[')) => {
             let (Ok(a), Ok(b)) = (serde_json::from_str::<Vec<&RawValue>>(a), serde_json::from_str::<Vec<&RawValue>>(b))
@@ -442,7 +442,8 @@ mod tests {
     }
 
     fn same(a: &str, b: &str) -> bool {
-        let (a, b) = (row(a), row(b));
+        let a = row(a);
+        let b = row(b);
         assert_eq!(a.same_content(&b), b.same_content(&a));
         assert_eq!(a.same_content(&b), a.canonical() == b.canonical());
         a.same_content(&b)

@@ -230,10 +230,10 @@ pub const VIA_URL: &str = "url";
 /// first. If nothing was verified, the distance alone decides.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
-        let probability = |m: &Match| m.probability.or(m.similarity).unwrap_or(-1.0);
-        let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
-        let by_probability = a.template.cmp(&b.template).then(probability(b).total_cmp(&probability(a)));
-        by_probability.then(b.is_exact().cmp(&a.is_exact())).then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
+        let [probability_a, probability_b] = [a, b].map(|found| found.probability.or(found.similarity).unwrap_or(-1.0));
+        let [distance_a, distance_b] = [a, b].map(|found| found.distance.unwrap_or(u8::MAX));
+        let by_probability = a.template.cmp(&b.template).then(probability_b.total_cmp(&probability_a));
+        by_probability.then(b.is_exact().cmp(&a.is_exact())).then(distance_a.cmp(&distance_b)).then(a.seq.cmp(&b.seq))
     });
 }
 

@@ -48,30 +48,29 @@ impl Settings {
 
 /// Finds the parts of `settings` that need text that is not kept, or that would keep the text in another form.
 pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
-    let mut refuse = |at: String, detail: String| found.push(Violation::new(at, "needs_text", detail));
     if settings.verify.is_some() {
         let detail =
             "verification reads both texts, and with \"keep\": \"signatures\" none is kept; give \"verify\": null";
-        refuse("/verify".into(), detail.into());
+        found.push(Violation::new("/verify", "needs_text", detail));
     }
     let scope = &settings.scope;
     for (name, is_empty) in [("same", scope.same.is_empty()), ("closed", scope.closed.is_empty())] {
         if !is_empty {
             let detail =
                 "category, unit and status are not kept with \"keep\": \"signatures\"; leave the condition out";
-            refuse(format!("/match/{name}"), detail.into());
+            found.push(Violation::new(format!("/match/{name}"), "needs_text", detail));
         }
     }
     for (index, field) in settings.fields.iter().enumerate() {
         if field.role == Role::Url {
             let detail = "addresses are compared by their text, which \"keep\": \"signatures\" does not keep; give the field \
                           another role";
-            refuse(format!("/fields/{index}/role"), detail.into());
+            found.push(Violation::new(format!("/fields/{index}/role"), "needs_text", detail));
         }
     }
     for (index, channel) in settings.channels.iter().enumerate() {
         if let Some((parameter, why)) = what_needs_text(channel) {
-            refuse(format!("/channels/{index}/{parameter}"), why);
+            found.push(Violation::new(format!("/channels/{index}/{parameter}"), "needs_text", why));
         }
     }
 }
@@ -80,29 +79,19 @@ pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
 /// possible.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
-    let few = |parameter, least: u32| {
-        let why = format!(
-            "its hashes would be of so little text that they spell it; with \"keep\": \"signatures\" give at least {least}"
-        );
-        Some((parameter, why))
-    };
-    let counted = |advice: &str| {
-        let why = "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to count; ";
-        why.to_owned() + advice
-    };
     match channel {
         Channel::Simhash(params) if params.weighting == Weighting::TfIdf => {
-            Some(("weighting", counted("give \"tf\" or \"tf_len\"")))
+            Some(("weighting", needs_counts("give \"tf\" or \"tf_len\"")))
         }
-        Channel::IMatch(_) => Some(("scheme", counted("take another scheme"))),
-        Channel::Shingle(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
-        Channel::Minhash(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
-        Channel::Segments(params) if params.min_units < LEAST_UNITS => few("min_units", LEAST_UNITS),
+        Channel::IMatch(_) => Some(("scheme", needs_counts("take another scheme"))),
+        Channel::Shingle(params) if u32::from(params.units) < LEAST_UNITS => Some(("units", spells_text())),
+        Channel::Minhash(params) if u32::from(params.units) < LEAST_UNITS => Some(("units", spells_text())),
+        Channel::Segments(params) if params.min_units < LEAST_UNITS => Some(("min_units", spells_text())),
         // The input of a hash is one minimum of each permutation of its group.
         Channel::SuperShingle(params)
             if u32::from(params.units) * (params.perms / params.groups.max(1)) < LEAST_UNITS =>
         {
-            few("units", LEAST_UNITS)
+            Some(("units", spells_text()))
         }
         Channel::MultiMd5(_)
         | Channel::Tianwang2(_)
@@ -125,6 +114,20 @@ fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
         | Channel::Segments(_)
         | Channel::Tianwang1(_) => None,
     }
+}
+
+fn spells_text() -> String {
+    format!(
+        "its hashes would be of so little text that they spell it; with \"keep\": \"signatures\" give at least \
+         {LEAST_UNITS}"
+    )
+}
+
+fn needs_counts(advice: &str) -> String {
+    format!(
+        "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to \
+         count; {advice}"
+    )
 }
 
 #[cfg(test)]

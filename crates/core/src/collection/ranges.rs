@@ -117,26 +117,25 @@ fn shown(value: &Value) -> String {
 pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let value = serde_json::to_value(channel).unwrap_or_default();
     found.extend(out_of_range(&value, at));
-    let mut refuse = |name: &str, detail: String| {
-        found.push(Violation::new(format!("{at}/{name}"), "out_of_range", detail));
-    };
     match channel {
         Channel::Shingle(params) if params.keep[1] < params.keep[0] => {
-            refuse("keep/1", format!("{} is outside {} to 256", params.keep[1], params.keep[0]));
+            let detail = format!("{} is outside {} to 256", params.keep[1], params.keep[0]);
+            found.push(refusal(at, "keep/1", detail));
         }
         Channel::SuperShingle(SuperShingleParams { units: _, perms, groups, agree }) => {
             if *groups == 0 || !perms.is_multiple_of(*groups) {
-                refuse("groups", format!("{groups} does not divide {perms}, the number of minima"));
+                found.push(refusal(at, "groups", format!("{groups} does not divide {perms}, the number of minima")));
             } else if agree > groups {
-                refuse("agree", format!("{agree} is outside 1 to {groups}, the number of groups"));
+                found.push(refusal(at, "agree", format!("{agree} is outside 1 to {groups}, the number of groups")));
             }
         }
         Channel::IMatch(params) if params.high < params.low => {
-            refuse("high", format!("{} is outside {} to 1", params.high, params.low));
+            found.push(refusal(at, "high", format!("{} is outside {} to 1", params.high, params.low)));
         }
         Channel::MultiMd5(params) => validate_leads(params, at, fields, found),
         Channel::Scam(params) if params.keys == TermKeys::Named(NamedKeys::Prefix) => {
-            refuse("keys", "no prefix finds every match here; give a number from 1 to 64, or \"all\"".into());
+            let detail = "no prefix finds every match here; give a number from 1 to 64, or \"all\"";
+            found.push(refusal(at, "keys", detail));
         }
         Channel::Simhash(_)
         | Channel::Shingle(_)
@@ -156,14 +155,18 @@ pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mu
     }
 }
 
+fn refusal(at: &str, name: &str, detail: impl Into<String>) -> Violation {
+    Violation::new(format!("{at}/{name}"), "out_of_range", detail)
+}
+
 fn validate_leads(params: &MultiMd5Params, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let at = child(at, "lead_fields");
     if params.lead_fields.len() > MAX_LEAD_FIELDS {
         found.push(Violation::new(&at, "out_of_range", format!("at most {MAX_LEAD_FIELDS} fields may lead")));
     }
     for (index, name) in params.lead_fields.iter().enumerate() {
-        let leads = |field: &Field| field.name == *name && matches!(field.role, Role::Text | Role::Whole | Role::Url);
-        if !fields.iter().any(leads) {
+        let mut named = fields.iter().filter(|field| field.name == *name);
+        if !named.any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
             let detail = "a lead field is one of the collection's fields, of role text, whole or url";
             found.push(Violation::new(child(&at, index), "unknown_field", detail));
         }
@@ -189,10 +192,6 @@ mod tests {
 
     #[test]
     fn a_number_of_any_kind_outside_its_range_is_told_the_range() {
-        let refused = |channel: Value| {
-            let found = out_of_range(&channel, "/channels/0");
-            found.iter().map(|v| format!("{} {}", v.pointer, v.detail)).collect::<Vec<_>>().join("; ")
-        };
         let table = [
             (json!({"scheme": "vsm", "t": 1.5}), "/channels/0/t 1.5 is outside 0 to 1"),
             (json!({"scheme": "simhash", "radius": -1}), "/channels/0/radius -1 is outside 0 to 15"),
@@ -207,7 +206,9 @@ mod tests {
             (json!(7), ""),
         ];
         for (channel, expected) in table {
-            assert_eq!(refused(channel.clone()), expected, "{channel}");
+            let found = out_of_range(&channel, "/channels/0").into_iter();
+            let found: Vec<_> = found.map(|v| format!("{} {}", v.pointer, v.detail)).collect();
+            assert_eq!(found.join("; "), expected, "{channel}");
         }
     }
 }

@@ -71,12 +71,7 @@ impl CandidateLists {
         let postings = PairPostings::of(collection);
         let count = collection.records().len();
         let starts: Vec<usize> = (0..count).step_by(RECORDS_AT_ONCE).collect();
-        let some = |start: &usize| {
-            let mut buffer = LookupBuffer { scores: vec![0.0; count], ..LookupBuffer::default() };
-            let records = *start..count.min(start + RECORDS_AT_ONCE);
-            records.map(|record| look_up(collection, &postings, record as u32, &mut buffer)).collect::<Vec<_>>()
-        };
-        Self(starts.par_iter().flat_map_iter(some).collect())
+        Self(starts.par_iter().flat_map_iter(|start| look_up_some(collection, &postings, *start)).collect())
     }
 
     /// Returns the candidates of the record at a position, the best first.
@@ -100,6 +95,14 @@ impl CandidateLists {
     pub(super) fn rank(&self, record: u32, other: u32) -> Option<usize> {
         self.of_record(record).iter().position(|found| found.record == other)
     }
+}
+
+/// Looks up the records from `start` on, at most [`RECORDS_AT_ONCE`].
+fn look_up_some(collection: &EventCollection, postings: &PairPostings, start: usize) -> Vec<Box<[EventCandidate]>> {
+    let count = collection.records().len();
+    let mut buffer = LookupBuffer { scores: vec![0.0; count], ..LookupBuffer::default() };
+    let records = start..count.min(start + RECORDS_AT_ONCE);
+    records.map(|record| look_up(collection, postings, record as u32, &mut buffer)).collect()
 }
 
 /// Orders candidates by falling score, ties by their positions.
@@ -135,11 +138,11 @@ fn look_up(
             *score += weight;
         }
     }
-    let candidate = |other: &u32| EventCandidate {
-        record: *other,
-        score: scores[*other as usize] / (own.norm * collection.weighed(*other).pairs.norm).max(f32::MIN_POSITIVE),
-    };
-    let mut found: Vec<EventCandidate> = touched.iter().map(candidate).collect();
+    let mut found = Vec::with_capacity(touched.len());
+    for &record in touched.iter() {
+        let norms = own.norm * collection.weighed(record).pairs.norm;
+        found.push(EventCandidate { record, score: scores[record as usize] / norms.max(f32::MIN_POSITIVE) });
+    }
     if found.len() > CANDIDATES {
         found.select_nth_unstable_by(CANDIDATES, best_first);
         found.truncate(CANDIDATES);

@@ -77,10 +77,14 @@ impl CodeVocabulary {
         let mut shared: Vec<u32> = codes.iter().filter_map(|code| self.positions.get(code).copied()).collect();
         shared.sort_unstable();
         let alone = (codes.len() - shared.len()) as f32;
-        let sum = |power: i32| {
-            shared.iter().map(|at| self.rarity(*at).powi(power)).sum::<f32>() + alone * self.unique.powi(power)
-        };
-        CodeSet { total: sum(1), norm: sum(2).sqrt(), shared: shared.into() }
+        let total = self.sum_of_powers(&shared, alone, 1);
+        let norm = self.sum_of_powers(&shared, alone, 2).sqrt();
+        CodeSet { total, norm, shared: shared.into() }
+    }
+
+    /// Adds up a power of the rarities of the shared codes and of `alone` codes that no other record has.
+    fn sum_of_powers(&self, shared: &[u32], alone: f32, power: i32) -> f32 {
+        shared.iter().map(|at| self.rarity(*at).powi(power)).sum::<f32>() + alone * self.unique.powi(power)
     }
 }
 
@@ -136,15 +140,15 @@ impl EventCollection {
         let found = records.iter().flat_map(|record| &record.problems);
         found.for_each(|found| kinds[usize::from(found.kind)] += 1);
         let kind_rarities: Vec<f32> = kinds.iter().map(|holders| rarity(*holders, count)).collect();
-        let weigh = |record: &mut EventRecord| WeighedRecord {
+        let weighed = records.par_iter_mut().map(|record| WeighedRecord {
             pairs: pairs.set(&std::mem::take(&mut record.pairs)),
             triples: triples.set(&std::mem::take(&mut record.triples)),
             title: pairs.set(&std::mem::take(&mut record.title_pairs)),
             words: words.set(&std::mem::take(&mut record.words)),
             names: names(record, &pairs),
             problems: problems(record, &kind_rarities),
-        };
-        let weighed = records.par_iter_mut().map(weigh).collect();
+        });
+        let weighed = weighed.collect();
         Self { records, weighed, pairs, triples, words }
     }
 

@@ -294,10 +294,13 @@ impl<'a> PairMeasurer<'a> {
         let title = CodeOverlap::of(&a.title, &b.title, self.collection.pairs());
         let titles = f64::from(a.title.total + b.title.total) - title.shared;
         features.set(F::TitleSimilarity, share(title.shared, titles));
-        let contained = |title: &CodeSet, text: &CodeSet| {
-            share(CodeOverlap::of(title, text, self.collection.pairs()).shared, f64::from(title.total))
-        };
-        features.set(F::TitleContained, contained(&a.title, &b.pairs).max(contained(&b.title, &a.pairs)));
+        let contained = self.part_in(&a.title, &b.pairs).max(self.part_in(&b.title, &a.pairs));
+        features.set(F::TitleContained, contained);
+    }
+
+    /// Returns the part of a title that is in a text.
+    fn part_in(&self, title: &CodeSet, text: &CodeSet) -> f64 {
+        share(CodeOverlap::of(title, text, self.collection.pairs()).shared, f64::from(title.total))
     }
 
     fn set_ranks(&self, features: &mut EventFeatures, a: u32, b: u32) {

@@ -124,24 +124,24 @@ pub fn summarise(
     citations: &[Citation],
     rule: FrequencyRule,
 ) -> EventSummary {
-    let records = || members.iter().map(|member| collection.record(*member));
+    let records: Vec<_> = members.iter().map(|member| collection.record(*member)).collect();
     let reports = reports(members, citations);
     let mut times: Vec<i64> = reports.iter().filter_map(|member| collection.record(*member).time).collect();
     times.sort_unstable();
     let window = busiest_window(&times, rule);
-    let petitioners: BTreeSet<u64> = records().filter_map(|record| record.petitioner).collect();
+    let petitioners: BTreeSet<u64> = records.iter().filter_map(|record| record.petitioner).collect();
     let places = places(collection, members);
     EventSummary {
         name: name(collection, members, &places),
         reports: reports.len(),
         petitioners: petitioners.len(),
-        anonymous: records().filter(|record| record.petitioner.is_none()).count(),
+        anonymous: records.iter().filter(|record| record.petitioner.is_none()).count(),
         first: times.first().copied(),
         last: times.last().copied(),
         frequency: frequency(reports.len(), times.len(), window, rule),
         window,
         places: places.into_iter().map(|place| place.name).take(MAX_PLACES).collect(),
-        category: most_usual(records().filter_map(|record| record.category.as_deref())),
+        category: most_usual(records.iter().filter_map(|record| record.category.as_deref())),
         facts: facts(collection, members),
         unknown: unknown(collection, members),
         members: members.to_vec(),
@@ -162,11 +162,10 @@ fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
 
 /// Returns the window of consecutive days with the most reports, the earliest of equal ones. `times` ascend.
 fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow> {
-    let day = |time: i64| (time + i64::from(rule.utc_offset_s)).div_euclid(DAY_S);
     let mut best: Option<FrequencyWindow> = None;
     let mut start = 0;
     for (end, last) in times.iter().enumerate() {
-        while day(*last) - day(times[start]) >= i64::from(rule.days) {
+        while local_day(*last, rule) - local_day(times[start], rule) >= i64::from(rule.days) {
             start += 1;
         }
         let reports = end + 1 - start;
@@ -175,6 +174,10 @@ fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow>
         }
     }
     best
+}
+
+fn local_day(time: i64, rule: FrequencyRule) -> i64 {
+    (time + i64::from(rule.utc_offset_s)).div_euclid(DAY_S)
 }
 
 fn frequency(reports: usize, dated: usize, window: Option<FrequencyWindow>, rule: FrequencyRule) -> FrequencyState {
@@ -276,12 +279,12 @@ fn facts(collection: &EventCollection, members: &[u32]) -> Vec<SummaryFact> {
 
 /// Returns the kinds that would identify the place and that no member names.
 fn unknown(collection: &EventCollection, members: &[u32]) -> Vec<ObjectKind> {
-    let objects = || members.iter().flat_map(|member| collection.record(*member).objects());
+    let objects: Vec<_> = members.iter().flat_map(|member| collection.record(*member).objects()).collect();
     let mut unknown = Vec::new();
-    if !objects().any(|object| object.kind == ObjectKind::District) {
+    if !objects.iter().any(|object| object.kind == ObjectKind::District) {
         unknown.push(ObjectKind::District);
     }
-    if !objects().any(|object| is_place(object.kind)) {
+    if !objects.iter().any(|object| is_place(object.kind)) {
         unknown.push(ObjectKind::Place);
     }
     unknown

@@ -87,8 +87,8 @@ fn planted(profile: &Profile) -> Vec<EventRecord> {
 
 /// Returns the ids of the members of each event.
 fn event_ids(collection: &EventCollection, found: &FoundEvents) -> Vec<Vec<String>> {
-    let id = |member: &u32| collection.records()[*member as usize].id.to_string();
-    found.events.iter().map(|members| members.iter().map(id).collect()).collect()
+    let events = found.events.iter();
+    events.map(|members| members.iter().map(|member| collection.record(*member).id.to_string()).collect()).collect()
 }
 
 fn events_of(records: Vec<EventRecord>, links: impl Fn(&EventCollection) -> KnownLinks) -> Vec<Vec<String>> {
@@ -113,8 +113,7 @@ fn pair(collection: &EventCollection, a: &str, b: &str) -> RecordPair {
 fn two_problems_at_one_place_and_one_problem_at_two_places_are_separate_events() {
     let events = events_of(planted(&profile()), no_links);
     assert!(events.len() > PLACES * PROBLEMS_AT_A_PLACE * 3 / 4, "{} events", events.len());
-    let key = |id: &String| id[..5].to_owned();
-    let mixed = events.iter().filter(|event| event.iter().any(|id| key(id) != key(&event[0]))).count();
+    let mixed = events.iter().filter(|event| event.iter().any(|id| id[..5] != event[0][..5])).count();
     assert_eq!(mixed, 0, "{events:?}");
 }
 
@@ -138,28 +137,26 @@ proptest! {
 #[test]
 fn decisions_win_over_matches_and_edges() {
     let profile = profile();
-    let separate = |collection: &EventCollection| KnownLinks {
+    let events = events_of(planted(&profile), |collection| KnownLinks {
         not_same: vec![pair(collection, "r00-0-0", "r00-0-1"), pair(collection, "r01-0-0", "r01-0-1")],
         matches: vec![pair(collection, "r01-0-0", "r01-0-1")],
         ..KnownLinks::default()
-    };
-    let events = events_of(planted(&profile), separate);
+    });
     assert!(!joined(&events, "r00-0-0", "r00-0-1") && !joined(&events, "r01-0-0", "r01-0-1"));
-    let join = |collection: &EventCollection| KnownLinks {
+    let events = events_of(planted(&profile), |collection| KnownLinks {
         same: vec![pair(collection, "r00-0-0", "r05-1-1")],
         not_same: vec![pair(collection, "r00-0-0", "r05-1-1")],
         ..KnownLinks::default()
-    };
-    assert!(joined(&events_of(planted(&profile), join), "r00-0-0", "r05-1-1"), "the decision to join wins");
+    });
+    assert!(joined(&events, "r00-0-0", "r05-1-1"), "the decision to join wins");
 }
 
 #[test]
 fn matches_stay_together() {
-    let link = |collection: &EventCollection| KnownLinks {
+    let events = events_of(planted(&profile()), |collection| KnownLinks {
         matches: vec![pair(collection, "r00-0-0", "r03-1-1"), pair(collection, "r03-1-1", "r07-1-2")],
         ..KnownLinks::default()
-    };
-    let events = events_of(planted(&profile()), link);
+    });
     assert!(joined(&events, "r00-0-0", "r07-1-2"));
 }
 
@@ -180,18 +177,20 @@ fn a_summary_names_the_agreed_place_and_problem_and_counts_reports_and_days() {
 #[test]
 fn a_window_has_whole_local_days_and_without_times_nothing_is_said() {
     let profile = profile();
-    let at = |id: &str, hours: Option<i64>| {
-        let mut record = record(&profile, id, "云栖广场夜间施工噪音扰民", 0);
+    assert_eq!(frequency_of(&profile, [Some(0), Some(30), Some(71)]), FrequencyState::Frequent);
+    assert_eq!(frequency_of(&profile, [Some(0), Some(30), Some(72)]), FrequencyState::NotReached);
+    assert_eq!(frequency_of(&profile, [Some(0), Some(30), None]), FrequencyState::NoDates);
+}
+
+/// Summarises three records that come some hours after the first day, or at an unknown time.
+fn frequency_of(profile: &Profile, hours: [Option<i64>; 3]) -> FrequencyState {
+    let records = ["a", "b", "c"].iter().zip(hours).map(|(id, hours)| {
+        let mut record = record(profile, id, "云栖广场夜间施工噪音扰民", 0);
         record.time = hours.map(|hours| FIRST_DAY + hours * HOUR_S);
         record
-    };
-    let state = |hours: [Option<i64>; 3]| {
-        let records = ["a", "b", "c"].iter().zip(hours).map(|(id, hours)| at(id, hours)).collect();
-        summarise(&EventCollection::new(records), &[0, 1, 2], &[], FrequencyRule::default()).frequency
-    };
-    assert_eq!(state([Some(0), Some(30), Some(71)]), FrequencyState::Frequent);
-    assert_eq!(state([Some(0), Some(30), Some(72)]), FrequencyState::NotReached);
-    assert_eq!(state([Some(0), Some(30), None]), FrequencyState::NoDates);
+    });
+    let collection = EventCollection::new(records.collect());
+    summarise(&collection, &[0, 1, 2], &[], FrequencyRule::default()).frequency
 }
 
 #[test]

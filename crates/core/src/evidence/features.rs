@@ -173,8 +173,8 @@ impl PairFeatures {
     /// the texts cannot be near. O(1).
     pub fn bounds(overlap: &Overlap, contrast: &Contrast) -> (Self, Option<Self>) {
         let alignment = Alignment::default();
-        let near = || Self::near(overlap, contrast, &alignment);
-        (Self::far(overlap, contrast, &alignment), (overlap.plain.jaccard >= NEAR_JACCARD).then(near))
+        let near = (overlap.plain.jaccard >= NEAR_JACCARD).then(|| Self::near(overlap, contrast, &alignment));
+        (Self::far(overlap, contrast, &alignment), near)
     }
 
     fn far(overlap: &Overlap, contrast: &Contrast, alignment: &Alignment) -> Self {

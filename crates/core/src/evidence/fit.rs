@@ -51,7 +51,8 @@ pub fn fit_signed<const N: usize, F: FeatureVector<N>>(
     }
     let step = 1.0 / (0.25 * largest_square(pairs, total) + 2.0 * options.strength.max(options.intercept_strength));
     let mut current = options.prior;
-    let (mut ahead, mut momentum) = (current, 1.0_f64);
+    let mut ahead = current;
+    let mut momentum = 1.0_f64;
     for _ in 0..MAX_STEPS {
         let gradient = gradient(pairs, total, &ahead, &options);
         let next = projected(&ahead, &gradient, step, rules);
@@ -71,9 +72,11 @@ pub fn fit_signed<const N: usize, F: FeatureVector<N>>(
 /// Returns the weighted mean of the squared lengths of the feature vectors, with the intercept: four times a bound of
 /// the curvature.
 fn largest_square<const N: usize, F: FeatureVector<N>>(pairs: &[LabelledFeatures<F>], total: f64) -> f64 {
-    let square =
-        |pair: &LabelledFeatures<F>| pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
-    pairs.iter().map(|pair| pair.weight * square(pair)).sum::<f64>() / total
+    let weighted = pairs.iter().map(|pair| {
+        let square = pair.features.values().iter().map(|value| value * value).sum::<f64>() + 1.0;
+        pair.weight * square
+    });
+    weighted.sum::<f64>() / total
 }
 
 fn gradient<const N: usize, F: FeatureVector<N>>(
@@ -146,25 +149,27 @@ mod tests {
 
     /// Returns pairs whose label follows from two features. Every tenth pair has the opposite label.
     fn pairs(count: usize) -> Vec<LabelledFeatures> {
-        let pair = |number: usize| {
-            let mut values = [0.0; FEATURE_COUNT];
-            values[Feature::FarJaccard as usize] = (number * 7 % 20) as f64 / 20.0;
-            values[Feature::FarIdentifiersDiffer as usize] = f64::from(u8::from(number.is_multiple_of(3)));
-            let same = values[Feature::FarJaccard as usize] > 0.4 && !number.is_multiple_of(3);
-            let same = same != (number % 10 == 9);
-            LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
-        };
         (0..count).map(pair).collect()
+    }
+
+    fn pair(number: usize) -> LabelledFeatures {
+        let mut values = [0.0; FEATURE_COUNT];
+        values[Feature::FarJaccard as usize] = (number * 7 % 20) as f64 / 20.0;
+        values[Feature::FarIdentifiersDiffer as usize] = f64::from(u8::from(number.is_multiple_of(3)));
+        let same = values[Feature::FarJaccard as usize] > 0.4 && !number.is_multiple_of(3);
+        let same = same != (number % 10 == 9);
+        LabelledFeatures { features: PairFeatures::from_values(values), same, weight: 1.0 }
     }
 
     fn loss(pairs: &[LabelledFeatures], at: &Coefficients, options: &FitOptions) -> f64 {
         let total: f64 = pairs.iter().map(|pair| pair.weight).sum();
-        let one = |pair: &LabelledFeatures| {
-            let probability = at.probability(&pair.features).clamp(1e-12, 1.0 - 1e-12);
-            -pair.weight * if pair.same { probability.ln() } else { (1.0 - probability).ln() }
-        };
         let far: f64 = at.weights.iter().zip(&options.prior.weights).map(|(a, b)| (a - b) * (a - b)).sum();
-        pairs.iter().map(one).sum::<f64>() / total + options.strength * far
+        pairs.iter().map(|pair| loss_of_pair(pair, at)).sum::<f64>() / total + options.strength * far
+    }
+
+    fn loss_of_pair(pair: &LabelledFeatures, at: &Coefficients) -> f64 {
+        let probability = at.probability(&pair.features).clamp(1e-12, 1.0 - 1e-12);
+        -pair.weight * if pair.same { probability.ln() } else { (1.0 - probability).ln() }
     }
 
     #[test]

@@ -192,11 +192,11 @@ impl EvidenceModel {
     /// effect are left out.
     pub fn contributions(&self, features: &PairFeatures, is_counted: bool) -> Vec<Contribution> {
         let coefficients = self.coefficients(is_counted);
-        let contribution = |feature: &Feature| {
-            let value = features.get(*feature);
-            Contribution { feature: *feature, value, log_odds: value * coefficients.weights[*feature as usize] }
-        };
-        let mut found: Vec<_> = Feature::ALL.iter().map(contribution).filter(|found| found.log_odds != 0.0).collect();
+        let contributions = Feature::ALL.iter().map(|&feature| {
+            let value = features.get(feature);
+            Contribution { feature, value, log_odds: value * coefficients.weights[feature as usize] }
+        });
+        let mut found: Vec<_> = contributions.filter(|found| found.log_odds != 0.0).collect();
         found.sort_by(|a, b| b.log_odds.abs().total_cmp(&a.log_odds.abs()));
         found
     }
@@ -210,8 +210,8 @@ impl CoefficientTable {
         for (name, weight) in &mut table.weights {
             *weight = self.weights.get(name).copied().unwrap_or(*weight);
         }
-        let is_beyond = |coefficient: &f64| coefficient.abs() > MAX_LEARNED;
-        if is_beyond(&table.intercept) || table.weights.values().any(is_beyond) {
+        let mut coefficients = std::iter::once(&table.intercept).chain(table.weights.values());
+        if coefficients.any(|coefficient| coefficient.abs() > MAX_LEARNED) {
             return Err(ModelError::OtherFeatures(format!("a coefficient is beyond {MAX_LEARNED}")));
         }
         Ok(table)
@@ -238,8 +238,9 @@ impl CoefficientTable {
         }
         let mut read = Coefficients { intercept: self.intercept, ..Coefficients::default() };
         for (index, rule) in rules.iter().enumerate() {
-            let missing = || ModelError::OtherFeatures(format!("{} is missing", rule.name));
-            let weight = *self.weights.get(rule.name).ok_or_else(missing)?;
+            let Some(&weight) = self.weights.get(rule.name) else {
+                return Err(ModelError::OtherFeatures(format!("{} is missing", rule.name)));
+            };
             let is_signed_right = match rule.sign {
                 Sign::For => weight >= 0.0,
                 Sign::Against => weight <= 0.0,
@@ -294,7 +295,6 @@ mod tests {
     #[test]
     fn a_model_of_other_features_or_signs_is_refused_with_the_reason() {
         let model = EvidenceModel::new(Coefficients::default(), Coefficients::default()).to_toml();
-        let refused = |text: &str| EvidenceModel::parse(text).unwrap_err();
         assert_eq!(
             refused(&model.replacen("far_jaccard = 0.0", "far_jaccard = -1.0", 1)),
             ModelError::WrongSign("far_jaccard")
@@ -302,6 +302,10 @@ mod tests {
         assert!(matches!(refused(&model.replacen("far_jaccard = 0.0\n", "", 1)), ModelError::OtherFeatures(_)));
         assert!(matches!(refused(&model.replacen("far_jaccard", "far_jacquard", 1)), ModelError::OtherFeatures(_)));
         assert!(matches!(refused("counted = 3"), ModelError::Malformed(_)));
+    }
+
+    fn refused(text: &str) -> ModelError {
+        EvidenceModel::parse(text).unwrap_err()
     }
 
     #[test]
@@ -312,7 +316,8 @@ mod tests {
         let mut values = [0.0; FEATURE_COUNT];
         values[Feature::FarJaccard as usize] = 0.5;
         values[Feature::FarIdentifiersDiffer as usize] = 1.0;
-        let (model, features) = (EvidenceModel::new(coefficients, coefficients), PairFeatures::from_values(values));
+        let model = EvidenceModel::new(coefficients, coefficients);
+        let features = PairFeatures::from_values(values);
         let contributions = model.contributions(&features, true);
         assert_eq!(contributions.iter().map(|found| found.log_odds).collect::<Vec<_>>(), [-5.0, 1.5]);
         assert_eq!(coefficients.log_odds(&features), -5.5);

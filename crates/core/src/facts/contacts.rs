@@ -97,11 +97,10 @@ fn is_long_run(c: char) -> bool {
 pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = text.skip(at, usize::MAX, is_run);
-    let is_counted = |c: &char| c.is_ascii_digit() || is_mask(*c);
-    if !text.as_slice()[at..end].iter().any(is_counted) {
+    if !has_digits(text, at..end, 1) {
         // Letters may begin a longer number: xf-2024-00123.
         let long = if matches!(text.at(end), '-' | '_') { text.skip(at, MAX_NUMBER, is_long_run) } else { end };
-        if !text.as_slice()[end..long].iter().any(is_counted) {
+        if !has_digits(text, end..long, 1) {
             return Some(end);
         }
     }
@@ -149,46 +148,51 @@ struct Label {
 
 /// Returns the label before a number that begins at `at`.
 fn label_before(text: &Chars, at: usize) -> Option<Label> {
-    let skip_gap = |end: usize| text.skip_back(end, 2, |c| matches!(c, ':' | ' ' | '('));
-    let end = skip_gap(at);
+    let end = skip_gap_back(text, at);
     let last = text.before(end);
     if !is_ideograph(last) && !last.is_ascii_lowercase() {
         return None;
     }
-    let end = COPULAS.before(text, end).map_or(end, skip_gap);
-    let longest = |(kind, labels): &(FactKind, Literals)| labels.before(text, end).map(|start| (start, *kind));
-    let (mut start, kind) = LABELS.iter().filter_map(longest).min_by_key(|(start, _)| *start)?;
+    let end = COPULAS.before(text, end).map_or(end, |start| skip_gap_back(text, start));
+    let labels = LABELS.iter().filter_map(|(kind, labels)| Some((labels.before(text, end)?, *kind)));
+    let (mut start, kind) = labels.min_by_key(|(start, _)| *start)?;
     for _ in 0..2 {
         start = OWNERS.before(text, start).unwrap_or(start);
     }
     Some(Label { kind, span: start..end })
 }
 
+fn skip_gap_back(text: &Chars, end: usize) -> usize {
+    text.skip_back(end, 2, |c| matches!(c, ':' | ' ' | '('))
+}
+
 /// Returns the number at `at` if its label gives its kind.
 fn labelled(text: &Chars, at: usize, end: usize, label: Option<&Label>) -> Option<(FactKind, Range<usize>)> {
     let kind = label?.kind;
     let long = text.skip(at, MAX_NUMBER, is_long_run);
-    let digits =
-        |range: Range<usize>| text.as_slice()[range].iter().filter(|&&c| c.is_ascii_digit() || is_mask(c)).count();
-    let whole = |range: Range<usize>| text.as_slice()[range].iter().all(|&c| is_digit_or_mask(c));
-    let fits = |range: Range<usize>, least: usize| digits(range) >= least;
+    let whole = text.as_slice()[at..end].iter().all(|&c| is_digit_or_mask(c));
     let number = match kind {
         FactKind::Phone if text.ends_any(label?.span.end, &["微信", "微信号", "qq", "qq号"]).is_some() => {
-            ((5..=24).contains(&(long - at)) && fits(at..long, 1)).then_some(at..long)
+            ((5..=24).contains(&(long - at)) && has_digits(text, at..long, 1)).then_some(at..long)
         }
         FactKind::Phone => {
-            let bare = whole(at..end) && (MIN_PHONE..=16).contains(&(end - at)) && fits(at..end, MIN_PHONE);
+            let bare = whole && (MIN_PHONE..=16).contains(&(end - at)) && has_digits(text, at..end, MIN_PHONE);
             let hidden = text.as_slice()[at..end].iter().all(|&c| is_mask(c)) && end - at >= 3;
             if let Some(phone) = phone(text, at) { Some(phone) } else { (bare || hidden).then_some(at..end) }
         }
-        FactKind::IdentityNumber => (whole(at..end) && (6..=18).contains(&(end - at))).then_some(at..end),
+        FactKind::IdentityNumber => (whole && (6..=18).contains(&(end - at))).then_some(at..end),
         FactKind::BankAccount => bank_account(text, at)
-            .or_else(|| (whole(at..end) && (8..=24).contains(&(end - at)) && fits(at..end, 8)).then_some(at..end)),
-        FactKind::ContractNumber => fits(at..long, MIN_CODE).then_some(at..long),
-        FactKind::OrderNumber => fits(at..long, MIN_CODE).then_some(at..long),
+            .or_else(|| (whole && (8..=24).contains(&(end - at)) && has_digits(text, at..end, 8)).then_some(at..end)),
+        FactKind::ContractNumber => has_digits(text, at..long, MIN_CODE).then_some(at..long),
+        FactKind::OrderNumber => has_digits(text, at..long, MIN_CODE).then_some(at..long),
         _ => None,
     };
     number.map(|number| (kind, number))
+}
+
+/// True if there are at least `least` digits or signs that hide a digit.
+fn has_digits(text: &Chars, range: Range<usize>, least: usize) -> bool {
+    text.as_slice()[range].iter().filter(|&&c| c.is_ascii_digit() || is_mask(c)).count() >= least
 }
 
 /// Returns the number at `at` if its shape gives its kind.
@@ -218,7 +222,6 @@ fn is_month_and_day(run: &[char]) -> bool {
 
 /// True for 18 or 15 characters of the number of an identity card. Some characters may be hidden.
 fn is_identity_number(run: &[char]) -> bool {
-    let all_digits = |run: &[char]| run.iter().all(|c| c.is_ascii_digit());
     let digits = run.iter().filter(|c| c.is_ascii_digit()).count();
     if !run.iter().all(|&c| is_digit_or_mask(c)) || digits < 4 || !matches!(run[0], '1'..='8') {
         return false;
@@ -227,10 +230,10 @@ fn is_identity_number(run: &[char]) -> bool {
     match run.len() {
         18 => {
             let year = number(&run[6..10]).is_none_or(|year| (1900..2100).contains(&year));
-            let hidden = !all_digits(&run[..17]);
+            let hidden = !run[..17].iter().all(char::is_ascii_digit);
             region && year && is_month_and_day(&run[10..14]) && (hidden || run[17].is_ascii_digit() || run[17] == 'x')
         }
-        15 => region && all_digits(run) && is_month_and_day(&run[8..12]),
+        15 => region && run.iter().all(char::is_ascii_digit) && is_month_and_day(&run[8..12]),
         _ => false,
     }
 }
@@ -247,7 +250,8 @@ fn is_dated(run: &[char]) -> bool {
 /// groups.
 fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     let mut groups: [Range<usize>; MAX_GROUPS] = Default::default();
-    let (mut count, mut start) = (0, at);
+    let mut count = 0;
+    let mut start = at;
     while count < MAX_GROUPS {
         let end = text.skip(start, MAX_NUMBER, is_digit_or_mask);
         if end == start || text.at(end).is_ascii_alphabetic() {

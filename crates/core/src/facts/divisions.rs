@@ -46,7 +46,8 @@ impl Hasher for NameHash {
 
 static DIVISIONS: LazyLock<Divisions> = LazyLock::new(|| {
     let mut divisions = Divisions { kinds: HashMap::default(), stems: HashMap::default() };
-    let (mut kind, mut ending) = (FactKind::District, "");
+    let mut kind = FactKind::District;
+    let mut ending = "";
     let common: Vec<&str> = COMMON_WORDS.split_whitespace().collect();
     for line in LIST.lines().filter(|line| !line.starts_with('#')) {
         if let Some((level, name)) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')?.split_once(' ')) {
@@ -78,7 +79,8 @@ fn mix(hash: u64, c: char) -> u64 {
 
 /// Returns the start and the kind of the longest division whose name ends before `end`.
 pub(super) fn before(text: &Chars, end: usize) -> Option<(usize, FactKind)> {
-    let (mut hash, mut longest) = (SEED, None);
+    let mut hash = SEED;
+    let mut longest = None;
     for at in (end.saturating_sub(MAX_NAME)..end).rev() {
         if !is_ideograph(text.at(at)) {
             break;

@@ -112,12 +112,12 @@ const LOOSE: [&str; 64] = [
 /// Returns the part of a name before its ending, or the whole name if less than two characters would be left. A number
 /// or a side before the ending belongs to the returned part.
 pub(super) fn core(name: &[char]) -> &[char] {
-    let ends = |ending: &str| {
+    let length = LOOSE.iter().find_map(|ending| {
         let length = ending.chars().count();
-        name.len() > length + 1 && name[name.len() - length..].iter().copied().eq(ending.chars())
-    };
-    let ending = LOOSE.iter().find(|ending| ends(ending));
-    ending.map_or(name, |ending| &name[..name.len() - ending.chars().count()])
+        let ends = name.len() > length + 1 && name[name.len() - length..].iter().copied().eq(ending.chars());
+        ends.then_some(length)
+    });
+    length.map_or(name, |length| &name[..name.len() - length])
 }
 
 /// Endings with their kinds, by their last character.

@@ -78,8 +78,7 @@ fn name_end(text: &Chars, at: usize, labelled: bool) -> Option<usize> {
     if labelled && let Some(end) = PLACEHOLDERS.at(text, at).filter(|&end| ends_name(text, end)) {
         return Some(end);
     }
-    let is_part = |c: char| is_ideograph(c) || is_mask(c) || c == '·';
-    let begins = if labelled { is_part(text.at(at)) } else { is_surname(text.at(at)) };
+    let begins = if labelled { is_part_of_name(text.at(at)) } else { is_surname(text.at(at)) };
     if !begins {
         return None;
     }
@@ -92,12 +91,16 @@ fn name_end(text: &Chars, at: usize, labelled: bool) -> Option<usize> {
         if ends_name(text, end) {
             return (end - at >= 2 || labelled).then_some(end);
         }
-        if !is_part(text.at(end)) || (!labelled && NO_NAMES.contains(text.at(end))) {
+        if !is_part_of_name(text.at(end)) || (!labelled && NO_NAMES.contains(text.at(end))) {
             return None;
         }
         end += 1;
     }
     None
+}
+
+fn is_part_of_name(c: char) -> bool {
+    is_ideograph(c) || is_mask(c) || c == '·'
 }
 
 /// True if a name can end before `at`.

@@ -111,14 +111,16 @@ pub(super) fn read(found: &mut Found<'_>) {
 
 /// Returns the last end of a contact or noise fact that begins within `starts`; 0 if there is none. O(facts).
 fn behind_fact(found: &Found<'_>, starts: Range<usize>) -> usize {
-    let begins = |fact: &&super::Fact| starts.contains(&(fact.span.start as usize)) && fact.kind.is_removed();
-    found.facts.iter().filter(begins).map(|fact| fact.span.end as usize).max().unwrap_or(0)
+    let removed = found.facts.iter().filter(|fact| fact.kind.is_removed());
+    let begun = removed.filter(|fact| starts.contains(&(fact.span.start as usize)));
+    begun.map(|fact| fact.span.end as usize).max().unwrap_or(0)
 }
 
 /// Returns the start of the contact or noise fact that ends at `end`, or `end` if there is none.
 fn before_fact(found: &Found<'_>, end: usize) -> usize {
-    let ends = |fact: &&super::Fact| fact.span.end as usize == end && fact.kind.is_removed();
-    found.facts.iter().filter(ends).map(|fact| fact.span.start as usize).min().unwrap_or(end)
+    let removed = found.facts.iter().filter(|fact| fact.kind.is_removed());
+    let ended = removed.filter(|fact| fact.span.end as usize == end);
+    ended.map(|fact| fact.span.start as usize).min().unwrap_or(end)
 }
 
 fn read_greetings(found: &mut Found<'_>) {
@@ -327,30 +329,36 @@ fn writing_date(found: &Found<'_>, end: usize) -> Option<usize> {
 
 /// Returns the start of the date that ends at `end`: 2024年3月5日, 2024-3-5, 2024.03.05, 二〇二四年三月五日, 3月5日.
 fn date_start(text: &Chars, end: usize) -> Option<usize> {
-    let part = |end: usize, most: usize| {
-        let start = text.skip_back(end, most, is_number);
-        Some((start, value(text.as_slice().get(start..end)?)?))
-    };
     if let Some(day) = text.ends_any(end, &["日", "号"]) {
-        let (start, value) = part(day, 3).filter(|&(_, day)| (1..=31).contains(&day))?;
+        let (start, value) = number_before(text, day, 3).filter(|&(_, day)| (1..=31).contains(&day))?;
         let month = text.ends(start, "月")?;
-        let (start, _) = part(month, 2).filter(|&(_, month)| (1..=12).contains(&month) && value > 0)?;
-        let year = text.ends(start, "年").and_then(|year| part(year, 4));
+        let (start, _) = number_before(text, month, 2).filter(|&(_, month)| (1..=12).contains(&month) && value > 0)?;
+        let year = text.ends(start, "年").and_then(|year| number_before(text, year, 4));
         return Some(
             year.filter(|&(_, year)| (1950..2100).contains(&year) || year < 100).map_or(start, |(start, _)| start),
         );
     }
-    let digits = |end: usize, most: usize| {
-        let start = text.skip_back(end, most, |c| c.is_ascii_digit());
-        value(text.as_slice().get(start..end)?).map(|value| (start, value))
-    };
-    let sign = |at: usize| matches!(text.before(at), '-' | '.' | '/').then(|| text.before(at));
-    let (start, _) = digits(end, 2).filter(|&(_, day)| (1..=31).contains(&day))?;
-    let first = sign(start)?;
-    let (start, _) = digits(start - 1, 2).filter(|&(_, month)| (1..=12).contains(&month))?;
-    if sign(start)? != first {
+    let (start, _) = digits_before(text, end, 2).filter(|&(_, day)| (1..=31).contains(&day))?;
+    let sign = text.before(start);
+    if !matches!(sign, '-' | '.' | '/') {
         return None;
     }
-    let (start, _) = digits(start - 1, 4).filter(|&(_, year)| (1950..2100).contains(&year))?;
+    let (start, _) = digits_before(text, start - 1, 2).filter(|&(_, month)| (1..=12).contains(&month))?;
+    if text.before(start) != sign {
+        return None;
+    }
+    let (start, _) = digits_before(text, start - 1, 4).filter(|&(_, year)| (1950..2100).contains(&year))?;
     (!text.before(start).is_ascii_alphanumeric()).then_some(start)
+}
+
+/// Returns the start and the value of the number, in digits or in words, that ends at `end`.
+fn number_before(text: &Chars, end: usize, most: usize) -> Option<(usize, u32)> {
+    let start = text.skip_back(end, most, is_number);
+    Some((start, value(text.as_slice().get(start..end)?)?))
+}
+
+/// Returns the start and the value of the digits that end at `end`.
+fn digits_before(text: &Chars, end: usize, most: usize) -> Option<(usize, u32)> {
+    let start = text.skip_back(end, most, |c| c.is_ascii_digit());
+    Some((start, value(text.as_slice().get(start..end)?)?))
 }

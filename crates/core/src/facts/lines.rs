@@ -50,7 +50,9 @@ fn class_start(text: &Chars, number: usize) -> usize {
 /// Adds a line with the number `number` and the end `end`, and the other lines of its list.
 fn add(found: &mut Found<'_>, number: &Number, end: usize, suffix: &str) -> Option<usize> {
     let text = found.text;
-    let (mut start, mut stop, mut canonical) = (number.start, end, number.canonical.clone());
+    let mut start = number.start;
+    let mut stop = end;
+    let mut canonical = number.canonical.clone();
     for _ in 0..16 {
         let first = class_start(text, start);
         let class: String = text.string(first..start).trim().to_owned();

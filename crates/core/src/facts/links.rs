@@ -90,19 +90,23 @@ fn read_dotted(found: &mut Found<'_>, at: usize) -> Option<usize> {
 /// Returns the start of the file name whose dot is at `at`: the start of the ASCII characters before the dot, or the
 /// end of the last gap if the name contains ideographs.
 fn file_start(text: &Chars, at: usize) -> Option<usize> {
-    let is_ascii = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '(' | ')' | '@');
-    let ascii = text.skip_back(at, MAX_LINK, is_ascii);
+    let ascii = text.skip_back(at, MAX_LINK, is_ascii_of_name);
     if ascii < at && !(is_ideograph(text.before(ascii)) && matches!(text.at(ascii), '(' | '_' | '-')) {
         return Some(ascii);
     }
-    let start = text.skip_back(at, MAX_FILE_NAME + 1, |c| is_ascii(c) || !is_gap(c));
+    let start = text.skip_back(at, MAX_FILE_NAME + 1, |c| is_ascii_of_name(c) || !is_gap(c));
     (start < at && at - start <= MAX_FILE_NAME).then_some(start)
+}
+
+fn is_ascii_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '(' | ')' | '@')
 }
 
 /// Returns the end of a link from `at` on, without the punctuation that ends the sentence around it.
 fn link_end(text: &Chars, at: usize) -> usize {
-    let is_link = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '`' | '{' | '}' | '|' | '\\' | '^');
-    let end = text.skip(at, MAX_LINK, is_link);
+    let end = text.skip(at, MAX_LINK, |c| {
+        c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '`' | '{' | '}' | '|' | '\\' | '^')
+    });
     text.skip_back(end, end - at, |c| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | ')' | ']' | '\''))
 }
 
@@ -122,8 +126,7 @@ fn add_link(found: &mut Found<'_>, kind: FactKind, start: usize, end: usize) -> 
 /// Reads an e-mail address whose @ is at `at`.
 fn read_address(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let is_local = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '%' | '+' | '-' | '*');
-    let start = text.skip_back(at, 64, is_local);
+    let start = text.skip_back(at, 64, |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '%' | '+' | '-' | '*'));
     let end = text.skip(at + 1, MAX_HOST, is_host);
     let end = text.skip_back(end, end - at - 1, |c| matches!(c, '.' | '-'));
     let host = text.string(at + 1..end);

@@ -41,7 +41,8 @@ impl Literals {
     /// Creates the set of the literals in `list`, which are separated by white space.
     pub(super) fn new(list: &str) -> Self {
         let literals: Vec<Vec<char>> = list.split_whitespace().map(|literal| literal.chars().collect()).collect();
-        let (mut first, mut last) = (Filter::default(), Filter::default());
+        let mut first = Filter::default();
+        let mut last = Filter::default();
         for literal in &literals {
             first.add(literal[0]);
             last.add(literal[literal.len() - 1]);

@@ -316,10 +316,7 @@ impl<'t> Found<'t> {
     fn finish(mut self) -> Vec<Fact> {
         // Among facts with the same start the longest one comes first. The order is total, so that the result does not
         // depend on the algorithm.
-        self.facts.sort_by(|a, b| {
-            let key = |fact: &Fact| (fact.span.start, std::cmp::Reverse(fact.span.end), fact.kind);
-            key(a).cmp(&key(b))
-        });
+        self.facts.sort_by_key(|fact| (fact.span.start, std::cmp::Reverse(fact.span.end), fact.kind));
         let mut covered = 0;
         let mut hidden: Vec<Range<u32>> = Vec::new();
         let mut facts = self.facts;
@@ -364,16 +361,18 @@ const MIN_SHOWN_CHARS: usize = 5;
 /// Returns the codes of the numbers and addresses at which one person can be reached or is known: phones, identity
 /// numbers, e-mail addresses, accounts, contracts. Ascending, each once. O(facts).
 pub fn contact_codes(facts: &[Fact]) -> Vec<u64> {
-    use FactKind::{BankAccount, ContractNumber, Email, IdentityNumber, Phone};
-    let is_personal = |fact: &&Fact| {
-        matches!(fact.kind, Phone | IdentityNumber | Email | BankAccount | ContractNumber)
-            && fact.canonical.chars().count() >= MIN_CONTACT_CHARS
-            && fact.canonical.chars().filter(char::is_ascii_alphanumeric).count() >= MIN_SHOWN_CHARS
-    };
-    let mut codes: Vec<u64> = facts.iter().filter(is_personal).map(|fact| city64(&fact.canonical)).collect();
+    let personal = facts.iter().filter(|fact| is_personal(fact));
+    let mut codes: Vec<u64> = personal.map(|fact| city64(&fact.canonical)).collect();
     codes.sort_unstable();
     codes.dedup();
     codes
+}
+
+fn is_personal(fact: &Fact) -> bool {
+    use FactKind::{BankAccount, ContractNumber, Email, IdentityNumber, Phone};
+    matches!(fact.kind, Phone | IdentityNumber | Email | BankAccount | ContractNumber)
+        && fact.canonical.chars().count() >= MIN_CONTACT_CHARS
+        && fact.canonical.chars().filter(char::is_ascii_alphanumeric).count() >= MIN_SHOWN_CHARS
 }
 
 /// Returns the spans of the facts that are removed before texts are compared, merged and in order. O(facts).

@@ -39,7 +39,6 @@ static VAGUE_CORES: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[en
 /// Adds the names among `words`.
 pub(super) fn read(found: &mut Found<'_>, words: &[WordSpan<'_>]) {
     let text = found.text;
-    let is_break = |word: &WordSpan<'_>| text.as_slice()[range(word)].iter().all(|&c| is_gap(c));
     let mut taken: Vec<Range<usize>> = found
         .facts
         .iter()
@@ -54,7 +53,8 @@ pub(super) fn read(found: &mut Found<'_>, words: &[WordSpan<'_>]) {
         .map(|fact| fact.span.start as usize..fact.span.end as usize)
         .collect();
     divisions.sort_by_key(|span| span.start);
-    for clause in words.split(is_break).filter(|clause| !clause.is_empty()) {
+    let clauses = words.split(|word| text.as_slice()[range(word)].iter().all(|&c| is_gap(c)));
+    for clause in clauses.filter(|clause| !clause.is_empty()) {
         let start = range(&clause[0]).start;
         let first = divisions.partition_point(|span| span.end <= start);
         let taken_from = taken.partition_point(|span| span.end <= start);
@@ -150,9 +150,8 @@ impl Clause<'_, '_> {
         let word = self.word(at);
         let string = self.string(at);
         let span = range(&self.words[at]);
-        let listed = |c: char| matches!(c, '、' | '~' | '—' | '→' | '-' | '/');
-        let placed = listed(self.text.before(span.start))
-            || listed(self.text.at(span.end))
+        let placed = joins_places(self.text.before(span.start))
+            || joins_places(self.text.at(span.end))
             || PLACE_PREPOSITIONS.before(self.text, span.start).is_some()
             || PLACE_SUFFIXES.at(self.text, span.end).is_some();
         self.words[at].tag == "ns"
@@ -269,14 +268,11 @@ impl Clause<'_, '_> {
         telling > end
             && self.words[at + 1..].iter().take(3).any(|word| {
                 let stop = range(word).end;
-                let numbered = |ending: &(usize, FactKind)| {
-                    ending.0 <= telling
-                        && matches!(
-                            ending.1,
-                            FactKind::Road | FactKind::Village | FactKind::School | FactKind::PublicPlace
-                        )
-                };
-                stop > telling && endings::before(self.text, free.max(end), stop).as_ref().is_some_and(numbered)
+                stop > telling
+                    && endings::before(self.text, free.max(end), stop).is_some_and(|(at, kind)| {
+                        use FactKind::{PublicPlace, Road, School, Village};
+                        at <= telling && matches!(kind, Road | Village | School | PublicPlace)
+                    })
             })
     }
 
@@ -313,7 +309,8 @@ impl Clause<'_, '_> {
 
     /// True if the word at `left` can be part of a name whose other part begins at `start`.
     fn belongs(&self, left: usize, start: usize, ending: &Ending, complete: bool) -> bool {
-        let (word, tag) = (self.word(left), self.words[left].tag);
+        let word = self.word(left);
+        let tag = self.words[left].tag;
         let string = self.string(left);
         if !word.iter().all(|&c| is_ideograph(c)) || BOUNDARIES.contains(&string) {
             return false;
@@ -404,6 +401,11 @@ impl Clause<'_, '_> {
     }
 }
 
+/// True for a sign between the names of a list or of a route.
+fn joins_places(c: char) -> bool {
+    matches!(c, '、' | '~' | '—' | '→' | '-' | '/')
+}
+
 /// Minimum number of items in a list of places.
 const MIN_ITEMS: usize = 4;
 /// Maximum length of an item in a list of places, in characters.
@@ -413,22 +415,13 @@ const MAX_ITEM: usize = 10;
 /// the other stops are also places.
 pub(super) fn read_lists(found: &mut Found<'_>) {
     let text = found.text;
-    let is_sign = |c: char| matches!(c, '、' | '~' | '-' | '—' | '→' | '/' | '➝' | '>');
-    let named = |kind: FactKind| {
-        use FactKind::{District, Estate, Organisation, PublicPlace, Road, School, Town, Village};
-        matches!(kind, District | Town | Village | Road | Estate | PublicPlace | School | Organisation)
-    };
     let mut spans: Vec<Range<usize>> = found
         .facts
         .iter()
-        .filter(|fact| named(fact.kind))
+        .filter(|fact| is_named(fact.kind))
         .map(|fact| fact.span.start as usize..fact.span.end as usize)
         .collect();
     spans.sort_by_key(|span| span.start);
-    let contains_name = |item: &Range<usize>| {
-        let first = spans.partition_point(|span| span.end <= item.start);
-        spans.get(first).is_some_and(|span| span.start < item.end)
-    };
     let mut items: Vec<Range<usize>> = Vec::new();
     let mut start = 0;
     for at in 0..=text.len() {
@@ -439,7 +432,7 @@ pub(super) fn read_lists(found: &mut Found<'_>) {
         let item = start..at;
         let fits =
             (2..=MAX_ITEM).contains(&item.len()) && text.as_slice()[item.clone()].iter().any(|&c| is_ideograph(c));
-        let joined = is_sign(c);
+        let joined = matches!(c, '、' | '~' | '-' | '—' | '→' | '/' | '➝' | '>');
         if item.is_empty() && joined {
             start = at + 1;
             continue;
@@ -448,23 +441,34 @@ pub(super) fn read_lists(found: &mut Found<'_>) {
             items.push(item);
         }
         if !joined || !fits {
-            add_items(found, &items, &contains_name);
+            add_items(found, &items, &spans);
             items.clear();
         }
         start = at + 1;
     }
 }
 
+fn is_named(kind: FactKind) -> bool {
+    use FactKind::{District, Estate, Organisation, PublicPlace, Road, School, Town, Village};
+    matches!(kind, District | Town | Village | Road | Estate | PublicPlace | School | Organisation)
+}
+
+/// True if one of the sorted spans overlaps `item`.
+fn contains_name(spans: &[Range<usize>], item: &Range<usize>) -> bool {
+    let first = spans.partition_point(|span| span.end <= item.start);
+    spans.get(first).is_some_and(|span| span.start < item.end)
+}
+
 /// Adds the items of one list if at least two in five contain a name.
-fn add_items(found: &mut Found<'_>, items: &[Range<usize>], contains_name: &impl Fn(&Range<usize>) -> bool) {
-    let named = items.iter().filter(|item| contains_name(item)).count();
+fn add_items(found: &mut Found<'_>, items: &[Range<usize>], names: &[Range<usize>]) {
+    let named = items.iter().filter(|item| contains_name(names, item)).count();
     if items.len() < MIN_ITEMS || named * 5 < items.len() * 2 {
         return;
     }
     // The first and the last item may contain words of the sentence around the list.
     for item in &items[1..items.len() - 1] {
         let chars = &found.text.as_slice()[item.clone()];
-        if !contains_name(item) && chars.iter().all(|&c| is_ideograph(c)) {
+        if !contains_name(names, item) && chars.iter().all(|&c| is_ideograph(c)) {
             let name = canonical(FactKind::PublicPlace, chars);
             found.add_from(FactKind::PublicPlace, item.clone(), name, FactSource::List);
         }

@@ -72,15 +72,17 @@ pub(super) fn read_intake(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if !is_start || !INTAKE_OPENINGS.contains(text.at(at)) {
         return None;
     }
-    let is_intake = |end: &usize| {
-        let names_channel = INTAKE_CHANNELS.occur(text, at, *end);
-        (names_channel || text.at(*end) == ':')
-            && INTAKE_ACTS.before(text, *end).is_some_and(|start| start > at)
-            && INTAKE.covers(text, at..*end)
-    };
-    let end = (at + MIN_INTAKE..=(at + MAX_INTAKE).min(text.len())).rev().find(is_intake)?;
+    let mut ends = (at + MIN_INTAKE..=(at + MAX_INTAKE).min(text.len())).rev();
+    let end = ends.find(|end| is_intake(text, at, *end))?;
     found.add(FactKind::Intake, at..end, "");
     Some(end)
+}
+
+fn is_intake(text: &Chars, at: usize, end: usize) -> bool {
+    let names_channel = INTAKE_CHANNELS.occur(text, at, end);
+    (names_channel || text.at(end) == ':')
+        && INTAKE_ACTS.before(text, end).is_some_and(|start| start > at)
+        && INTAKE.covers(text, at..end)
 }
 
 static FOOTER: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[FOOTER_WORDS]).with_numbers());
@@ -102,16 +104,15 @@ pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
 
 fn read_hashtag(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let is_inside =
-        |c: char| c != '#' && (!is_gap(c) || matches!(c, ' ' | '·' | '-' | '_' | '、' | ',' | '!' | '?' | ':' | '"'));
-    let close = text.skip(at + 1, MAX_HASHTAG + 1, is_inside);
-    let named = |start: usize, end: usize| text.as_slice()[start..end].iter().any(|&c| is_ideograph(c));
+    let close = text.skip(at + 1, MAX_HASHTAG + 1, |c| {
+        c != '#' && (!is_gap(c) || matches!(c, ' ' | '·' | '-' | '_' | '、' | ',' | '!' | '?' | ':' | '"'))
+    });
     let building =
         text.before(at).is_ascii_digit() && text.starts_any(at + 1, &["楼", "栋", "幢", "单元", "座", "室"]).is_some();
     if building || close == at + 1 {
         return None;
     }
-    if text.at(close) == '#' && named(at + 1, close) && !text.before(close).is_ascii_digit() {
+    if text.at(close) == '#' && is_name(text, at + 1, close) && !text.before(close).is_ascii_digit() {
         let canonical = text.string(at + 1..close);
         found.add(FactKind::Hashtag, at..close + 1, canonical);
         return Some(close + 1);
@@ -120,12 +121,21 @@ fn read_hashtag(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let end = text.skip(at + 1, MAX_OPEN_HASHTAG + 1, |c| !is_gap(c));
     let opened = at == 0 || matches!(text.before(at), ' ' | '\n') || is_gap(text.before(at));
     let closed = matches!(text.at(end), '\0' | ' ' | '\n' | '#');
-    if opened && closed && end - at <= MAX_OPEN_HASHTAG && named(at + 1, end) && !text.at(at + 1).is_ascii_digit() {
+    if opened
+        && closed
+        && end - at <= MAX_OPEN_HASHTAG
+        && is_name(text, at + 1, end)
+        && !text.at(at + 1).is_ascii_digit()
+    {
         let canonical = text.string(at + 1..end);
         found.add(FactKind::Hashtag, at..end, canonical);
         return Some(end);
     }
     None
+}
+
+fn is_name(text: &Chars, start: usize, end: usize) -> bool {
+    text.as_slice()[start..end].iter().any(|&c| is_ideograph(c))
 }
 
 fn read_footer(found: &mut Found<'_>, at: usize) -> Option<usize> {
@@ -162,8 +172,8 @@ fn read_platform(found: &mut Found<'_>, at: usize) -> Option<usize> {
     }
     if let Some(start) = text.starts(at, "发布于") {
         let start = text.skip(start, 2, |c| matches!(c, ' ' | ':'));
-        let is_time = |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | '.' | ':' | ' ' | '年' | '月' | '日');
-        let timed = text.skip(start, 24, is_time);
+        let timed = text
+            .skip(start, 24, |c| c.is_ascii_digit() || matches!(c, '-' | '/' | '.' | ':' | ' ' | '年' | '月' | '日'));
         let place = text.skip(timed, 4, is_ideograph);
         let end = if is_gap(text.at(place)) || text.at(place) == '\0' { place } else { timed };
         if end == start {

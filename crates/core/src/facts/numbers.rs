@@ -193,8 +193,20 @@ fn read_hash(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let end = text.starts_any(at + 1, &["号楼", "楼", "栋", "幢", "座"]).unwrap_or(at + 1);
     let followed =
         end > at + 1 || text.at(end).is_ascii_digit() || text.at(end) == '-' || text.starts(end, "单元").is_some();
-    let small = |number: &Number| number.value.is_some_and(|value| value < 1000) && !number.in_words;
-    if followed || is_gap(text.at(end)) { add_before(found, at, end, FactKind::Building, small, "") } else { None }
+    if !followed && !is_gap(text.at(end)) {
+        return None;
+    }
+    add_before(found, at, end, FactKind::Building, is_below_thousand, "")
+}
+
+fn is_below_thousand(number: &Number) -> bool {
+    number.value.is_some_and(|value| value < 1000) && !number.in_words
+}
+
+/// True if the character before the number says that it counts things: 共3栋.
+fn is_count(text: &Chars, number: &Number) -> bool {
+    let before = text.before(number.start);
+    COUNTING.contains(before) && before != '\0'
 }
 
 literals! {
@@ -205,16 +217,17 @@ literals! {
 
 fn read_building(found: &mut Found<'_>, at: usize, end: usize) -> Option<usize> {
     let text = found.text;
+    add_before(found, at, end, FactKind::Building, |number| is_building(text, number, end), "")
+}
+
+/// True if the number is the number of a building. The word behind it ends at `end`.
+fn is_building(text: &Chars, number: &Number, end: usize) -> bool {
     let counted = text.starts_any(end, &["楼房", "高楼", "居民楼", "别墅", "楼", "房", "住宅楼", "建筑"]).is_some();
-    let fits = |number: &Number| {
-        let counts = COUNTING.contains(text.before(number.start)) && text.before(number.start) != '\0';
-        // A number in words also counts things, unless an estate stands before the number or an entrance after it.
-        let named = ESTATE_ENDINGS.before(text, number.start).is_some()
-            || SECTION_ENDINGS.before(text, number.start).is_some()
-            || is_number(text.at(end));
-        !(counts || (counted && !named) || (number.in_words && !named) || number.value == Some(0))
-    };
-    add_before(found, at, end, FactKind::Building, fits, "")
+    // A number in words also counts things, unless an estate stands before the number or an entrance after it.
+    let named = ESTATE_ENDINGS.before(text, number.start).is_some()
+        || SECTION_ENDINGS.before(text, number.start).is_some()
+        || is_number(text.at(end));
+    !(is_count(text, number) || (counted && !named) || (number.in_words && !named) || number.value == Some(0))
 }
 
 literals! {
@@ -228,18 +241,20 @@ fn read_block(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if NO_BLOCKS.at(text, at + 1).is_some() {
         return None;
     }
-    let fits = |number: &Number| {
-        let counts = COUNTING.contains(text.before(number.start)) && text.before(number.start) != '\0';
-        !number.in_words && !counts && number.value.is_none_or(|value| value < 100)
-    };
-    add_before(found, at, at + 1, FactKind::Building, fits, "")
+    add_before(found, at, at + 1, FactKind::Building, |number| is_block(text, number), "")
+}
+
+fn is_block(text: &Chars, number: &Number) -> bool {
+    !number.in_words && !is_count(text, number) && number.value.is_none_or(|value| value < 100)
 }
 
 fn read_unit(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
     let end = text.starts(at, "单元")?;
-    let fits = |number: &Number| number.value.is_none_or(|value| (1..=30).contains(&value)) && text.before(at) != '两';
-    add_before(found, at, end, FactKind::Unit, fits, "")?;
+    if text.before(at) == '两' {
+        return None;
+    }
+    add_before(found, at, end, FactKind::Unit, is_up_to_thirty, "")?;
     // Reads 3单元1203.
     let digits = text.skip(end, 5, |c| c.is_ascii_digit());
     let measured =
@@ -251,18 +266,19 @@ fn read_unit(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
+fn is_up_to_thirty(number: &Number) -> bool {
+    number.value.is_none_or(|value| (1..=30).contains(&value))
+}
+
 fn read_room(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let fits = |number: &Number| {
-        let layout = text.at(at + 2) != '\0' && LAYOUT.contains(text.at(at + 2));
-        let long = number.value.is_some_and(|value| (100..10_000).contains(&value)) && !number.in_words;
-        let in_building = found.facts.last().is_some_and(|fact| {
-            matches!(fact.kind, FactKind::Unit | FactKind::Building) && fact.span.end as usize == number.start
-        });
-        !layout && (long || in_building || (number.in_words && at - number.start >= 3))
-    };
     let number = number_before(text, at)?;
-    if !fits(&number) {
+    let layout = text.at(at + 2) != '\0' && LAYOUT.contains(text.at(at + 2));
+    let long = number.value.is_some_and(|value| (100..10_000).contains(&value)) && !number.in_words;
+    let in_building = found.facts.last().is_some_and(|fact| {
+        matches!(fact.kind, FactKind::Unit | FactKind::Building) && fact.span.end as usize == number.start
+    });
+    if layout || !(long || in_building || (number.in_words && at - number.start >= 3)) {
         return None;
     }
     found.add(FactKind::Room, number.start..at + 1, number.canonical);

@@ -46,7 +46,8 @@ pub(super) fn value(number: &[char]) -> Option<u32> {
     if number.iter().all(|&c| digit(c).is_some()) {
         return number.iter().try_fold(0_u32, |sum, &c| Some(sum * 10 + digit(c)?));
     }
-    let (mut sum, mut last) = (0, None);
+    let mut sum = 0;
+    let mut last = None;
     for &c in number {
         if let Some(power) = power(c) {
             sum += last.take().unwrap_or(1) * power;

@@ -97,30 +97,26 @@ impl PlaceList {
     pub fn parse_csv(text: &str) -> Result<Self, PlaceListError> {
         let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter();
         let header = rows.next().map(|(_, row)| row).unwrap_or_default();
-        let column =
-            |names: &[&str]| header.iter().position(|cell| names.contains(&cell.trim().to_lowercase().as_str()));
-        let name_column = column(&["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
-        let kind_column = column(&["kind", "类型", "类别"]);
-        let alias_column = column(&["aliases", "alias", "别名", "简称"]);
-        let parent_column = column(&["parent", "上级", "所属"]);
-        let normal = |value: &str| Normaliser::new(true).normalise(value);
+        let name_column = column(&header, &["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
+        let kind_column = column(&header, &["kind", "类型", "类别"]);
+        let alias_column = column(&header, &["aliases", "alias", "别名", "简称"]);
+        let parent_column = column(&header, &["parent", "上级", "所属"]);
+        let normaliser = Normaliser::new(true);
         let mut places = Vec::new();
         for (line, row) in rows {
-            let cell = |column: Option<usize>| column.and_then(|at| row.get(at)).map_or("", String::as_str);
-            let name = normal(cell(Some(name_column)));
+            let name = normaliser.normalise(cell(&row, Some(name_column)));
             if name.is_empty() {
                 continue;
             }
-            let kind = normal(cell(kind_column));
+            let kind = normaliser.normalise(cell(&row, kind_column));
             let known = KINDS.iter().find(|(_, words)| words.contains(&kind.as_str()));
             let (kind, _) = known.ok_or(PlaceListError::Kind { line })?;
-            let aliases: Vec<String> = cell(alias_column)
+            let aliases: Vec<String> = cell(&row, alias_column)
                 .split(['|', ';', '；', '、'])
-                .map(normal)
+                .map(|alias| normaliser.normalise(alias))
                 .filter(|alias| !alias.is_empty())
                 .collect();
-            let fits = |name: &String| (MIN_NAME..=MAX_NAME).contains(&name.chars().count());
-            if !fits(&name) || !aliases.iter().all(fits) {
+            if !has_valid_length(&name) || !aliases.iter().all(|alias| has_valid_length(alias)) {
                 return Err(PlaceListError::Length { line });
             }
             if aliases.len() > MAX_ALIASES {
@@ -129,7 +125,7 @@ impl PlaceList {
             if places.len() == MAX_PLACES {
                 return Err(PlaceListError::TooMany);
             }
-            let parent = Some(normal(cell(parent_column))).filter(|parent| !parent.is_empty());
+            let parent = Some(normaliser.normalise(cell(&row, parent_column))).filter(|parent| !parent.is_empty());
             places.push(Place { name, kind: *kind, aliases, parent });
         }
         Ok(Self { places })
@@ -153,6 +149,20 @@ impl PlaceList {
     }
 }
 
+/// Returns the position of the column that has one of these names.
+fn column(header: &[String], names: &[&str]) -> Option<usize> {
+    header.iter().position(|cell| names.contains(&cell.trim().to_lowercase().as_str()))
+}
+
+/// Returns a cell of a row, or an empty text if the row does not have the column.
+fn cell(row: &[String], column: Option<usize>) -> &str {
+    column.and_then(|at| row.get(at)).map_or("", String::as_str)
+}
+
+fn has_valid_length(name: &str) -> bool {
+    (MIN_NAME..=MAX_NAME).contains(&name.chars().count())
+}
+
 /// Returns a value in the form of CSV.
 fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
@@ -164,8 +174,12 @@ fn quoted(value: &str) -> String {
 
 /// Returns the rows of a CSV text with the lines where they begin, from 1. Empty rows are left out.
 fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
-    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
-    let (mut line, mut begins, mut quote) = (1, 1, None);
+    let mut rows = Vec::new();
+    let mut row = Vec::new();
+    let mut cell = String::new();
+    let mut line = 1;
+    let mut begins = 1;
+    let mut quote = None;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         line += usize::from(c == '\n');
@@ -245,8 +259,10 @@ impl PlaceNames {
                 continue;
             };
             let (kind, canonical) = &self.places[place as usize];
-            let within = |span: &std::ops::Range<u32>| span.start as usize >= at && span.end as usize <= end;
-            found.facts.retain(|fact| fact.kind.group() != FactGroup::Object || !within(&fact.span));
+            found.facts.retain(|fact| {
+                let is_within = fact.span.start as usize >= at && fact.span.end as usize <= end;
+                fact.kind.group() != FactGroup::Object || !is_within
+            });
             found.add_from(*kind, at..end, canonical.clone(), FactSource::PlaceList);
             at = end;
         }
@@ -284,12 +300,15 @@ mod tests {
 
     #[test]
     fn an_error_says_where_and_what_to_write() {
-        let error = |csv: &str| PlaceList::parse_csv(csv).unwrap_err();
         assert_eq!(error("kind\nroad\n"), PlaceListError::NoNameColumn);
         assert_eq!(error("name\n\"翠湖\n"), PlaceListError::OpenQuote { line: 2 });
         assert_eq!(error("name,kind\n翠湖,road\n红石,?\n"), PlaceListError::Kind { line: 3 });
         assert_eq!(error("name\n湖\n"), PlaceListError::Length { line: 2 });
         assert!(error("name,kind\n翠湖,?\n").to_string().contains("estate"));
+    }
+
+    fn error(csv: &str) -> PlaceListError {
+        PlaceList::parse_csv(csv).unwrap_err()
     }
 
     #[test]

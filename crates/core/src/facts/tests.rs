@@ -18,22 +18,22 @@ fn check(table: &[(&str, &str)]) {
 /// Fails and lists all texts for which `show` returns something else than expected.
 #[track_caller]
 pub(super) fn check_shown(table: &[(&str, &str)], show: impl Fn(&str) -> String) {
-    let wrong = |(text, expected): &(&str, &str)| {
+    let wrong = table.iter().filter_map(|(text, expected)| {
         let shown = show(text);
         (shown != *expected).then(|| format!("{text}: {shown} instead of {expected}"))
-    };
-    let wrong: Vec<_> = table.iter().filter_map(wrong).collect();
+    });
+    let wrong: Vec<_> = wrong.collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Fails and lists all texts of which more or less than expected is compared.
 #[track_caller]
 fn check_compared(table: impl IntoIterator<Item = (String, String)>) {
-    let wrong = |(text, expected): (String, String)| {
+    let wrong = table.into_iter().filter_map(|(text, expected)| {
         let compared = compared(&text);
         (compared != expected).then(|| format!("{text}: {compared} instead of {expected}; {}", shown(&text)))
-    };
-    let wrong: Vec<_> = table.into_iter().filter_map(wrong).collect();
+    });
+    let wrong: Vec<_> = wrong.collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -168,8 +168,7 @@ fn nothing_of_the_body_is_removed() {
         "合同约定的面积是120.5平米,付款20万元",
         "电话打不通,微信支付1000元后不发货",
     ];
-    let kept = |body: &str| body.chars().filter(|c| c.is_alphanumeric()).collect();
-    check_compared(bodies.map(|body| (body.to_owned(), kept(body))));
+    check_compared(bodies.map(|body| (body.to_owned(), body.chars().filter(|c| c.is_alphanumeric()).collect())));
 }
 
 #[test]
@@ -379,12 +378,6 @@ fn noise_is_found_without_names_as_with_them() {
 
 #[test]
 fn the_beginning_of_an_order_is_noise_and_words_of_the_matter_are_not() {
-    let kept = |text: &str| {
-        let facts = FactReader::without_places().read(text, &[]);
-        let removed = facts.iter().find(|fact| fact.kind == FactKind::Intake);
-        let end = removed.map_or(0, |fact| fact.span.end as usize);
-        text.chars().skip(end).collect::<String>()
-    };
     assert_eq!(kept("市民来电反映:雁坪路停水"), ":雁坪路停水");
     assert_eq!(kept("市民微信咨询雁坪路停水"), "雁坪路停水");
     assert_eq!(kept("来电人再次反映:停水"), ":停水");
@@ -393,6 +386,14 @@ fn the_beginning_of_an_order_is_noise_and_words_of_the_matter_are_not() {
     {
         assert_eq!(kept(text), text);
     }
+}
+
+/// Returns a text without the beginning that the intake wrote.
+fn kept(text: &str) -> String {
+    let facts = FactReader::without_places().read(text, &[]);
+    let removed = facts.iter().find(|fact| fact.kind == FactKind::Intake);
+    let end = removed.map_or(0, |fact| fact.span.end as usize);
+    text.chars().skip(end).collect()
 }
 
 #[test]
@@ -419,10 +420,13 @@ fn the_home_of_the_writer_is_a_contact_only_below_a_letter_about_another_place()
 
 #[test]
 fn contacts_of_one_person_have_codes_and_the_number_of_a_hotline_has_none() {
-    let codes = |text: &str| contact_codes(&FactReader::without_places().shapes(text));
     let phone = codes("路灯不亮,联系电话13800001234");
     assert_eq!(phone.len(), 1);
     assert_eq!(codes("停水三天,电话:138 0000 1234"), phone);
     assert_ne!(codes("停水三天,电话13900001234"), phone);
     assert!(codes("拨打电话12345没有人接").is_empty());
+}
+
+fn codes(text: &str) -> Vec<u64> {
+    contact_codes(&FactReader::without_places().shapes(text))
 }

@@ -109,13 +109,13 @@ impl BlockIndex {
     /// Adds new fingerprints, which ascend in the block `block`, to the buckets of this block. Only for loading, because readers may have to
     /// wait until a whole stripe is filled.
     pub(super) fn push_run(&self, block: u8, run: &[(Fingerprint, u32)]) {
-        let stripe_of = |entry: &(Fingerprint, u32)| locate(block, entry.0).0;
-        for run in run.chunk_by(|a, b| stripe_of(a) == stripe_of(b)) {
-            let mut stripe = self.stripes.make(stripe_of(&run[0])).write();
+        for run in run.chunk_by(|a, b| locate(block, a.0).0 == locate(block, b.0).0) {
+            let (stripe, ..) = locate(block, run[0].0);
+            let mut stripe = self.stripes.make(stripe).write();
             make_buckets(&mut stripe);
-            let bucket_of = |entry: &(Fingerprint, u32)| locate(block, entry.0).1;
-            for run in run.chunk_by(|a, b| bucket_of(a) == bucket_of(b)) {
-                let bucket = &mut stripe[bucket_of(&run[0])];
+            for run in run.chunk_by(|a, b| locate(block, a.0).1 == locate(block, b.0).1) {
+                let (_, bucket, _) = locate(block, run[0].0);
+                let bucket = &mut stripe[bucket];
                 bucket.reserve(run.len());
                 run.iter().for_each(|&(fingerprint, slot)| bucket.push(locate(block, fingerprint).2, slot));
                 if bucket.is_misshapen(self.tuning.shape) {
@@ -205,8 +205,10 @@ impl BlockIndex {
             for bucket in stripe.read().iter() {
                 bucket.search(BlockRemainder(0), 48, &mut |slot| self.resolve(slot, slots, usize::MAX, &mut found));
             }
-            let fingerprint = |slot| slots.read(slot).expect("filed slots are written").1.expect("with fingerprints").0;
-            all.extend(found.into_iter().map(|slot| ((number / STRIPE_COUNT) as u8, fingerprint(slot), slot)));
+            for slot in found {
+                let (_, fingerprint) = slots.read(slot).expect("filed slots are written");
+                all.push(((number / STRIPE_COUNT) as u8, fingerprint.expect("with fingerprints").0, slot));
+            }
         }
         all.sort_unstable();
         all.dedup();

@@ -164,26 +164,27 @@ impl BlockBucket {
 
     /// Returns a bucket with the same entries and the shape that fits their number.
     pub(super) fn reshaped(&self, shape: BucketLimits) -> Self {
-        let entries = || -> Box<dyn Iterator<Item = (BlockRemainder, u32)> + '_> {
-            match self {
-                Self::FingerprintRun(run) => Box::new(run.entries()),
-                Self::SplitBucket(split) => Box::new(split.tables[0].iter().flat_map(FingerprintRun::entries)),
-            }
-        };
         let Some(width) = shape.width(self.len()) else {
             let mut run = FingerprintRun::with_room(self.len());
-            entries().for_each(|(remainder, slot)| run.push(remainder, slot));
+            self.entries().for_each(|(remainder, slot)| run.push(remainder, slot));
             return Self::FingerprintRun(run);
         };
         let mut split = SplitBucket { width, len: self.len(), tables: Default::default() };
         for piece in 0..PIECES {
             let mut sizes = vec![0; 1 << width];
-            entries().for_each(|(remainder, _)| sizes[split.piece(piece, remainder)] += 1);
+            self.entries().for_each(|(remainder, _)| sizes[split.piece(piece, remainder)] += 1);
             let mut runs: Box<[FingerprintRun]> = sizes.into_iter().map(FingerprintRun::with_room).collect();
-            entries().for_each(|(remainder, slot)| runs[split.piece(piece, remainder)].push(remainder, slot));
+            self.entries().for_each(|(remainder, slot)| runs[split.piece(piece, remainder)].push(remainder, slot));
             split.tables[piece as usize] = runs;
         }
         Self::SplitBucket(Box::new(split))
+    }
+
+    fn entries(&self) -> Box<dyn Iterator<Item = (BlockRemainder, u32)> + '_> {
+        match self {
+            Self::FingerprintRun(run) => Box::new(run.entries()),
+            Self::SplitBucket(split) => Box::new(split.tables[0].iter().flat_map(FingerprintRun::entries)),
+        }
     }
 
     /// Memory in bytes.
@@ -249,11 +250,12 @@ fn within(bits: u32, width: u32) -> usize {
 /// Returns all values of `width` bits with exactly `bits` bits set, ascending.
 fn masks(bits: u32, width: u32) -> impl Iterator<Item = u32> {
     let first = (1_u32 << bits) - 1;
-    // The next higher number with the same number of bits: add the lowest set bit, then move the rest of the lowest run of ones to the bottom.
-    let next = move |&mask: &u32| {
-        let lowest = mask & mask.wrapping_neg();
-        let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;
-        Some(carried | ((mask ^ carried) >> (lowest.trailing_zeros() + 2)))
-    };
-    std::iter::successors(Some(first), next).take_while(move |&mask| mask < 1 << width)
+    std::iter::successors(Some(first), |&mask| next_mask(mask)).take_while(move |&mask| mask < 1 << width)
+}
+
+/// Returns the next higher number with the same number of bits: adds the lowest set bit, then moves the rest of the lowest run of ones to the bottom.
+fn next_mask(mask: u32) -> Option<u32> {
+    let lowest = mask & mask.wrapping_neg();
+    let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;
+    Some(carried | ((mask ^ carried) >> (lowest.trailing_zeros() + 2)))
 }

@@ -182,8 +182,10 @@ impl GroupSet {
     /// Returns the summary of the group of `member`. O(members + pairs) of its component if the component has at least [`CHAINED_SIZE`] members.
     pub fn summary_of(&self, member: u64) -> Option<Summary> {
         let root = self.root(*self.places.get(&member)?);
-        let summary = || self.group_of(member).map(|group| group.summary());
-        if self.is_whole(root) { Some(self.component(root)) } else { summary() }
+        if self.is_whole(root) {
+            return Some(self.component(root));
+        }
+        self.group_of(member).map(|group| group.summary())
     }
 
     /// Returns the records that form a pair with `member`, in no order.
@@ -306,8 +308,8 @@ impl GroupSet {
 
     /// Returns all places of a component.
     fn ring(&self, place: u32) -> Vec<u32> {
-        let next = |&at: &u32| Some(self.nodes[at as usize].next).filter(|&next| next != place);
-        std::iter::successors(Some(place), next).collect()
+        std::iter::successors(Some(place), |&at| Some(self.nodes[at as usize].next).filter(|&next| next != place))
+            .collect()
     }
 
     /// Builds the component of these places, which are a complete ring, again from its pairs. Frees places without pairs.
@@ -398,8 +400,8 @@ impl GroupSet {
         if self.decided.is_empty() {
             return Vec::new();
         }
-        let of = |&member: &u64| self.decided.range((member, 0)..=(member, u64::MAX));
-        let rejected = members.iter().flat_map(of).filter(|(_, decided)| decided.decision == Decision::Different);
+        let decided = members.iter().flat_map(|&member| self.decided.range((member, 0)..=(member, u64::MAX)));
+        let rejected = decided.filter(|(_, decided)| decided.decision == Decision::Different);
         rejected.map(|(&pair, _)| pair).filter(|(_, other)| members.binary_search(other).is_ok()).collect()
     }
 }

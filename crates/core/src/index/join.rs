@@ -156,12 +156,12 @@ impl<'a, S: Sink> JoinRun<'a, S> {
     /// Joins the fingerprints that pass all `filters`. `path` describes the bits in which they agree; a pair must differ in each piece of
     /// `apart`. All cores work on each partition, and only the partition is in memory.
     fn join_filtered(&self, filters: &[GroupFilter], path: JoinPath, apart: &mut Vec<u64>) {
-        let passes = |value: u64| filters.iter().all(|filter| filter.passes(value));
-        let (count, vary) = self.survey(&passes);
+        let (count, vary) = self.survey(filters);
         let Some(CutPlan { region, count: pieces }) =
             CutPlan::of(count, vary & !path.same, path, self.radius, self.tuning.file)
         else {
-            let set: Vec<u64> = self.distinct.values_from(0..self.distinct.len()).filter(|&v| passes(v)).collect();
+            let values = self.distinct.values_from(0..self.distinct.len());
+            let set: Vec<u64> = values.filter(|&value| passes_all(filters, value)).collect();
             let mut worker = self.worker(apart);
             worker.compare_all(&set, path);
             worker.flush();
@@ -182,22 +182,21 @@ impl<'a, S: Sink> JoinRun<'a, S> {
     fn join_piece(&self, filters: &[GroupFilter], count: usize, piece: BitPiece, path: JoinPath, apart: &mut Vec<u64>) {
         let groups = (count / self.tuning.group).next_power_of_two().clamp(1, MAX_GROUPS);
         let bits = groups.trailing_zeros();
-        let passes = |value: u64| filters.iter().all(|filter| filter.passes(value));
-        let group_of = |value: u64| passes(value).then(|| piece.group(value, bits));
+        let group_of = |value: u64| passes_all(filters, value).then(|| piece.group(value, bits));
         let sizes = Partition::sizes(self.distinct, groups, group_of);
-        let large = |size: usize| size > self.tuning.large.max(self.distinct.len() / LARGE_SHARE);
+        let most = self.tuning.large.max(self.distinct.len() / LARGE_SHARE);
         let mut first = 0;
         while first < groups && !self.stopped() {
             let mut bytes = 0;
             let fitting = sizes[first..].iter().take_while(|&&size| {
-                bytes += if large(size) { 0 } else { size * size_of::<u64>() };
+                bytes += if size > most { 0 } else { size * size_of::<u64>() };
                 bytes <= self.memory
             });
             let end = first + fitting.count().max(1);
-            let wanted = |value: u64| {
-                group_of(value).filter(|group| (first..end).contains(group) && !large(sizes[*group])).map(|g| g - first)
-            };
-            let layers = Partition::of(self.distinct, end - first, wanted);
+            let layers = Partition::of(self.distinct, end - first, |value| {
+                let wanted = group_of(value).filter(|group| (first..end).contains(group) && sizes[*group] <= most);
+                wanted.map(|group| group - first)
+            });
             (0..end - first).into_par_iter().for_each_init(
                 || (self.worker(apart), Vec::new()),
                 |(worker, set), group| {
@@ -211,7 +210,7 @@ impl<'a, S: Sink> JoinRun<'a, S> {
             );
             first = end;
         }
-        for group in (0..groups).filter(|&group| large(sizes[group])) {
+        for group in (0..groups).filter(|&group| sizes[group] > most) {
             if !self.stopped() {
                 let filters = [filters, &[GroupFilter { piece, bits, group }]].concat();
                 self.join_filtered(&filters, path, apart);
@@ -221,27 +220,25 @@ impl<'a, S: Sink> JoinRun<'a, S> {
     }
 
     /// Returns the number of distinct values that pass, and the bits in which they differ.
-    fn survey(&self, passes: &(impl Fn(u64) -> bool + Sync)) -> (usize, u64) {
-        let each = |range: std::ops::Range<usize>| {
-            let values = self.distinct.values_from(range).filter(|&value| passes(value));
+    fn survey(&self, filters: &[GroupFilter]) -> (usize, u64) {
+        let surveys = self.distinct.chunks().map(|range| {
+            let values = self.distinct.values_from(range).filter(|&value| passes_all(filters, value));
             values.fold((0, 0, u64::MAX), |(count, any, all), value| (count + 1, any | value, all & value))
-        };
-        let both = |a: (usize, u64, u64), b: (usize, u64, u64)| (a.0 + b.0, a.1 | b.1, a.2 & b.2);
-        let (count, any, all) = self.distinct.chunks().map(each).reduce(|| (0, 0, u64::MAX), both);
+        });
+        let (count, any, all) = surveys.reduce(|| (0, 0, u64::MAX), |a, b| (a.0 + b.0, a.1 | b.1, a.2 & b.2));
         (count, any & !all)
     }
 
     fn worker<'w>(&'w self, apart: &[u64]) -> JoinWorker<impl FnMut(&mut Vec<(u64, u64)>) -> bool + use<'w, 'a, S>> {
         let mut near = Vec::new();
-        let report = move |found: &mut Vec<(u64, u64)>| {
+        JoinWorker::new(self.radius, apart, self.tuning, move |found| {
             near.clear();
             near.extend(found.drain(..).filter_map(|(a, b)| self.near(a.min(b), a.max(b))));
             if !self.stopped() && !near.is_empty() && self.sink.take(&near).is_break() {
                 self.stop.store(true, Ordering::Relaxed);
             }
             !self.stopped()
-        };
-        JoinWorker::new(self.radius, apart, self.tuning, report)
+        })
     }
 
     fn near(&self, a: u64, b: u64) -> Option<NearPair> {
@@ -260,4 +257,8 @@ impl<'a, S: Sink> JoinRun<'a, S> {
             self.sink.progress(done, self.total);
         }
     }
+}
+
+fn passes_all(filters: &[GroupFilter], value: u64) -> bool {
+    filters.iter().all(|filter| filter.passes(value))
 }

@@ -132,13 +132,14 @@ fn share_out<T: Send>(threads: usize, work: impl Iterator<Item = T> + Send, run:
         return work.for_each(run);
     }
     let work = Mutex::new(work);
-    let worker = || {
-        loop {
-            let Some(next) = work.lock().next() else { return };
-            run(next);
-        }
-    };
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work_off(&work, &run)))));
+}
+
+fn work_off<T>(work: &Mutex<impl Iterator<Item = T>>, run: &impl Fn(T)) {
+    loop {
+        let Some(next) = work.lock().next() else { return };
+        run(next);
+    }
 }
 
 struct LoadBatch {

@@ -71,10 +71,13 @@ pub const MAX_KEYS: usize = 4_096;
 /// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the same
 /// number for each channel. The second value is true if some keys are left out.
 pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, bool) {
-    let channels = || keys.chunk_by(|a, b| a.channel == b.channel);
     let cut = keys.len() > MAX_KEYS;
-    let share = if cut { MAX_KEYS / channels().count().clamp(1, MAX_KEYS) } else { MAX_KEYS };
-    (channels().flat_map(move |keys| keys.iter().take(share)).take(MAX_KEYS), cut)
+    let share = if cut { MAX_KEYS / by_channel(keys).count().clamp(1, MAX_KEYS) } else { MAX_KEYS };
+    (by_channel(keys).flat_map(move |keys| keys.iter().take(share)).take(MAX_KEYS), cut)
+}
+
+fn by_channel(keys: &[PostingKey]) -> impl Iterator<Item = &[PostingKey]> {
+    keys.chunk_by(|a, b| a.channel == b.channel)
 }
 
 /// Counts the keys and the common keys of a query, by channel. The counts decide how many records a common key proposes.

@@ -73,7 +73,6 @@ impl Scratch {
                 }
                 same
             });
-            let order = |hit: &Hit| (!hit.via.contains(Via::EXACT), std::cmp::Reverse(hit.weight), hit.slot);
             let exact = hits.iter().filter(|hit| hit.via.contains(Via::EXACT)).count();
             if hits.len() > exact + MAX_CANDIDATES {
                 self.truncated = true;
@@ -85,4 +84,9 @@ impl Scratch {
         }
         hits
     }
+}
+
+/// Orders exact hits first, then the heaviest, then the earliest.
+fn order(hit: &Hit) -> (bool, std::cmp::Reverse<u64>, u32) {
+    (!hit.via.contains(Via::EXACT), std::cmp::Reverse(hit.weight), hit.slot)
 }

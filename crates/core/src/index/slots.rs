@@ -204,9 +204,9 @@ mod tests {
                 assert_eq!(table.memory_usage() - empty, 64 * size_of::<SlotWords>());
             }
         }
-        let read = |slot| table.read(slot).map(|(state, fingerprint)| (state.seq(), fingerprint));
         for slot in 0..count {
-            assert_eq!(read(slot), Some((Seq(u64::from(slot) + 7), Some(Fingerprint(slot.into())))));
+            let (state, fingerprint) = table.read(slot).unwrap();
+            assert_eq!((state.seq(), fingerprint), (Seq(u64::from(slot) + 7), Some(Fingerprint(slot.into()))));
         }
         let mut found = Vec::new();
         table.scan(count, Fingerprint(0), 64, |slot| found.push(slot));

@@ -353,8 +353,9 @@ impl PostingTable {
     /// Removes a cell and moves the following cells back, as long as they stay at or after their homes.
     fn remove_cell(&mut self, at: usize) {
         self.used -= 1;
-        let movable = |(i, &cell): (usize, &u64)| cell != EMPTY && self.home((cell >> 32) as u32) < at + 1 + i;
-        let moved = self.cells[at + 1..].iter().enumerate().take_while(|&cell| movable(cell)).count();
+        let behind = self.cells[at + 1..].iter().enumerate();
+        let moved =
+            behind.take_while(|&(i, &cell)| cell != EMPTY && self.home((cell >> 32) as u32) < at + 1 + i).count();
         self.cells.copy_within(at + 1..at + 1 + moved, at);
         self.cells[at + moved] = EMPTY;
     }

@@ -32,19 +32,17 @@ impl IndexModel {
                 *hit = (hit.0.with(via), hit.1 + counts);
             }
         };
-        let slots_where = |holds: &dyn Fn(&Entry) -> bool| -> Vec<u32> {
-            self.live().filter(|(_, entry)| holds(entry)).map(|(slot, _)| slot).collect()
-        };
         if let Some(digest) = lookup.digest_key {
-            key(Via::EXACT, false, POSTINGS_PER_KEY, slots_where(&|entry| entry.digest_key == digest));
+            let slots = self.slots_where(|entry| entry.digest_key == digest);
+            key(Via::EXACT, false, POSTINGS_PER_KEY, slots);
         }
         if let Some(ball) = lookup.ball {
-            let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| ball.contains(f));
-            key(Via::channel(ball.within.position), true, POSTINGS_PER_KEY, slots_where(&near));
+            let slots = self.slots_where(|entry| entry.fingerprint.is_some_and(|f| ball.contains(f)));
+            key(Via::channel(ball.within.position), true, POSTINGS_PER_KEY, slots);
         }
         let mut proposing: Vec<(ChannelPosition, Vec<u32>)> = Vec::new();
         for own in lookup.keys {
-            let slots = slots_where(&|entry| entry.keys.contains(own));
+            let slots = self.slots_where(|entry| entry.keys.contains(own));
             proposing.push((own.channel, slots));
         }
         for (channel, slots) in proposing.clone() {
@@ -59,11 +57,15 @@ impl IndexModel {
         truncated |= others.len() > MAX_CANDIDATES;
         others.truncate(MAX_CANDIDATES);
         exact.append(&mut others);
-        let proposal = |(slot, (via, _)): (u32, (Via, u64))| {
+        let items = exact.into_iter().map(|(slot, (via, _))| {
             let entry = self.0[slot as usize].as_ref().expect("live");
             Proposal { slot: Slot(slot), seq: entry.seq, via, fingerprint: entry.fingerprint }
-        };
-        Proposals { items: exact.into_iter().map(proposal).collect(), truncated }
+        });
+        Proposals { items: items.collect(), truncated }
+    }
+
+    fn slots_where(&self, holds: impl Fn(&Entry) -> bool) -> Vec<u32> {
+        self.live().filter(|(_, entry)| holds(entry)).map(|(slot, _)| slot).collect()
     }
 }
 
@@ -207,22 +209,25 @@ proptest! {
 fn splitting_and_widening_a_popular_bucket_loses_no_record() {
     let shape = BucketLimits { split_above: 300, widen_above: 2_000 };
     let index = GenerationIndex::with_tuning(BlockTuning { shape, slots_per_probe: 0 });
-    // All fingerprints have the same first block; a multiplier spreads the other bits.
-    let fingerprint = |n: u64| (0xabcd << 48) | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);
     for n in 0..5_000 {
-        index.insert(Seq(n + 1), n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
+        index.insert(Seq(n + 1), n, Some(popular(n)), &[]).unwrap();
     }
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
-            let query = ball(Fingerprint(fingerprint(n) ^ flips), 3);
+            let query = ball(Fingerprint(popular(n).0 ^ flips), 3);
             let found = index.propose(&Lookup { digest_key: None, ball: Some(query), keys: &[] });
             assert!(found.items.iter().any(|item| item.seq == Seq(n + 1)), "{n} with {flips:x}");
         }
     }
     for n in 0..5_000 {
-        assert!(index.remove(Slot(n as u32), n, Some(Fingerprint(fingerprint(n))), &[]));
+        assert!(index.remove(Slot(n as u32), n, Some(popular(n)), &[]));
     }
     assert_eq!(index.blocks.counts(), (0, 0));
+}
+
+/// Returns a fingerprint whose first block all others have, too. A multiplier spreads the other bits.
+fn popular(n: u64) -> Fingerprint {
+    Fingerprint((0xabcd << 48) | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16))
 }
 
 #[test]
@@ -233,22 +238,24 @@ fn a_key_proposes_its_256_earliest_records_and_reports_truncation() {
     for seq in 1..=256 {
         index.insert(Seq(seq), 5, Some(twin), &key).unwrap();
     }
-    let by = |digest_key, ball, keys| index.propose(&Lookup { digest_key, ball, keys });
-    let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
-        [(Some(5), None, &[]), (None, Some(ball(twin, 3)), &[]), (None, None, &key)];
-    for (digest, fingerprint, keys) in ways {
-        let found = by(digest, fingerprint, keys);
+    let ways = [
+        Lookup { digest_key: Some(5), ball: None, keys: &[] },
+        Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] },
+        Lookup { digest_key: None, ball: None, keys: &key },
+    ];
+    for way in &ways {
+        let found = index.propose(way);
         assert_eq!((found.items.len(), found.truncated), (256, false));
     }
     index.insert(Seq(257), 5, Some(twin), &key).unwrap();
-    for (digest, fingerprint, keys) in ways {
-        let found = by(digest, fingerprint, keys);
+    for way in &ways {
+        let found = index.propose(way);
         assert!(found.truncated);
         assert!(found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     }
     index.remove(Slot(0), 5, Some(twin), &key);
-    for (digest, fingerprint, keys) in ways {
-        let found = by(digest, fingerprint, keys);
+    for way in &ways {
+        let found = index.propose(way);
         assert!(!found.truncated);
         assert!(found.items.iter().map(|item| item.seq).eq((2..=257).map(Seq)));
     }
@@ -261,31 +268,38 @@ fn a_common_key_proposes_few_records_if_the_other_keys_of_the_query_are_rarer() 
     for seq in 1..=300 {
         index.insert(Seq(seq), seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
     }
-    let found = |keys: &[PostingKey]| {
-        let found = index.propose(&Lookup { digest_key: None, ball: None, keys });
-        assert!(found.truncated);
-        found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
-    };
-    let earliest = |count| (1..=count).map(Seq).collect::<Vec<_>>();
-    assert_eq!(found(&[key(1, 1)]), earliest(256));
+    assert_eq!(truncated(&index, &[key(1, 1)]), earliest(256));
     // The records of the rarer key come first.
-    assert_eq!(found(&[key(1, 1), key(1, 240)]), [&[Seq(280), Seq(281)], &earliest(16)[..]].concat());
-    assert_eq!(found(&[key(1, 1), key(1, 9)]), earliest(16), "a key without records is rarer, too");
-    assert_eq!(found(&[key(1, 9), key(2, 1)]), earliest(256), "the keys of another channel do not count");
+    let found = truncated(&index, &[key(1, 1), key(1, 240)]);
+    assert_eq!(found, [&[Seq(280), Seq(281)], &earliest(16)[..]].concat());
+    let found = truncated(&index, &[key(1, 1), key(1, 9)]);
+    assert_eq!(found, earliest(16), "a key without records is rarer, too");
+    let found = truncated(&index, &[key(1, 9), key(2, 1)]);
+    assert_eq!(found, earliest(256), "the keys of another channel do not count");
+}
+
+/// Returns the proposals of a lookup that finds too many.
+fn truncated(index: &GenerationIndex, keys: &[PostingKey]) -> Vec<Seq> {
+    let found = index.propose(&Lookup { digest_key: None, ball: None, keys });
+    assert!(found.truncated);
+    found.items.iter().map(|item| item.seq).collect()
+}
+
+fn earliest(count: u64) -> Vec<Seq> {
+    (1..=count).map(Seq).collect()
 }
 
 #[test]
 fn exact_proposals_come_first_and_do_not_count_as_candidates() {
     let index = GenerationIndex::new();
-    let key = |key| posting(2, key);
     for seq in 1..=200 {
-        index.insert(Seq(seq), 9, None, &[key(1)]).unwrap();
+        index.insert(Seq(seq), 9, None, &[posting(2, 1)]).unwrap();
     }
     // 300 records, of which each two share a rarer key.
     for seq in 201..=500 {
-        index.insert(Seq(seq), seq, None, &[key(1_000 + seq / 2)]).unwrap();
+        index.insert(Seq(seq), seq, None, &[posting(2, 1_000 + seq / 2)]).unwrap();
     }
-    let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
+    let keys: Vec<PostingKey> = (1_100..=1_250).chain([1]).map(|key| posting(2, key)).collect();
     let found = index.propose(&Lookup { digest_key: Some(9), ball: None, keys: &keys });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);

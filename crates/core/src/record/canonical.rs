@@ -30,11 +30,9 @@ fn write_entries(entries: &[(String, &RawValue)], canonical: &mut String) {
 
 /// Writes a value in the form in which values are compared.
 fn write_value(raw: &str, canonical: &mut String) {
-    let text = || serde_json::from_str::<String>(raw).ok();
-    let list = || serde_json::from_str::<Vec<&RawValue>>(raw).ok();
     match raw.as_bytes().first() {
-        Some(b'"') if let Some(text) = text() => write_text(&text, canonical),
-        Some(b'[') if let Some(list) = list() => {
+        Some(b'"') if let Ok(text) = serde_json::from_str::<String>(raw) => write_text(&text, canonical),
+        Some(b'[') if let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(raw) => {
             canonical.push('[');
             for value in list {
                 write_value(value.get(), canonical);

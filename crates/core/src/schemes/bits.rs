@@ -93,10 +93,11 @@ mod tests {
 
     /// Computes the majority by its definition, one bit at a time.
     fn naive(weighted: &[(u64, u64)]) -> u64 {
-        let sum = |bit: u32| -> i128 {
-            weighted.iter().map(|&(h, w)| if h >> bit & 1 == 1 { i128::from(w) } else { -i128::from(w) }).sum()
-        };
-        (0..64).filter(|&bit| sum(bit) > 0).fold(0, |bits, bit| bits | 1 << bit)
+        (0..64).filter(|&bit| sum_of_bit(weighted, bit) > 0).fold(0, |bits, bit| bits | 1 << bit)
+    }
+
+    fn sum_of_bit(weighted: &[(u64, u64)], bit: u32) -> i128 {
+        weighted.iter().map(|&(h, w)| if h >> bit & 1 == 1 { i128::from(w) } else { -i128::from(w) }).sum()
     }
 
     fn counted(weighted: &[(u64, u64)]) -> u64 {

@@ -81,18 +81,19 @@ mod tests {
 
     #[test]
     fn the_rarest_words_are_the_keys() {
-        let keys = |keys| {
-            let scheme = scheme(0.6, keys, &[("小区", 50), ("区夜", 2), ("夜市", 30), ("市噪", 1), ("噪音", 40)]);
-            let document = document(&[(Role::Text, "小区夜市噪音")]);
-            let signature = scheme.sign(&reading(&document, &PAIRS, &[1])).unwrap();
-            let mut keys = Vec::new();
-            scheme.keys(&signature, &mut keys);
-            keys
-        };
         assert_eq!(keys(TermKeys::Rarest(2)), ["市噪", "区夜"].map(city64));
         // A match shares at least ⌈0.6 × 5 / 1.4⌉ = 3 of the 5 words, so that it shares one of any 3 words.
         assert_eq!(keys(TermKeys::Named(NamedKeys::Prefix)), ["市噪", "区夜", "夜市"].map(city64));
         assert_eq!(keys(TermKeys::Named(NamedKeys::All)).len(), 5);
+    }
+
+    fn keys(keys: TermKeys) -> Vec<u64> {
+        let scheme = scheme(0.6, keys, &[("小区", 50), ("区夜", 2), ("夜市", 30), ("市噪", 1), ("噪音", 40)]);
+        let document = document(&[(Role::Text, "小区夜市噪音")]);
+        let signature = scheme.sign(&reading(&document, &PAIRS, &[1])).unwrap();
+        let mut keys = Vec::new();
+        scheme.keys(&signature, &mut keys);
+        keys
     }
 
     proptest! {

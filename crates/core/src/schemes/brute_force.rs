@@ -27,9 +27,8 @@ static DICTIONARY: LazyLock<Words> = LazyLock::new(|| Words::new(&TextSettings::
 
 /// Generates texts and copies of them with a few changes.
 pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
-    let piece = || 0..PIECES.len();
-    let bases = prop::collection::vec(prop::collection::vec(piece(), 0..30), 1..3);
-    let edit = (any::<prop::sample::Index>(), piece(), 0..3_u8);
+    let bases = prop::collection::vec(prop::collection::vec(0..PIECES.len(), 0..30), 1..3);
+    let edit = (any::<prop::sample::Index>(), 0..PIECES.len(), 0..3_u8);
     let copies = prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(edit, 0..5)), 1..6);
     (bases, copies).prop_map(|(mut all, copies)| {
         let bases = all.len();

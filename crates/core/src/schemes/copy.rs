@@ -57,9 +57,12 @@ impl EqualCopy {
 
     /// Returns the texts of the fields that are titles, or of the fields that are not.
     fn texts<'a>(&'a self, document: &'a Document, titles: bool) -> impl Iterator<Item = &'a str> {
-        let is_title = |position: u8| self.titles.get(usize::from(position)).copied().unwrap_or_default();
         let fields = document.fields.iter().filter(is_text);
-        fields.filter(move |field| is_title(field.position) == titles).map(|field| &*field.text)
+        let fields = fields.filter(move |field| {
+            let is_title = self.titles.get(usize::from(field.position)).copied().unwrap_or_default();
+            is_title == titles
+        });
+        fields.map(|field| &*field.text)
     }
 }
 

@@ -198,8 +198,8 @@ impl ByteInput<'_> {
 
     fn terms(&mut self) -> Option<Terms> {
         let count = self.count(9)?;
-        let term = |_| Some(Term { hash: u64::from_le_bytes(self.take()?), weight: self.number()? });
-        let terms = (0..count).map(term).collect::<Option<Box<[Term]>>>()?;
+        let terms = (0..count).map(|_| Some(Term { hash: u64::from_le_bytes(self.take()?), weight: self.number()? }));
+        let terms = terms.collect::<Option<Box<[Term]>>>()?;
         terms.is_sorted_by(|a, b| a.hash < b.hash).then_some(Terms(terms))
     }
 }

@@ -14,15 +14,17 @@ use crate::text::Document;
 /// Computes the digest of `document`, which was read under the settings with these `fields`. O(length).
 pub fn digest(document: &Document, fields: &[Field]) -> Digest {
     let mut hasher = Sha256::new();
-    let mut part = |text: &str| {
-        hasher.update((text.len() as u64).to_le_bytes());
-        hasher.update(text);
-    };
     for field in &document.fields {
-        part(fields.get(usize::from(field.position)).map_or("", |named| &named.name));
-        part(field.whole());
+        add(&mut hasher, fields.get(usize::from(field.position)).map_or("", |named| &named.name));
+        add(&mut hasher, field.whole());
     }
     Digest(hasher.finalize().into())
+}
+
+/// Adds a text after its length.
+fn add(hasher: &mut Sha256, text: &str) {
+    hasher.update((text.len() as u64).to_le_bytes());
+    hasher.update(text);
 }
 
 #[cfg(test)]

@@ -112,10 +112,13 @@ mod tests {
     #[test]
     fn strings_equal_those_found_by_hand() {
         let text = "灯。路灯不亮a。1夜,里危险!!请修 理?好";
-        let expected = |strings: &[&str]| strings.iter().map(|string| city64(string)).collect::<BTreeSet<_>>();
         assert_eq!(codes(Marks::FullStop, text), expected(&["不亮夜里"]), "the first has one character before it");
         assert_eq!(codes(Marks::Sentence, text), expected(&["不亮夜里", "危险请修"]));
         assert_eq!(codes(Marks::Any, text), expected(&["不亮夜里", "危险请修", "亮夜里危"]));
+    }
+
+    fn expected(strings: &[&str]) -> BTreeSet<u64> {
+        strings.iter().map(|string| city64(string)).collect()
     }
 
     proptest! {
@@ -127,29 +130,33 @@ mod tests {
         ) {
             let scheme = FeatureCode::new(&FeatureCodeParams { k, marks, share });
             hold(&scheme, &texts, true, |a, b| {
-                let strings = |text: &str| {
-                    let han = |text: &str| text.chars().filter(|c| *c >= '\u{4E00}' && c.is_alphanumeric()).collect::<Vec<_>>();
-                    let ends = |c: char| match marks {
-                        Marks::FullStop => c == '。',
-                        Marks::Sentence => "。!?".contains(c),
-                        Marks::Any => !c.is_alphanumeric() && c != ' ',
-                    };
-                    let mut found = BTreeSet::new();
-                    for (at, c) in text.char_indices().filter(|(_, c)| ends(*c)) {
-                        let before = han(&text[..at]);
-                        let after = han(&text[at + c.len_utf8()..]);
-                        let k = k as usize;
-                        if before.len() >= k && after.len() >= k {
-                            found.insert([&before[before.len() - k..], &after[..k]].concat());
-                        }
-                    }
-                    found
-                };
-                let a = strings(a);
-                let b = strings(b);
+                let a = naive_strings(a, k as usize, marks);
+                let b = naive_strings(b, k as usize, marks);
                 let shared = a.intersection(&b).count();
                 shared >= 1 && at_least(shared, share, a.len().min(b.len()))
             })?;
         }
+    }
+
+    /// Returns the strings of `k` Han characters before and `k` after each mark.
+    fn naive_strings(text: &str, k: usize, marks: Marks) -> BTreeSet<Vec<char>> {
+        let ends = text.char_indices().filter(|&(_, c)| match marks {
+            Marks::FullStop => c == '。',
+            Marks::Sentence => "。!?".contains(c),
+            Marks::Any => !c.is_alphanumeric() && c != ' ',
+        });
+        let mut found = BTreeSet::new();
+        for (at, c) in ends {
+            let before = naive_han(&text[..at]);
+            let after = naive_han(&text[at + c.len_utf8()..]);
+            if before.len() >= k && after.len() >= k {
+                found.insert([&before[before.len() - k..], &after[..k]].concat());
+            }
+        }
+        found
+    }
+
+    fn naive_han(text: &str) -> Vec<char> {
+        text.chars().filter(|c| *c >= '\u{4E00}' && c.is_alphanumeric()).collect()
     }
 }

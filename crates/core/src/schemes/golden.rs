@@ -69,24 +69,26 @@ fn row(golden: &GoldenVector) -> Row {
 
 /// Computes a Simhash by its definition, with one sum for each bit.
 fn simhash(weights: &BTreeMap<&str, i64>) -> u64 {
-    let hash = |term: &str| -> u64 { super::hash::city64(term) };
-    let sum = |bit: u32| -> i64 { weights.iter().map(|(t, w)| if hash(t) >> bit & 1 == 1 { *w } else { -w }).sum() };
-    (0..64).filter(|&bit| sum(bit) > 0).fold(0, |bits, bit| bits | 1 << bit)
+    (0..64).filter(|&bit| sum_of_bit(weights, bit) > 0).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+fn sum_of_bit(weights: &BTreeMap<&str, i64>, bit: u32) -> i64 {
+    weights.iter().map(|(term, w)| if super::hash::city64(term) >> bit & 1 == 1 { *w } else { -w }).sum()
 }
 
 #[test]
 fn texts_have_the_golden_normal_forms_words_and_fingerprints() {
-    let profile = |preset| Profile::compile(&settings(preset), None);
-    let default = profile(Preset::Default);
-    let paper = profile(Preset::Paper);
+    let default = Profile::compile(&settings(Preset::Default), None);
+    let paper = Profile::compile(&settings(Preset::Paper), None);
     let found: Vec<_> = GOLDEN
         .iter()
         .map(|golden| {
             let document = default.read(&row(golden)).unwrap();
             let content = super::tests::document(&[(Role::Text, &document.fields[1].text)]);
             let words: Vec<&str> = default.cut(&content).tokens().iter().map(|token| token.term).collect();
-            let sign = |profile: &Profile| profile.sign(&document_of(profile, golden)).fingerprint().map(|f| f.0);
-            (content.fields[0].text.clone(), words.join(" "), sign(&default), sign(&paper))
+            let [default, paper] = [&default, &paper]
+                .map(|profile| profile.sign(&document_of(profile, golden)).fingerprint().map(|f| f.0));
+            (content.fields[0].text.clone(), words.join(" "), default, paper)
         })
         .collect();
     let expected: Vec<_> = GOLDEN

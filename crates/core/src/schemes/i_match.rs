@@ -155,21 +155,25 @@ mod tests {
             let params = IMatchParams { lexicons, min, ..IMatchParams::default() };
             let known = statistics(100).unwrap();
             hold(&IMatch::new(&params, statistics(100)), &texts, true, |a, b| {
-                let sets = |text| {
-                    let words = counts(text).into_keys().filter(|word| {
-                        let nidf = (100.0 / f64::from(known.frequency(city64(word)))).ln() / 100_f64.ln();
-                        (0.5..=0.8).contains(&nidf)
-                    });
-                    let words: BTreeSet<&str> = words.collect();
-                    let third = |j: u32| -> BTreeSet<&str> {
-                        let kept = |word: &&&str| city64(&format!("{j}:{word}")) as f64 >= 0.33 * 2_f64.powi(64);
-                        words.iter().filter(kept).copied().collect()
-                    };
-                    let all = std::iter::once(words.clone()).chain((1..=lexicons).map(third));
-                    all.filter(|words| words.len() >= min as usize).collect::<BTreeSet<_>>()
-                };
-                !sets(a).is_disjoint(&sets(b))
+                let mut a = naive_sets(a, lexicons, &known);
+                a.retain(|words| words.len() >= min as usize);
+                !a.is_disjoint(&naive_sets(b, lexicons, &known))
             })?;
         }
+    }
+
+    /// Returns the words of a text that are neither common nor rare, and for each further lexicon those of them that it has.
+    fn naive_sets<'t>(text: &'t str, lexicons: u32, known: &Statistics) -> BTreeSet<BTreeSet<&'t str>> {
+        let words = counts(text).into_keys().filter(|word| {
+            let nidf = (100.0 / f64::from(known.frequency(city64(word)))).ln() / 100_f64.ln();
+            (0.5..=0.8).contains(&nidf)
+        });
+        let words: BTreeSet<&str> = words.collect();
+        let mut sets = BTreeSet::from([words.clone()]);
+        for j in 1..=lexicons {
+            let kept = words.iter().filter(|word| city64(&format!("{j}:{word}")) as f64 >= 0.33 * 2_f64.powi(64));
+            sets.insert(kept.copied().collect());
+        }
+        sets
     }
 }

@@ -36,13 +36,13 @@ impl Scheme for WholeMd5 {
     }
 
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
-        let name = |position: u8| self.names.get(usize::from(position)).map_or("", String::as_str);
         let pairs = reading.document().fields.iter().filter_map(|field| {
             let value = match self.strip && field.role != Role::Url {
                 true => Cow::Owned(stripped(&field.text)),
                 false => Cow::Borrowed(field.text.as_str()),
             };
-            (!value.is_empty()).then(|| format!("{}\u{1E}{value}", name(field.position)))
+            let name = self.names.get(usize::from(field.position)).map_or("", String::as_str);
+            (!value.is_empty()).then(|| format!("{name}\u{1E}{value}"))
         });
         let content = pairs.collect::<Vec<_>>().join("\u{1F}");
         (!content.is_empty()).then(|| Signature::Digest(Md5::of(content)))
@@ -89,8 +89,7 @@ mod tests {
     use super::*;
 
     fn scheme(strip: bool) -> WholeMd5 {
-        let field = |name: &str| Field::new(name, Role::Text);
-        WholeMd5::new(&Md5Params { strip }, &[field("t"), field("c")])
+        WholeMd5::new(&Md5Params { strip }, &["t", "c"].map(|name| Field::new(name, Role::Text)))
     }
 
     fn hex(strip: bool, fields: &[(Role, &str)]) -> Option<String> {
@@ -111,7 +110,6 @@ mod tests {
 
     #[test]
     fn stripping_removes_all_marks_except_between_digits() {
-        let strip = |text| hex(true, &[(Role::Text, text)]);
         assert_eq!(strip("夜市,噪音。"), strip("夜市 噪音"));
         assert_ne!(strip("1.5元"), strip("15元"));
         assert_ne!(strip("3. 5元"), strip("35元"));
@@ -122,6 +120,10 @@ mod tests {
         assert_eq!(strip("2.元"), strip("2元"));
         assert_eq!(strip("。!"), None);
         assert_eq!(hex(false, &[]), None);
+    }
+
+    fn strip(text: &str) -> Option<String> {
+        hex(true, &[(Role::Text, text)])
     }
 
     #[test]
@@ -141,23 +143,25 @@ mod tests {
         #[test]
         fn it_finds_exactly_the_equal_pairs(texts in texts()) {
             hold(&scheme(false), &texts, true, |a, b| !a.is_empty() && a == b)?;
-            let bare = |text: &str| {
-                let text: Vec<char> = text.chars().collect();
-                let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(|c| c.is_ascii_digit());
-                let mut kept = String::new();
-                for at in 0..text.len() {
-                    let gap = text[at..].iter().take_while(|c| !c.is_alphanumeric()).count();
-                    let begins = gap > 0 && digit(at.checked_sub(1)) && digit(Some(at + gap));
-                    let marks: String = text[at..at + gap].iter().filter(|_| begins).collect();
-                    match text[at] {
-                        c if c.is_alphanumeric() => kept.push(c),
-                        _ if begins => kept.push(marks.trim().chars().next().unwrap_or(' ')),
-                        _ => {}
-                    }
-                }
-                kept
-            };
             hold(&scheme(true), &texts, true, |a, b| !bare(a).is_empty() && bare(a) == bare(b))?;
         }
+    }
+
+    /// Strips a text by the definition.
+    fn bare(text: &str) -> String {
+        let text: Vec<char> = text.chars().collect();
+        let mut kept = String::new();
+        for at in 0..text.len() {
+            let gap = text[at..].iter().take_while(|c| !c.is_alphanumeric()).count();
+            let neighbours = [at.checked_sub(1).and_then(|before| text.get(before)), text.get(at + gap)];
+            let begins = gap > 0 && neighbours.iter().all(|c| c.is_some_and(char::is_ascii_digit));
+            let marks: String = text[at..at + gap].iter().filter(|_| begins).collect();
+            match text[at] {
+                c if c.is_alphanumeric() => kept.push(c),
+                _ if begins => kept.push(marks.trim().chars().next().unwrap_or(' ')),
+                _ => {}
+            }
+        }
+        kept
     }
 }

@@ -81,8 +81,8 @@ mod tests {
         ) {
             let count = bands * rows;
             hold(&MinhashScheme::new(&MinhashParams { units, bands, rows, t }), &texts, false, |a, b| {
-                let minima = |text| naive_minima(text, units.into(), count.into());
-                let (Some(a), Some(b)) = (minima(a), minima(b)) else { return false };
+                let Some(a) = naive_minima(a, units.into(), count.into()) else { return false };
+                let Some(b) = naive_minima(b, units.into(), count.into()) else { return false };
                 at_least(a.iter().zip(&b).filter(|(a, b)| a == b).count(), t, count as usize)
             })?;
         }

@@ -137,24 +137,29 @@ mod tests {
 
     /// Makes a document with these normalised fields.
     pub(super) fn document(fields: &[(Role, &str)]) -> Document {
-        let field = |(position, (role, text)): (usize, &(Role, &str))| DocumentField {
-            position: position as u8,
+        let fields = (0..).zip(fields).map(|(position, (role, text))| DocumentField {
+            position,
             role: *role,
             text: (*text).into(),
             removed: None,
             merged: None,
             line_ends: Vec::new(),
-        };
-        Document { fields: fields.iter().enumerate().map(field).collect(), ..Document::default() }
+        });
+        Document { fields: fields.collect(), ..Document::default() }
     }
 
     #[test]
     fn seven_of_twenty_five_are_28_percent() {
         assert!(is_share(7, 0.28, 25) && !is_share(6, 0.28, 25));
-        let all = || (1..=100_usize).flat_map(|whole| (0..=whole).map(move |part| (part, whole)));
-        for (hundredths, (part, whole)) in (0..=100_usize).flat_map(|share| all().map(move |of| (share, of))) {
+        for hundredths in 0..=100_usize {
             let share: f64 = format!("{}.{:02}", hundredths / 100, hundredths % 100).parse().unwrap();
-            assert_eq!(is_share(part, share, whole), part * 100 >= hundredths * whole, "{part} of {whole}, {share}");
+            for (part, whole) in (1..=100_usize).flat_map(|whole| (0..=whole).map(move |part| (part, whole))) {
+                assert_eq!(
+                    is_share(part, share, whole),
+                    part * 100 >= hundredths * whole,
+                    "{part} of {whole}, {share}"
+                );
+            }
         }
     }
 

@@ -27,8 +27,9 @@ pub struct MultiMd5 {
 impl MultiMd5 {
     /// Makes the scheme with these parameters, for records with these fields.
     pub fn new(params: &MultiMd5Params, fields: &[Field]) -> Self {
-        let position = |name: &String| fields.iter().position(|field| field.name == *name).map(|at| at as u8);
-        Self { leads: params.lead_fields.iter().map(position).collect(), params: params.clone() }
+        let names = params.lead_fields.iter();
+        let leads = names.map(|name| fields.iter().position(|field| field.name == *name).map(|at| at as u8));
+        Self { leads: leads.collect(), params: params.clone() }
     }
 }
 
@@ -43,8 +44,8 @@ impl Scheme for MultiMd5 {
             return None;
         }
         let fields = &reading.document().fields;
-        let value = |lead: &Option<u8>| fields.iter().find(|field| Some(field.position) == *lead);
-        let values: Vec<_> = self.leads.iter().map(|lead| value(lead).map(|field| reading.merged(field))).collect();
+        let leads = self.leads.iter().map(|lead| fields.iter().find(|field| Some(field.position) == *lead));
+        let values: Vec<_> = leads.map(|found| found.map(|field| reading.merged(field))).collect();
         if !values.is_empty() && values.iter().all(Option::is_none) {
             return None;
         }
@@ -75,17 +76,18 @@ impl Scheme for MultiMd5 {
 
     fn compare(&self, a: &Signature, b: &Signature) -> bool {
         let (Signature::Digests(a), Signature::Digests(b)) = (a, b) else { return false };
-        let sorted = |digests: &[Md5]| {
-            let mut digests = digests.to_vec();
-            digests.sort_unstable();
-            digests.dedup();
-            digests
-        };
         let sorted_a = sorted(a);
         let sorted_b = sorted(b);
         let shared = sorted_a.iter().filter(|digest| sorted_b.binary_search(digest).is_ok()).count();
         shared > self.params.t as usize && is_share(shared, self.params.share, sorted_a.len().min(sorted_b.len()))
     }
+}
+
+fn sorted(digests: &[Md5]) -> Vec<Md5> {
+    let mut digests = digests.to_vec();
+    digests.sort_unstable();
+    digests.dedup();
+    digests
 }
 
 #[cfg(test)]
@@ -101,8 +103,7 @@ mod tests {
     use crate::text::words::Words;
 
     fn leading(params: &MultiMd5Params) -> MultiMd5 {
-        let field = |name: &str| Field::new(name, Role::Whole);
-        MultiMd5::new(params, &[field("title"), field("contact")])
+        MultiMd5::new(params, &["title", "contact"].map(|name| Field::new(name, Role::Whole)))
     }
 
     fn keys(scheme: &MultiMd5, fields: &[(Role, &str)]) -> Option<Vec<u64>> {
@@ -133,18 +134,21 @@ mod tests {
     fn lead_fields_come_first_and_at_least_one_is_required() {
         let lead_fields = vec!["title".to_owned(), "contact".to_owned()];
         let scheme = leading(&MultiMd5Params { lead_fields, pre: 2, ..MultiMd5Params::default() });
-        let sign = |fields: &[(Role, &str)]| {
-            let mut document = document(fields);
-            // The last field is not a lead field.
-            document.fields.last_mut().unwrap().position = 7;
-            scheme.sign(&reading(&document, &PAIRS, &[1; 8]))
-        };
         let text = (Role::Text, "小区夜市");
-        assert_eq!(sign(&[text]), None);
-        let Some(Signature::Digests(list)) = sign(&[(Role::Whole, "番茄"), text]) else { panic!("it has a title") };
+        assert_eq!(sign(&scheme, &[text]), None);
+        let signature = sign(&scheme, &[(Role::Whole, "番茄"), text]);
+        let Some(Signature::Digests(list)) = signature else { panic!("it has a title") };
         assert_eq!(list[..2], [Md5::of("番茄"), Md5::of("")]);
         assert_eq!(list.len(), 2 + 3, "the words follow but for the one that leads");
-        assert_eq!(sign(&[(Role::Whole, "番茄"), (Role::Text, "。")]), None, "one word is less than pre");
+        let signature = sign(&scheme, &[(Role::Whole, "番茄"), (Role::Text, "。")]);
+        assert_eq!(signature, None, "one word is less than pre");
+    }
+
+    /// Signs fields of which the last is not a lead field.
+    fn sign(scheme: &MultiMd5, fields: &[(Role, &str)]) -> Option<Signature> {
+        let mut document = document(fields);
+        document.fields.last_mut().unwrap().position = 7;
+        scheme.sign(&reading(&document, &PAIRS, &[1; 8]))
     }
 
     #[test]
@@ -169,13 +173,13 @@ mod tests {
             ..TextSettings::default()
         });
         let scheme = leading(&MultiMd5Params { lead_fields: vec!["title".into()], ..MultiMd5Params::default() });
-        let sign = |title| {
+        let [first, second] = ["番茄价格", "西红柿价格"].map(|title| {
             let document = document(&[(Role::Whole, title), (Role::Text, "供应新鲜蔬菜,价格公道")]);
             scheme.sign(&reading(&document, &words, &[1; 2])).unwrap()
-        };
-        let Signature::Digests(list) = sign("西红柿价格") else { panic!("it has a title") };
+        });
+        assert_eq!(first, second);
+        let Signature::Digests(list) = second else { panic!("it has a title") };
         assert_eq!(list[0], Md5::of("番茄价格"));
-        assert_eq!(sign("番茄价格"), sign("西红柿价格"));
     }
 
     proptest! {

@@ -271,15 +271,14 @@ fn is_exact_stage(scheme: &str) -> bool {
 
 /// Makes the scheme of a channel.
 fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statistics>>) -> Box<dyn Scheme> {
-    let counted = || statistics.cloned();
     match channel {
-        Channel::Simhash(params) => Box::new(SimhashScheme::new(params, counted())),
+        Channel::Simhash(params) => Box::new(SimhashScheme::new(params, statistics.cloned())),
         Channel::Shingle(params) => Box::new(ShingleScheme::new(params, statistics.and_then(|counted| counted.text()))),
         Channel::Md5(params) => Box::new(WholeMd5::new(params, &settings.fields)),
         Channel::MultiMd5(params) => Box::new(MultiMd5::new(params, &settings.fields)),
         Channel::SuperShingle(params) => Box::new(SuperShingle::new(params)),
         Channel::Minhash(params) => Box::new(MinhashScheme::new(params)),
-        Channel::IMatch(params) => Box::new(IMatch::new(params, counted())),
+        Channel::IMatch(params) => Box::new(IMatch::new(params, statistics.cloned())),
         Channel::Segments(params) => Box::new(SegmentScheme::new(params)),
         Channel::Tianwang1(params) => Box::new(AbstractScheme::new(params)),
         Channel::Tianwang2(params) => Box::new(KeywordScheme::in_order(params)),
@@ -287,9 +286,9 @@ fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statis
         Channel::Tianwang4(params) => Box::new(KeywordScheme::as_set_within(params)),
         Channel::Tianwang5(params) => Box::new(KeywordScheme::as_set(params)),
         Channel::FeatureCode(params) => Box::new(FeatureCode::new(params)),
-        Channel::Vsm(params) => Box::new(VsmScheme::new(params, counted())),
-        Channel::Boolean(params) => Box::new(BooleanScheme::new(params, counted())),
-        Channel::Scam(params) => Box::new(ScamScheme::new(params, counted())),
+        Channel::Vsm(params) => Box::new(VsmScheme::new(params, statistics.cloned())),
+        Channel::Boolean(params) => Box::new(BooleanScheme::new(params, statistics.cloned())),
+        Channel::Scam(params) => Box::new(ScamScheme::new(params, statistics.cloned())),
     }
 }
 
@@ -496,21 +495,23 @@ mod tests {
 
     #[test]
     fn the_version_of_a_rule_is_included_only_if_the_rule_applies() {
-        let of = |channels: &str, synonyms: &[&str]| {
-            let mut settings = Settings::preset(Preset::Paper);
-            settings.fields.retain(|field| !field.is_column());
-            settings.channels = serde_json::from_str(channels).unwrap();
-            settings.text.synonyms = vec![synonyms.iter().map(|word| (*word).to_owned()).collect()];
-            settings.text.synonyms.retain(|group| !group.is_empty());
-            assert_eq!(settings.validate(), []);
-            rules(&settings)
-        };
         let simhash = r#"[{"scheme":"simhash"},{"scheme":"md5"},{"scheme":"multi_md5"}]"#;
-        assert_eq!(of(simhash, &[]), [""; 0]);
-        assert_eq!(of(simhash, &["番茄", "西红柿"]), ["whole synonyms 1"]);
+        assert_eq!(rules_of(simhash, &[]), [""; 0]);
+        assert_eq!(rules_of(simhash, &["番茄", "西红柿"]), ["whole synonyms 1"]);
         let changed =
             r#"[{"scheme":"md5","strip":true},{"scheme":"multi_md5","lead_fields":["title"]},{"scheme":"i_match"}]"#;
-        assert_eq!(of(changed, &[]), ["md5 strip 2", "multi_md5 leads 2", "i_match 2"]);
+        assert_eq!(rules_of(changed, &[]), ["md5 strip 2", "multi_md5 leads 2", "i_match 2"]);
+    }
+
+    /// Returns the rules of a collection without columns, with one group of synonyms.
+    fn rules_of(channels: &str, synonyms: &[&str]) -> Vec<String> {
+        let mut settings = Settings::preset(Preset::Paper);
+        settings.fields.retain(|field| !field.is_column());
+        settings.channels = serde_json::from_str(channels).unwrap();
+        settings.text.synonyms = vec![synonyms.iter().map(|word| (*word).to_owned()).collect()];
+        settings.text.synonyms.retain(|group| !group.is_empty());
+        assert_eq!(settings.validate(), []);
+        rules(&settings)
     }
 
     #[test]
@@ -519,8 +520,7 @@ mod tests {
         assert_eq!(rules(&paper), ["columns 1"]);
         let profile = Profile::compile(&paper, None);
         let row = r#"{"title":"夜市噪音","content":"扰民扰民","user":"李某","time":"2020-01-01"}"#;
-        let read = |row: &str| profile.read(&Row::parse(row.as_bytes()).unwrap()).unwrap();
-        let features = profile.features(&read(row));
+        let features = profile.features(&profile.read(&Row::parse(row.as_bytes()).unwrap()).unwrap());
         let features: Vec<_> = features.iter().map(|found| (found.term.as_str(), found.weight)).collect();
         assert_eq!(features, [("2020-01-01", 2.0), ("夜市噪音", 2.0), ("扰民", 2.0), ("李某", 2.0)]);
         let one = sign(&profile, row);
@@ -536,15 +536,13 @@ mod tests {
             settings.fields[0] = Field { weight: Some(2), ..Field::new("title", Role::Whole) };
             settings.text.synonyms = vec![vec!["番茄".into(), "西红柿".into()]];
         });
-        let signed = |title: &str| {
+        let [tomato, other, cabbage] = ["番茄价格", "西红柿价格", "白菜价格"].map(|title| {
             let row = serde_json::json!({ "title": title, "content": "本地大棚直供,每斤两元,欢迎批发" }).to_string();
             sign(&profile, &row)
-        };
-        let tomato = signed("番茄价格");
-        let other = signed("西红柿价格");
+        });
         assert_eq!(tomato.fingerprint(), other.fingerprint());
         assert_ne!(tomato.digest, other.digest, "equal content is another question");
-        assert_ne!(tomato.fingerprint(), signed("白菜价格").fingerprint());
+        assert_ne!(tomato.fingerprint(), cabbage.fingerprint());
     }
 
     #[test]
@@ -566,14 +564,17 @@ mod tests {
 
     #[test]
     fn keys_follow_from_decoded_signatures_and_differ_between_channels() {
-        let shingle = || Channel::Shingle(ShingleParams { t: 0.0, ..ShingleParams::default() });
-        let profile = profile(|settings| settings.channels = vec![shingle(), shingle()]);
+        let shingle = Channel::Shingle(ShingleParams { t: 0.0, ..ShingleParams::default() });
+        let profile = profile(|settings| settings.channels = vec![shingle.clone(), shingle]);
         let signed = sign(&profile, ROW);
         let decoded = Signed::decode(&signed.encode()).unwrap();
         assert_eq!(profile.keys(&decoded.signatures), signed.keys);
-        let of = |channel| signed.keys.iter().filter(move |key| key.channel.0 == channel).map(|key| key.key);
-        assert_eq!((of(0).count(), of(1).count()), (12, 12));
-        assert!(of(0).all(|key| of(1).all(|other| key != other)));
+        let [first, second] = [0, 1].map(|channel| {
+            let keys = signed.keys.iter().filter(|key| key.channel.0 == channel);
+            keys.map(|key| key.key).collect::<Vec<_>>()
+        });
+        assert_eq!((first.len(), second.len()), (12, 12));
+        assert!(first.iter().all(|key| !second.contains(key)));
     }
 
     #[test]

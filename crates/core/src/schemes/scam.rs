@@ -88,14 +88,16 @@ mod tests {
         let a = vector(&[(1, 2), (2, 1), (3, 3), (4, 1)]);
         let b = vector(&[(1, 3), (2, 2), (3, 3), (5, 9)]);
         // Word 1 (2/3 + 3/2 = 2.17) and word 3 (2) are close, word 2 (2.5) is not. 2·3 + 3·3 = 15, divided by 4 + 1 + 9 + 1 = 15.
-        let matches = |t| ScamScheme::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &b);
-        assert!(matches(1.0));
+        assert!(matches(1.0, &a, &b));
         let wider = ScamScheme::new(&ScamParams { epsilon: 2.51, t: 1.0, ..ScamParams::default() }, None);
         assert!(wider.compare(&a, &b), "17 of 15 is capped at 1");
         let c = vector(&[(1, 2), (2, 4), (3, 3), (4, 2)]);
         // Words 1 and 3 are close: 4 + 9 = 13, divided by 15.
-        let matches = |t| ScamScheme::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &c);
-        assert!(matches(13.0 / 15.0) && !matches(0.87));
+        assert!(matches(13.0 / 15.0, &a, &c) && !matches(0.87, &a, &c));
+    }
+
+    fn matches(t: f64, a: &Signature, b: &Signature) -> bool {
+        ScamScheme::new(&ScamParams { t, ..ScamParams::default() }, None).compare(a, b)
     }
 
     proptest! {
@@ -116,8 +118,8 @@ mod tests {
                     let y = f64::from(*b.get(word)?);
                     (epsilon > x / y + y / x).then_some(x * y)
                 }).sum();
-                let square = |v: &std::collections::BTreeMap<&str, u32>| v.values().map(|x| f64::from(x * x)).sum::<f64>();
-                let similarity = f64::max(close / square(&a), close / square(&b)).min(1.0);
+                let [square_a, square_b] = [&a, &b].map(|v| v.values().map(|x| f64::from(x * x)).sum::<f64>());
+                let similarity = f64::max(close / square_a, close / square_b).min(1.0);
                 a.len() >= 4 && b.len() >= 4 && similarity >= t
             })?;
         }

@@ -138,25 +138,29 @@ mod tests {
             let split = if sentences { Split::Sentence } else { Split::Clause };
             let params = SegmentsParams { split, min_units, agree, share };
             hold(&SegmentScheme::new(&params), &texts, true, |a, b| {
-                let pieces = |text: &str| {
-                    let ends = |c: char| if sentences { "。!?".contains(c) } else { !c.is_alphanumeric() };
-                    let mut found = BTreeSet::new();
-                    for piece in text.split(ends) {
-                        // A piece of the vocabulary has Han characters or one run of letters and digits.
-                        let han = piece.chars().filter(|c| *c > '\u{4E00}' && c.is_alphanumeric()).count();
-                        let runs = piece.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty()).count();
-                        if han + runs >= min_units as usize {
-                            found.insert(piece.chars().filter(|c| c.is_alphanumeric()).collect::<String>());
-                        }
-                    }
-                    found
-                };
-                let a = pieces(a);
-                let b = pieces(b);
+                let a = naive_pieces(a, split, min_units as usize);
+                let b = naive_pieces(b, split, min_units as usize);
                 let shared = a.intersection(&b).count();
                 let least = a.len().min(b.len());
                 least > 0 && shared >= agree as usize && at_least(shared, share, least)
             })?;
         }
+    }
+
+    fn naive_pieces(text: &str, split: Split, min_units: usize) -> BTreeSet<String> {
+        let pieces = text.split(|c: char| match split {
+            Split::Sentence => "。!?".contains(c),
+            _ => !c.is_alphanumeric(),
+        });
+        let mut found = BTreeSet::new();
+        for piece in pieces {
+            // A piece of the vocabulary has Han characters or one run of letters and digits.
+            let han = piece.chars().filter(|c| *c > '\u{4E00}' && c.is_alphanumeric()).count();
+            let runs = piece.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty()).count();
+            if han + runs >= min_units {
+                found.insert(piece.chars().filter(|c| c.is_alphanumeric()).collect());
+            }
+        }
+        found
     }
 }

@@ -152,30 +152,19 @@ fn preferring_rare(
     let of_any = capacity.div_ceil(OF_ANY_TEXT);
     let below = ((TRIED * capacity) as u128) << 62;
     let bound = (below / runs.units().max(1) as u128).min(u64::MAX.into()) as u64;
-    let select = |bound: u64| {
-        let mut selected = Vec::with_capacity(2 * TRIED * capacity);
-        runs.for_each_at(run, |hash, at| {
-            if hash >> 2 <= bound {
-                selected.push((hash >> 2, at.start, at.end));
-            }
-        });
-        selected.sort_unstable();
-        selected.dedup_by_key(|(hash, ..)| *hash);
-        selected
-    };
-    let key_of = |(hash, from, to)| key(class(runs.text(from..to), frequencies), hash << 2);
     // Runs are taken in the order of their hashes until enough keys are on rare text.
     let mut keys = Vec::with_capacity(2 * capacity);
     let mut rare = 0;
-    for run in select(bound) {
-        keys.push(key_of(run));
+    for (hash, from, to) in runs_up_to(bound, runs, run, capacity) {
+        keys.push(key(class(runs.text(from..to), frequencies), hash << 2));
         rare += usize::from(keys.last().is_some_and(|key| key >> 62 == 0));
         if rare == capacity && keys.len() >= of_any {
             break;
         }
     }
     if rare < capacity {
-        keys = select(u64::MAX).into_iter().map(key_of).collect();
+        let all = runs_up_to(u64::MAX, runs, run, capacity).into_iter();
+        keys = all.map(|(hash, from, to)| key(class(runs.text(from..to), frequencies), hash << 2)).collect();
     }
     let any: Vec<u64> = keys.iter().copied().take(of_any).collect();
     keys.sort_unstable();
@@ -185,6 +174,19 @@ fn preferring_rare(
     keys.sort_unstable();
     keys.dedup();
     keys
+}
+
+/// Returns the upper bits of the hashes of runs, as far as these are at most `bound`, each with the start and the end of its run. They ascend.
+fn runs_up_to(bound: u64, runs: &ShingleRuns, run: usize, capacity: usize) -> Vec<(u64, u32, u32)> {
+    let mut selected = Vec::with_capacity(2 * TRIED * capacity);
+    runs.for_each_at(run, |hash, at| {
+        if hash >> 2 <= bound {
+            selected.push((hash >> 2, at.start, at.end));
+        }
+    });
+    selected.sort_unstable();
+    selected.dedup_by_key(|(hash, ..)| *hash);
+    selected
 }
 
 /// Removes the keys of all classes after the class with which the number of keys reaches `enough`.
@@ -345,9 +347,9 @@ mod tests {
             t in prop::sample::select(vec![0.0, 0.1, 0.5, 1.0]), modulus in prop::option::of(2..3_u8),
         ) {
             let scheme = ShingleScheme::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() }, None);
-            let signature = |set: &BTreeSet<u64>| Signature::Hashes(set.iter().copied().collect());
-            let found = scheme.compare(&signature(&a), &signature(&b));
-            prop_assert_eq!(found, scheme.compare(&signature(&b), &signature(&a)));
+            let [ours, theirs] = [&a, &b].map(|set| Signature::Hashes(set.iter().copied().collect()));
+            let found = scheme.compare(&ours, &theirs);
+            prop_assert_eq!(found, scheme.compare(&theirs, &ours));
             let shares = a.intersection(&b).count() > 0;
             prop_assert!(!found || shares);
             if scheme.key_implies_match() {

@@ -128,10 +128,11 @@ mod tests {
         for token in reading.tokens() {
             *weights.entry(token.term).or_default() += weight(token);
         }
-        let sum = |bit: u32| -> f64 {
-            weights.iter().map(|(term, w)| if hash(term) >> bit & 1 == 1 { *w } else { -*w }).sum()
-        };
-        (0..64).filter(|&bit| sum(bit) > 0.0).fold(0, |bits, bit| bits | 1 << bit)
+        let is_set = (0..64_u32).filter(|bit| {
+            let sum: f64 = weights.iter().map(|(term, w)| if hash(term) >> bit & 1 == 1 { *w } else { -*w }).sum();
+            sum > 0.0
+        });
+        is_set.fold(0, |bits, bit| bits | 1 << bit)
     }
 
     fn fingerprint(scheme: &SimhashScheme, reading: &Reading<'_>) -> Option<u64> {
@@ -149,12 +150,12 @@ mod tests {
         for hash in [HashFunction::City64, HashFunction::Murmur3, HashFunction::Bkdr, HashFunction::Classic] {
             for weighting in [Weighting::Tf, Weighting::TfLen] {
                 let scheme = SimhashScheme::new(&SimhashParams { hash, weighting, radius: 3 }, None);
-                let weight = |token: &FeatureToken<'_>| match (token.whole, weighting) {
+                let expected = naive(&reading, hash::function(hash), |token| match (token.whole, weighting) {
                     (true, _) => 2.0,
                     (_, Weighting::Tf) => 3.0,
                     _ => 3.0 * token.term.chars().count() as f64,
-                };
-                assert_eq!(fingerprint(&scheme, &reading), Some(naive(&reading, hash::function(hash), weight)));
+                });
+                assert_eq!(fingerprint(&scheme, &reading), Some(expected));
             }
         }
     }
@@ -173,20 +174,21 @@ mod tests {
         let document = document(&[(Role::Text, TEXT)]);
         let reading = reading(&document, &words, &[1]);
         let params = SimhashParams { weighting: Weighting::TfIdf, ..SimhashParams::default() };
-        let with = |documents| {
+        let [too_few, enough] = [99, 100].map(|documents| {
             let frequencies = reading.tokens().iter().map(|token| (token.hash, token.chars * 7));
             SimhashScheme::new(&params, Some(Arc::new(Statistics::from_parts(documents, frequencies))))
-        };
-        for inactive in [SimhashScheme::new(&params, None), with(99)] {
+        });
+        for inactive in [SimhashScheme::new(&params, None), too_few] {
             assert!(inactive.inactive_reason().is_some_and(|reason| reason.contains("100")));
             assert_eq!(inactive.sign(&reading), None);
         }
-        let active = with(100);
-        assert_eq!(active.inactive_reason(), None);
+        assert_eq!(enough.inactive_reason(), None);
         // Weights are rounded to the unit, so that sums are exact and ties remain ties.
-        let idf = |token: &FeatureToken<'_>| (101.0 / (1.0 + 7.0 * token.term.chars().count() as f64)).ln();
-        let expected = naive(&reading, hash::city64, |token| (idf(token) * IDF_UNIT).round());
-        assert_eq!(fingerprint(&active, &reading), Some(expected));
+        let expected = naive(&reading, hash::city64, |token| {
+            let idf = (101.0 / (1.0 + 7.0 * token.term.chars().count() as f64)).ln();
+            (idf * IDF_UNIT).round()
+        });
+        assert_eq!(fingerprint(&enough, &reading), Some(expected));
     }
 
     #[test]
@@ -199,8 +201,8 @@ mod tests {
     #[test]
     fn fingerprints_within_the_radius_match() {
         let scheme = SimhashScheme::new(&SimhashParams { radius: 3, ..SimhashParams::default() }, None);
-        let signature = |bits| Signature::Fingerprint(Fingerprint(bits));
-        assert!(scheme.compare(&signature(0), &signature(0b111)));
-        assert!(!scheme.compare(&signature(0), &signature(0b1111)));
+        let [zero, near, far] = [0, 0b111, 0b1111].map(|bits| Signature::Fingerprint(Fingerprint(bits)));
+        assert!(scheme.compare(&zero, &near));
+        assert!(!scheme.compare(&zero, &far));
     }
 }

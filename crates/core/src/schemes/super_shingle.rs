@@ -106,8 +106,7 @@ pub(super) mod tests {
             0 => return None,
             _ => units.windows(run).map(|run| city64(&run.join("\u{1F}"))).collect(),
         };
-        let least = |i: u64| shingles.iter().map(|x| splitmix64(x ^ splitmix64(i))).min();
-        (0..count).map(least).collect()
+        (0..count).map(|i| shingles.iter().map(|x| splitmix64(x ^ splitmix64(i))).min()).collect()
     }
 
     #[test]
@@ -129,8 +128,8 @@ pub(super) mod tests {
             let params = SuperShingleParams { units, perms: group * groups, groups, agree };
             let count = u64::from(params.perms);
             hold(&SuperShingle::new(&params), &texts, true, |a, b| {
-                let minima = |text| naive_minima(text, units.into(), count);
-                let (Some(a), Some(b)) = (minima(a), minima(b)) else { return false };
+                let Some(a) = naive_minima(a, units.into(), count) else { return false };
+                let Some(b) = naive_minima(b, units.into(), count) else { return false };
                 let equal = a.chunks(group as usize).zip(b.chunks(group as usize)).filter(|(a, b)| a == b).count();
                 equal >= agree as usize
             })?;

@@ -114,14 +114,17 @@ mod tests {
 
     #[test]
     fn the_rarest_words_are_in_the_fewest_records_and_unknown_words_come_first() {
-        let statistics = |documents| Arc::new(Statistics::from_parts(documents, [(1, 50), (2, 3), (3, 3), (4, 80)]));
-        let rarest = |rarity: RarityOrder| {
-            let mut keys = Vec::new();
-            rarity.rarest([1, 2, 3, 4, 7].into_iter(), 3, &mut keys);
-            keys
-        };
-        assert_eq!(rarest(RarityOrder::new(Some(statistics(100)))), [7, 2, 3]);
-        assert_eq!(rarest(RarityOrder::new(Some(statistics(99)))), [1, 2, 3], "too few records say nothing");
-        assert_eq!(rarest(RarityOrder::new(None)), [1, 2, 3]);
+        assert_eq!(rarest_of(Some(100)), [7, 2, 3]);
+        assert_eq!(rarest_of(Some(99)), [1, 2, 3], "too few records say nothing");
+        assert_eq!(rarest_of(None), [1, 2, 3]);
+    }
+
+    /// Returns the three rarest words by the statistics of so many records.
+    fn rarest_of(documents: Option<u64>) -> Vec<u64> {
+        let frequencies = [(1, 50), (2, 3), (3, 3), (4, 80)];
+        let rarity = RarityOrder::new(documents.map(|all| Arc::new(Statistics::from_parts(all, frequencies))));
+        let mut keys = Vec::new();
+        rarity.rarest([1, 2, 3, 4, 7].into_iter(), 3, &mut keys);
+        keys
     }
 }

@@ -160,6 +160,8 @@ fn difference(a: &Terms, b: &Terms) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::super::brute_force::{PAIRS, counts, heavy, hold, texts};
@@ -197,11 +199,14 @@ mod tests {
 
     #[test]
     fn the_difference_of_vectors_is_zero_for_equal_and_one_for_orthogonal_ones() {
-        let terms = |of: &[(u64, u32)]| Terms(of.iter().map(|&(hash, weight)| Term { hash, weight }).collect());
         assert_eq!(difference(&terms(&[(1, 3), (2, 1)]), &terms(&[(1, 3), (2, 1)])), 0.0);
         assert_eq!(difference(&terms(&[(1, 3)]), &terms(&[(2, 4)])), 1.0);
         // ((3−1)² + (1−1)²) / (10 + 2).
         assert!((difference(&terms(&[(1, 3), (2, 1)]), &terms(&[(1, 1), (2, 1)])) - 4.0 / 12.0).abs() < 1e-12);
+    }
+
+    fn terms(of: &[(u64, u32)]) -> Terms {
+        Terms(of.iter().map(|&(hash, weight)| Term { hash, weight }).collect())
     }
 
     proptest! {
@@ -210,43 +215,62 @@ mod tests {
         fn they_find_exactly_the_pairs_of_their_definitions(
             texts in texts(), n in 3..8_u32, epsilon in prop::sample::select(vec![0.0, 0.05, 0.3, 1.0]),
         ) {
-            let top = |text: &str| heavy(text).into_iter().take(n as usize).map(str::to_owned).collect::<Vec<_>>();
-            let enough = |a: &str, b: &str| heavy(a).len() >= 3 && heavy(b).len() >= 3;
-            let in_order = |a: &str, b: &str| enough(a, b) && top(a) == top(b);
-            let as_set = |a: &str, b: &str| {
-                let sorted = |text: &str| {
-                    let mut words = top(text);
-                    words.sort_unstable();
-                    words
-                };
-                enough(a, b) && sorted(a) == sorted(b)
-            };
-            let near = |a: &str, b: &str| {
-                let counts_a = counts(a);
-                let counts_b = counts(b);
-                let of = |word: &str| (f64::from(counts_a[word]), f64::from(counts_b[word]));
-                let sum = |f: fn((f64, f64)) -> f64| top(a).into_iter().map(|word| f(of(&word))).sum::<f64>();
-                sum(|(a, b)| (a - b) * (a - b)) < epsilon * sum(|(a, b)| a * a + b * b)
-            };
-            hold(&KeywordScheme::in_order(&KeywordParams { n }), &texts, true, in_order)?;
-            hold(&KeywordScheme::as_set(&KeywordParams { n }), &texts, true, as_set)?;
+            let top = n as usize;
+            hold(&KeywordScheme::in_order(&KeywordParams { n }), &texts, true, |a, b| in_order(top, a, b))?;
+            hold(&KeywordScheme::as_set(&KeywordParams { n }), &texts, true, |a, b| as_set(top, a, b))?;
             let params = KeywordVectorParams { n, epsilon };
-            hold(&KeywordScheme::in_order_within(&params), &texts, true, |a, b| in_order(a, b) && near(a, b))?;
-            hold(&KeywordScheme::as_set_within(&params), &texts, true, |a, b| as_set(a, b) && near(a, b))?;
+            hold(&KeywordScheme::in_order_within(&params), &texts, true, |a, b| {
+                in_order(top, a, b) && are_near(top, epsilon, a, b)
+            })?;
+            hold(&KeywordScheme::as_set_within(&params), &texts, true, |a, b| {
+                as_set(top, a, b) && are_near(top, epsilon, a, b)
+            })?;
         }
 
         #[test]
         fn beginnings_equal_those_of_the_definition(texts in texts(), bytes in 32..60_u32) {
-            let beginning = |text: &str| {
-                let mut used = 0;
-                let within = |c: &char| {
-                    used += if c.is_ascii() { 1 } else { 2 };
-                    used <= bytes
-                };
-                text.chars().take_while(within).collect::<String>()
-            };
-            let equal = |a: &str, b: &str| !a.is_empty() && beginning(a) == beginning(b);
-            hold(&AbstractScheme::new(&AbstractParams { bytes }), &texts, true, equal)?;
+            hold(&AbstractScheme::new(&AbstractParams { bytes }), &texts, true, |a, b| {
+                !a.is_empty() && beginning(a, bytes) == beginning(b, bytes)
+            })?;
         }
+    }
+
+    /// Returns as many characters as fit into `bytes`, of which a character outside ASCII takes two.
+    fn beginning(text: &str, bytes: u32) -> String {
+        let mut used = 0;
+        let within = text.chars().take_while(|c| {
+            used += if c.is_ascii() { 1 } else { 2 };
+            used <= bytes
+        });
+        within.collect()
+    }
+
+    /// Returns the `top` heaviest words if the text has enough words.
+    fn heaviest(top: usize, text: &str) -> Option<Vec<&str>> {
+        let words = heavy(text);
+        (words.len() >= 3).then(|| words.into_iter().take(top).collect())
+    }
+
+    fn in_order(top: usize, a: &str, b: &str) -> bool {
+        heaviest(top, a).is_some_and(|a| Some(a) == heaviest(top, b))
+    }
+
+    fn as_set(top: usize, a: &str, b: &str) -> bool {
+        let [a, b] = [a, b].map(|text| heaviest(top, text).map(BTreeSet::from_iter));
+        a.is_some() && a == b
+    }
+
+    fn are_near(top: usize, epsilon: f64, a: &str, b: &str) -> bool {
+        let counts_a = counts(a);
+        let counts_b = counts(b);
+        let mut differences = 0.0;
+        let mut squares = 0.0;
+        for word in heavy(a).into_iter().take(top) {
+            let x = f64::from(counts_a[word]);
+            let y = f64::from(counts_b[word]);
+            differences += (x - y) * (x - y);
+            squares += x * x + y * y;
+        }
+        differences < epsilon * squares
     }
 }

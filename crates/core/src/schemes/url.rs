@@ -50,14 +50,15 @@ mod tests {
 
     #[test]
     fn only_the_same_address_in_the_same_field_matches() {
-        let sign = |fields: &[(Role, &str)]| {
-            let document = document(fields);
-            EqualUrl.sign(&reading(&document, &PAIRS, &[1, 1]))
-        };
         let first = sign(&[(Role::Url, "http://a.cn/1"), (Role::Text, "夜市")]).unwrap();
         let same = sign(&[(Role::Url, "http://a.cn/1"), (Role::Url, "http://a.cn/2")]).unwrap();
         let elsewhere = sign(&[(Role::Text, "夜市"), (Role::Url, "http://a.cn/1")]).unwrap();
         assert!(EqualUrl.compare(&first, &same) && !EqualUrl.compare(&first, &elsewhere));
         assert_eq!(sign(&[(Role::Text, "http://a.cn/1")]), None);
+    }
+
+    fn sign(fields: &[(Role, &str)]) -> Option<Signature> {
+        let document = document(fields);
+        EqualUrl.sign(&reading(&document, &PAIRS, &[1, 1]))
     }
 }

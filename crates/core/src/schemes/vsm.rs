@@ -125,33 +125,33 @@ mod tests {
 
     #[test]
     fn vectors_equal_those_counted_by_hand() {
+        assert_eq!(weights(Weighting::Tf), [3, 2, 2, 1]);
+        assert_eq!(weights(Weighting::TfLen), [6, 4, 4, 2]);
+        // 1024 × count × ln(101/91), ln(101), ln(101/6), ln(101).
+        assert_eq!(weights(Weighting::TfIdf), [320, 9452, 5782, 4726]);
+    }
+
+    fn weights(weighting: Weighting) -> [u32; 4] {
         // The words are pairs of characters, 小区 区夜 夜市 市小 小区 区夜 夜市, and the value 小区 of a `whole` field.
         let document = document(&[(Role::Text, "小区夜市小区夜市"), (Role::Whole, "小区")]);
-        let sign = |weighting| {
-            let params = VsmParams { weighting, ..VsmParams::default() };
-            match VsmScheme::new(&params, Some(statistics())).sign(&reading(&document, &PAIRS, &[1, 2])) {
-                Some(Signature::Terms(terms)) => terms,
-                _ => panic!("four words make a vector"),
-            }
-        };
-        let weight = |terms: &Terms, word: &str| terms.0.iter().find(|term| term.hash == city64(word)).unwrap().weight;
-        let of = |weighting| ["小区", "区夜", "夜市", "市小"].map(|word| weight(&sign(weighting), word));
-        assert_eq!(of(Weighting::Tf), [3, 2, 2, 1]);
-        assert_eq!(of(Weighting::TfLen), [6, 4, 4, 2]);
-        // 1024 × count × ln(101/91), ln(101), ln(101/6), ln(101).
-        assert_eq!(of(Weighting::TfIdf), [320, 9452, 5782, 4726]);
+        let scheme = VsmScheme::new(&VsmParams { weighting, ..VsmParams::default() }, Some(statistics()));
+        let signature = scheme.sign(&reading(&document, &PAIRS, &[1, 2]));
+        let Some(Signature::Terms(terms)) = signature else { panic!("four words make a vector") };
+        let words = ["小区", "区夜", "夜市", "市小"].map(city64);
+        words.map(|hash| terms.0.iter().find(|term| term.hash == hash).unwrap().weight)
     }
 
     #[test]
     fn fewer_than_four_words_give_no_vector_and_tf_idf_without_statistics_gives_its_reason() {
-        let sign = |scheme: &VsmScheme, text: &str| {
-            let document = document(&[(Role::Text, text)]);
-            scheme.sign(&reading(&document, &PAIRS, &[1])).is_some()
-        };
         let plain = VsmScheme::new(&VsmParams::default(), None);
-        assert!(!sign(&plain, "小区夜市") && sign(&plain, "小区夜市噪"));
+        assert!(!is_signed(&plain, "小区夜市") && is_signed(&plain, "小区夜市噪"));
         let weighted = VsmScheme::new(&VsmParams { weighting: Weighting::TfIdf, ..VsmParams::default() }, None);
-        assert!(!sign(&weighted, "小区夜市噪音") && weighted.inactive_reason().is_some());
+        assert!(!is_signed(&weighted, "小区夜市噪音") && weighted.inactive_reason().is_some());
+    }
+
+    fn is_signed(scheme: &VsmScheme, text: &str) -> bool {
+        let document = document(&[(Role::Text, text)]);
+        scheme.sign(&reading(&document, &PAIRS, &[1])).is_some()
     }
 
     proptest! {
@@ -168,16 +168,20 @@ mod tests {
             // With t = 0 texts without a common word match, and no key can find them.
             let complete = matches!(keys, TermKeys::Named(_)) && t > 0.0;
             hold(&scheme, &texts, complete, |a, b| {
-                let vector = |text| {
-                    let weight = |word: &str| if weighting == Weighting::Tf { 1.0 } else { word.chars().count() as f64 };
-                    counts(text).into_iter().map(|(word, count)| (word, f64::from(count) * weight(word))).collect::<Vec<_>>()
-                };
-                let a = vector(a);
-                let b = vector(b);
+                let a = naive_vector(a, weighting);
+                let b = naive_vector(b, weighting);
                 let dot: f64 = a.iter().flat_map(|x| b.iter().filter(|y| x.0 == y.0).map(|y| x.1 * y.1)).sum();
-                let square = |v: &[(&str, f64)]| v.iter().map(|(_, w)| w * w).sum::<f64>();
-                a.len() >= 4 && b.len() >= 4 && dot >= t * (square(&a) * square(&b)).sqrt()
+                let [square_a, square_b] = [&a, &b].map(|v| v.iter().map(|(_, w)| w * w).sum::<f64>());
+                a.len() >= 4 && b.len() >= 4 && dot >= t * (square_a * square_b).sqrt()
             })?;
         }
+    }
+
+    fn naive_vector(text: &str, weighting: Weighting) -> Vec<(&str, f64)> {
+        let weighted = counts(text).into_iter().map(|(word, count)| match weighting {
+            Weighting::Tf => (word, f64::from(count)),
+            _ => (word, f64::from(count) * word.chars().count() as f64),
+        });
+        weighted.collect()
     }
 }

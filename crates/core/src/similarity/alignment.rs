@@ -126,8 +126,8 @@ impl TokenText {
 
 /// True if no run of Latin letters stands before or after the token.
 fn is_code(tokens: &[Token], at: usize) -> bool {
-    let is_latin = |at: usize| matches!(tokens.get(at), Some(Token::Latin(_)));
-    !is_latin(at + 1) && !at.checked_sub(1).is_some_and(is_latin)
+    let neighbours = [at.checked_sub(1), Some(at + 1)];
+    !neighbours.into_iter().flatten().any(|at| matches!(tokens.get(at), Some(Token::Latin(_))))
 }
 
 /// Aligns two texts (Myers 1986). `only_names` are the names that only the first and only the second text contains.
@@ -144,9 +144,12 @@ pub fn align_tokens(a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2])
 fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignment {
     let mut found = Alignment::default();
     let only_names = only_names.map(|names| names.iter().map(|name| characters_of_name(name)).collect::<Vec<_>>());
-    let (mut numbers, mut names, mut changed) = (0, 0, 0);
+    let mut numbers = 0;
+    let mut names = 0;
+    let mut changed = 0;
     for place in changed_places(a, b) {
-        let (a, b) = (&a[place.a], &b[place.b]);
+        let a = &a[place.a];
+        let b = &b[place.b];
         changed += place.changed;
         if a.is_empty() || b.is_empty() || a.len().max(b.len()) > MAX_REPLACED {
             continue;
@@ -155,13 +158,17 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
             found.numbers = (found.numbers + 1).min(MOST_PLACES);
             numbers += place.changed;
         }
-        let (fewer, more) = (characters(a).min(characters(b)), characters(a).max(characters(b)));
+        let fewer = characters(a).min(characters(b));
+        let more = characters(a).max(characters(b));
         if fewer > 0 && more >= MIN_REPLACED && (is_part(a, &only_names[0]) || is_part(b, &only_names[1])) {
             names += place.changed;
         }
     }
-    let share = |tokens: usize| if changed > 0 { tokens as f64 / changed as f64 } else { 0.0 };
-    Alignment { number_share: share(numbers), name_share: share(names), ..found }
+    Alignment { number_share: share_of(numbers, changed), name_share: share_of(names, changed), ..found }
+}
+
+fn share_of(part: usize, changed: usize) -> f64 {
+    if changed > 0 { part as f64 / changed as f64 } else { 0.0 }
 }
 
 /// A place where two texts differ.
@@ -177,7 +184,8 @@ struct ChangedPlace {
 fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
     let mut places: Vec<ChangedPlace> = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, a, b) {
-        let (a, b) = (op.old_range(), op.new_range());
+        let a = op.old_range();
+        let b = op.new_range();
         let changed = a.len().max(b.len());
         match places.last_mut() {
             _ if matches!(op, DiffOp::Equal { .. }) => {}
@@ -195,15 +203,15 @@ fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
 /// [`MIN_REPLACED`] characters: a road and an estate beside each other are replaced together. Numbers are left out in
 /// both, because a token has their value only. O(characters² × length of the names).
 fn is_part(tokens: &[Token], names: &[Vec<char>]) -> bool {
-    let character = |token: &Token| match token {
+    let characters = tokens.iter().filter_map(|token| match token {
         Token::Character(c) => Some(*c),
         Token::Number(_) | Token::Quantity(_) | Token::Latin(_) | Token::Word(_) => None,
-    };
-    let text: Vec<char> = tokens.iter().filter_map(character).collect();
-    let is_in_name = |part: &[char]| names.iter().any(|name| name.windows(part.len()).any(|window| window == part));
+    });
+    let text: Vec<char> = characters.collect();
     let mut rest = &text[..];
     loop {
-        let Some(length) = (1..=rest.len()).rev().find(|length| is_in_name(&rest[..*length])) else { return false };
+        let mut lengths = (1..=rest.len()).rev();
+        let Some(length) = lengths.find(|length| is_in_name(&rest[..*length], names)) else { return false };
         if length == rest.len() && (length == text.len() || length >= MIN_REPLACED) {
             return true;
         }
@@ -212,6 +220,10 @@ fn is_part(tokens: &[Token], names: &[Vec<char>]) -> bool {
         }
         rest = &rest[length..];
     }
+}
+
+fn is_in_name(part: &[char], names: &[Vec<char>]) -> bool {
+    names.iter().any(|name| name.windows(part.len()).any(|window| window == part))
 }
 
 /// Returns the characters of a name that are single tokens of a text.
@@ -262,10 +274,13 @@ mod tests {
     #[test]
     fn two_names_beside_each_other_and_names_with_numbers_are_replaced_names() {
         let names = [vec!["松岗一路".to_owned(), "梧桐湾小区".to_owned()], Vec::new()];
-        let share = |a: &str, b: &str| align_tokens(&TokenText::of(a), &TokenText::of(b), &names).name_share;
-        assert_eq!(share("反映松岗一路停水三天", "反映我家楼上停水三天"), 1.0);
-        assert_eq!(share("反映松岗一路梧桐湾小区停水", "反映雁坪大街鹤鸣苑家园停水"), 1.0);
-        assert_eq!(share("反映松岗一路停水三天", "反映松岗一路断电很久"), 0.0);
+        for (a, b, name_share) in [
+            ("反映松岗一路停水三天", "反映我家楼上停水三天", 1.0),
+            ("反映松岗一路梧桐湾小区停水", "反映雁坪大街鹤鸣苑家园停水", 1.0),
+            ("反映松岗一路停水三天", "反映松岗一路断电很久", 0.0),
+        ] {
+            assert_eq!(align_tokens(&TokenText::of(a), &TokenText::of(b), &names).name_share, name_share);
+        }
     }
 
     #[test]

@@ -179,18 +179,21 @@ impl Named {
 /// name.
 pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
     let core = object.core();
-    let tells_apart = |c: char| is_numeral(c) || OPPOSITES.iter().any(|opposites| opposites.contains(c));
     (core.chars().nth(CORE_CHARS - 1).is_some() && !core.ends_with(tells_apart)).then_some(core)
+}
+
+fn tells_apart(c: char) -> bool {
+    is_numeral(c) || OPPOSITES.iter().any(|opposites| opposites.contains(c))
 }
 
 /// True if two names may well belong to one object; the order does not matter.
 /// [`NameChars`](super::prefilter::NameChars) must accept every such pair.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     let [core_a, core_b] = [a.core(), b.core()];
-    let long = |core: &str| core.chars().nth(1).is_some();
+    let are_long = [core_a, core_b].iter().all(|core| core.chars().nth(1).is_some());
     // The name of an authority contains the name of its district.
     let same_sort = is_particular(a.kind) == is_particular(b.kind);
-    let contained = same_sort && long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a));
+    let contained = same_sort && are_long && (core_a.contains(core_b) || core_b.contains(core_a));
     let comparable = a.kind == b.kind && !core_a.is_empty() && !core_b.is_empty();
     (contained || (comparable && is_variant(a, b))) && !are_siblings(&a.name, &b.name)
 }
@@ -198,20 +201,22 @@ pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
 /// True if one of two names is an abbreviation of the other, or contains a typing error.
 fn is_variant(a: &NamedObject, b: &NamedObject) -> bool {
     let [chars_a, chars_b] = [a, b].map(|object| object.name.chars().count());
-    let ends = |name: &str| (name.chars().next(), name.chars().last());
-    let ((first_a, last_a), (first_b, last_b)) = (ends(&a.name), ends(&b.name));
-    let abbreviated = (last_a == last_b || (first_a == first_b && chars_a.min(chars_b) >= ABBREVIATED_CHARS))
+    let begin_alike = a.name.chars().next() == b.name.chars().next();
+    let end_alike = a.name.chars().last() == b.name.chars().last();
+    let abbreviated = (end_alike || (begin_alike && chars_a.min(chars_b) >= ABBREVIATED_CHARS))
         && (is_subsequence(&a.name, &b.name) || is_subsequence(&b.name, &a.name));
     let mistyped = chars_a.min(chars_b) >= TYPO_CHARS && is_one_edit(&a.name, &b.name);
-    let swapped = a.kind == ObjectKind::Organisation && chars_a == chars_b && chars_a >= TYPO_CHARS && {
-        let sorted = |name: &str| {
-            let mut chars: Vec<char> = name.chars().collect();
-            chars.sort_unstable();
-            chars
-        };
-        sorted(&a.name) == sorted(&b.name)
-    };
+    let swapped = a.kind == ObjectKind::Organisation
+        && chars_a == chars_b
+        && chars_a >= TYPO_CHARS
+        && sorted_chars(&a.name) == sorted_chars(&b.name);
     abbreviated || mistyped || swapped || numbers_at_end(&a.name, &b.name).is_some_and(|(x, y)| x == y)
+}
+
+fn sorted_chars(name: &str) -> Vec<char> {
+    let mut chars: Vec<char> = name.chars().collect();
+    chars.sort_unstable();
+    chars
 }
 
 /// True if only a number or a side distinguishes two names: First and Second School, East and West Road. The parts
@@ -260,7 +265,8 @@ fn is_subsequence(short: &str, long: &str) -> bool {
 
 /// True if one replaced, added or removed character makes the two texts equal.
 fn is_one_edit(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
     let front = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let back = a[front..].iter().rev().zip(b[front..].iter().rev()).take_while(|(x, y)| x == y).count();
     a.len().max(b.len()) - front - back <= 1
@@ -364,12 +370,14 @@ pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberC
 
 /// Compares the names in two texts. O(names × (names + length)).
 pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
-    let weight = |object: &NamedObject| weight(object, frequencies);
-    let ((side_a, only_a), (side_b, only_b)) = (split(a, b, weight), split(b, a, weight));
-    let numbers = |kind| same_number(kind, a.objects(), b.objects());
-    let found = weigh_up(side_a, side_b, numbers);
+    let (side_a, only_a) = split(a, b, frequencies);
+    let (side_b, only_b) = split(b, a, frequencies);
+    let found = weigh_up(side_a, side_b, |kind| same_number(kind, a.objects(), b.objects()));
     let mut differs = Vec::new();
-    for kind in NUMBERS.into_iter().rev().filter(|&kind| numbers(kind) == NumberComparison::Differ) {
+    for kind in NUMBERS.into_iter().rev() {
+        if same_number(kind, a.objects(), b.objects()) != NumberComparison::Differ {
+            continue;
+        }
         differs.extend(first_of(kind, a).zip(first_of(kind, b)).map(|(a, b)| Difference {
             kind,
             a: a.name.clone(),
@@ -377,64 +385,71 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
         }));
     }
     if side_a.only.min(side_b.only) > 0.0 {
-        pair_up(&only_a, &only_b, is_particular, weight, &mut differs);
+        let [only_a, only_b] = [&only_a, &only_b].map(|only| sorted(only, is_particular, frequencies));
+        pair_up(only_a, only_b, &mut differs);
     }
     if side_a.other_district && side_b.other_district {
-        pair_up(&only_a, &only_b, |kind| !is_particular(kind), weight, &mut differs);
+        let [only_a, only_b] = [&only_a, &only_b].map(|only| sorted(only, |kind| !is_particular(kind), frequencies));
+        pair_up(only_a, only_b, &mut differs);
     }
     differs.truncate(MAX_DIFFERENCES);
-    let names = |only: &[&NamedObject]| -> Vec<String> {
-        let particular = only.iter().filter(|object| is_particular(object.kind));
-        particular.take(MAX_ONLY_NAMES).map(|object| object.name.clone()).collect()
-    };
     Contrast {
         subjects_differ: a.subject().zip(b.subject()).is_some_and(|(a, b)| a != b),
         contacts_agree: contacts_agree(a, b, frequencies),
         differs,
-        only_names: [names(&only_a), names(&only_b)],
+        only_names: [shown_names(&only_a), shown_names(&only_b)],
         ..found
     }
 }
 
+fn shown_names(only: &[&NamedObject]) -> Vec<String> {
+    let particular = only.iter().filter(|object| is_particular(object.kind));
+    particular.take(MAX_ONLY_NAMES).map(|object| object.name.clone()).collect()
+}
+
 /// Returns the largest weight of a common contact; 0 if there is none. The number of an office is in many texts.
 fn contacts_agree(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> f64 {
-    let weight = |code: &u64| frequencies.map_or(1.0, |frequencies| f64::from(frequencies.weight(*code)));
-    a.contacts.iter().filter(|code| b.contacts.contains(code)).map(weight).fold(0.0, f64::max)
+    let common = a.contacts.iter().filter(|code| b.contacts.contains(code));
+    let weights = common.map(|code| frequencies.map_or(1.0, |frequencies| f64::from(frequencies.weight(*code))));
+    weights.fold(0.0, f64::max)
 }
 
 /// Splits the names of a text by whether the other text contains them: returns their weights, and the names that the
 /// other text lacks.
-fn split<'a>(of: &'a Named, other: &Named, weight: impl Fn(&NamedObject) -> f64) -> (Side, Vec<&'a NamedObject>) {
-    let (mut side, mut only) = (Side::default(), Vec::new());
+fn split<'a>(of: &'a Named, other: &Named, frequencies: Option<&Frequencies>) -> (Side, Vec<&'a NamedObject>) {
+    let mut side = Side::default();
+    let mut only = Vec::new();
     for object in of.objects().iter().filter(|object| is_name(object.kind)) {
         let shared = other.names(object);
-        side.add(object.kind, weight(object), shared);
+        side.add(object.kind, weight(object, frequencies), shared);
         only.extend((!shared).then_some(object));
     }
     (side, only)
 }
 
-/// Pairs the names of both lists, as far as possible of the same kind, with the largest weights first.
-fn pair_up(
-    only_a: &[&NamedObject],
-    only_b: &[&NamedObject],
+/// Returns the names of the chosen kinds that tell something, the largest weights first.
+fn sorted(
+    objects: &[&NamedObject],
     chosen: impl Fn(ObjectKind) -> bool,
-    weight: impl Fn(&NamedObject) -> f64,
-    differs: &mut Vec<Difference>,
-) {
-    let by_weight = |objects: &[&NamedObject]| {
-        let shown =
-            |object: &&NamedObject| chosen(object.kind) && (weight(object) >= TELLING || !is_particular(object.kind));
-        let mut sorted: Vec<NamedObject> = objects.iter().copied().filter(shown).cloned().collect();
-        sorted.sort_by(|x, y| weight(y).total_cmp(&weight(x)));
-        sorted
-    };
-    let (sorted_a, mut sorted_b) = (by_weight(only_a), by_weight(only_b));
-    for a in sorted_a {
-        if sorted_b.is_empty() {
+    frequencies: Option<&Frequencies>,
+) -> Vec<NamedObject> {
+    let mut sorted = Vec::new();
+    for object in objects.iter().copied().filter(|object| chosen(object.kind)) {
+        if weight(object, frequencies) >= TELLING || !is_particular(object.kind) {
+            sorted.push(object.clone());
+        }
+    }
+    sorted.sort_by(|x, y| weight(y, frequencies).total_cmp(&weight(x, frequencies)));
+    sorted
+}
+
+/// Pairs the names of both lists in their order, as far as possible of the same kind.
+fn pair_up(only_a: Vec<NamedObject>, mut only_b: Vec<NamedObject>, differs: &mut Vec<Difference>) {
+    for a in only_a {
+        if only_b.is_empty() {
             return;
         }
-        let b = sorted_b.remove(sorted_b.iter().position(|b| b.kind == a.kind).unwrap_or(0));
+        let b = only_b.remove(only_b.iter().position(|b| b.kind == a.kind).unwrap_or(0));
         differs.push(Difference { kind: a.kind, a: a.name, b: b.name });
     }
 }
@@ -445,10 +460,10 @@ fn first_of(kind: ObjectKind, named: &Named) -> Option<&NamedObject> {
 
 /// Compares the numbers of one kind in two lists.
 fn same_number(kind: ObjectKind, a: &[NamedObject], b: &[NamedObject]) -> NumberComparison {
-    let of_kind = |objects: &[NamedObject]| -> Vec<String> {
-        objects.iter().filter(|object| object.kind == kind).map(|object| object.name.clone()).collect()
-    };
-    let (a, b) = (of_kind(a), of_kind(b));
+    let [a, b] = [a, b].map(|objects| {
+        let numbers = objects.iter().filter(|object| object.kind == kind);
+        numbers.map(|object| object.name.clone()).collect::<Vec<_>>()
+    });
     NumberComparison::of(a.len(), b.len(), a.iter().filter(|number| b.contains(number)).count())
 }
 
@@ -460,8 +475,8 @@ mod tests {
 
     fn between(a: &str, b: &str) -> Contrast {
         let words = Words::new(&TextSettings::default());
-        let named = |text: &str| Named::new(text, words.objects(text));
-        contrast(&named(a), &named(b), None)
+        let [a, b] = [a, b].map(|text| Named::new(text, words.objects(text)));
+        contrast(&a, &b, None)
     }
 
     #[track_caller]
@@ -549,9 +564,10 @@ mod tests {
 
     #[test]
     fn a_common_contact_agrees_and_other_contacts_are_no_evidence() {
-        let named = |contacts: &[u64]| Named::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts);
-        let agree = |a: &[u64], b: &[u64]| contrast(&named(a), &named(b), None).contacts_agree;
-        assert_eq!((agree(&[1, 2], &[2, 3]), agree(&[1], &[2]), agree(&[1], &[])), (1.0, 0.0, 0.0));
+        for (a, b, agree) in [(&[1, 2][..], &[2, 3][..], 1.0), (&[1], &[2], 0.0), (&[1], &[], 0.0)] {
+            let [a, b] = [a, b].map(|contacts| Named::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts));
+            assert_eq!(contrast(&a, &b, None).contacts_agree, agree);
+        }
     }
 
     #[test]
@@ -573,8 +589,8 @@ mod tests {
         (0..2_000).for_each(|_| counter.observe([name_code("雁坪路"), name_code("松岗路")]));
         let common = Frequencies::decode(1, &counter.encode(2_000)).unwrap();
         let words = Words::new(&TextSettings::default());
-        let named = |text: &str| Named::new(text, words.objects(text));
-        let found = contrast(&named("雁坪路停水"), &named("松岗路停水"), Some(&common));
+        let [a, b] = ["雁坪路停水", "松岗路停水"].map(|text| Named::new(text, words.objects(text)));
+        let found = contrast(&a, &b, Some(&common));
         assert!(found.names_differ < 0.05 && found.differs.is_empty(), "{found:?}");
     }
 }

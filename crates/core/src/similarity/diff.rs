@@ -20,8 +20,8 @@ pub enum Piece {
 /// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts (Myers 1986). The pieces that are not `OnlyB` form the
 /// first text; the pieces that are not `OnlyA` form the second text.
 pub fn align(a: &[char], b: &[char]) -> Vec<Piece> {
-    let (a, b) = (&a[..a.len().min(MAX_DIFF_CHARS)], &b[..b.len().min(MAX_DIFF_CHARS)]);
-    let text = |chars: &[char]| chars.iter().collect::<String>();
+    let a = &a[..a.len().min(MAX_DIFF_CHARS)];
+    let b = &b[..b.len().min(MAX_DIFF_CHARS)];
     let mut pieces = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, a, b) {
         match op {
@@ -37,6 +37,10 @@ pub fn align(a: &[char], b: &[char]) -> Vec<Piece> {
     pieces
 }
 
+fn text(chars: &[char]) -> String {
+    chars.iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,9 +49,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_pieces_give_both_texts_back(a in "[一二三]{0,40}", b in "[一二三]{0,40}") {
-            let chars = |text: &str| text.chars().collect::<Vec<_>>();
-            let pieces = align(&chars(&a), &chars(&b));
-            let (mut left, mut right) = (String::new(), String::new());
+            let [chars_a, chars_b] = [&a, &b].map(|text| text.chars().collect::<Vec<_>>());
+            let pieces = align(&chars_a, &chars_b);
+            let mut left = String::new();
+            let mut right = String::new();
             for piece in &pieces {
                 match piece {
                     Piece::Equal(text) => {

@@ -154,20 +154,21 @@ impl Verifier {
     pub fn commonness(&self, passage: &str, forms: &FormText) -> (f64, Option<f64>) {
         let count = ShingleSet::of(passage, self.verify.shingle).len();
         let set = ShingleSet::of_parts(&forms.parts(passage), self.verify.shingle);
-        let rarest = set.codes().iter().map(|&code| self.frequencies.share(code)).min_by(|a, b| {
-            let share = |share: &Option<f64>| share.unwrap_or(0.0);
-            share(a).total_cmp(&share(b))
-        });
+        let shares = set.codes().iter().map(|&code| self.frequencies.share(code));
+        let rarest = shares.min_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
         let sum = set.codes().iter().fold(0.0, |sum, &code| sum + f64::from(self.weight(code)));
         (sum / count.max(1) as f64, rarest.flatten())
     }
 
     /// Compares two texts. O(n + m), or O(m log n) if m is far below n.
     pub fn overlap(&self, ours: &Weighed, theirs: &ShingleSet) -> Overlap {
-        let (mine, others) = (ours.set.codes(), theirs.codes());
+        let mine = ours.set.codes();
+        let others = theirs.codes();
         let far_fewer = others.len().saturating_mul(FAR_FEWER) < mine.len();
-        let (mut i, mut count) = (0, 0);
-        let (mut shared, mut b) = (0.0, 0.0);
+        let mut i = 0;
+        let mut count = 0;
+        let mut shared = 0.0;
+        let mut b = 0.0;
         for &code in others {
             if far_fewer {
                 i += mine[i..].partition_point(|&ours| ours < code);
@@ -183,8 +184,8 @@ impl Verifier {
                 b += f64::from(self.weight(code));
             }
         }
-        let (a, fewer) = (ours.total, mine.len().min(others.len()));
-        Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
+        let plain = Resemblance::of(count, mine.len(), others.len());
+        Overlap { plain, fewer: mine.len().min(others.len()), shared, a: ours.total, b }
     }
 
     /// True if the pair can be accepted when the names in both texts agree as much as possible. `contacts` is true if
@@ -199,8 +200,8 @@ impl Verifier {
     pub(super) fn could_accept_with(&self, overlap: &Overlap, contrast: &Contrast) -> bool {
         let coefficients = self.model.coefficients(self.is_counted());
         let (far, near) = PairFeatures::bounds(overlap, contrast);
-        let bound = |features: PairFeatures| self.accepts(coefficients.probability(&features));
-        bound(far) || near.is_some_and(bound)
+        let mut bounds = std::iter::once(far).chain(near);
+        bounds.any(|features| self.accepts(coefficients.probability(&features)))
     }
 
     // The comparison has a small tolerance, because sums of weights depend on their order.
@@ -291,10 +292,8 @@ mod tests {
 
     #[test]
     fn text_that_everybody_writes_is_no_evidence_and_rare_text_is() {
-        let (a, b) = (
-            format!("北门旁的旧水塔倾斜得厉害,塔顶的铁梯也松了,风一吹就响{FORM}"),
-            format!("雨后渡口栈桥的木板断裂,护栏上的绳子早就没有了,孩子差点掉下去{FORM}"),
-        );
+        let a = format!("北门旁的旧水塔倾斜得厉害,塔顶的铁梯也松了,风一吹就响{FORM}");
+        let b = format!("雨后渡口栈桥的木板断裂,护栏上的绳子早就没有了,孩子差点掉下去{FORM}");
         let before = Verifier::new(Verify::default(), Frequencies::built_in());
         let after = Verifier::new(Verify::default(), saying(FORM));
         let nothing = Contrast::default();
@@ -307,7 +306,8 @@ mod tests {
     #[test]
     fn names_help_or_hinder_and_prove_nothing_alone() {
         let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
-        let (a, b) = ("三号路的路灯坏了半个月没人修晚上走路摔了两次", "路灯坏了半个月没人修孩子放学看不见路三号路太黑");
+        let a = "三号路的路灯坏了半个月没人修晚上走路摔了两次";
+        let b = "路灯坏了半个月没人修孩子放学看不见路三号路太黑";
         let agreeing = Contrast { names_agree: 2.0, ..Contrast::default() };
         let plain = evidence(&verifier, a, b, &Contrast::default()).probability;
         assert!(evidence(&verifier, a, b, &agreeing).probability > plain);
@@ -342,12 +342,13 @@ mod tests {
 
     #[test]
     fn a_form_with_another_name_is_no_match_before_and_after_it_is_counted() {
-        let form = |road: &str| format!("{FORM}反映{road}的路灯不亮");
         let names = ["雁坪路", "松岗路"];
         let contrast = Contrast { only_names: names.map(|name| vec![name.to_owned()]), ..differing() };
-        let accepts = |verifier: &Verifier| evidence(verifier, &form(names[0]), &form(names[1]), &contrast).accepted;
-        assert!(!accepts(&Verifier::new(Verify::default(), Frequencies::built_in())));
-        assert!(!accepts(&Verifier::new(Verify::default(), saying(FORM))));
+        let [a, b] = names.map(|road| format!("{FORM}反映{road}的路灯不亮"));
+        for frequencies in [Frequencies::built_in(), saying(FORM)] {
+            let verifier = Verifier::new(Verify::default(), frequencies);
+            assert!(!evidence(&verifier, &a, &b, &contrast).accepted);
+        }
     }
 
     #[test]
@@ -380,15 +381,13 @@ mod tests {
             let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
             let plain = Resemblance { jaccard, containment: jaccard };
             let overlap = Overlap { plain, fewer: 50, shared, a: shared + a, b: shared + b };
-            let with = |names_agree: f64, names_differ: f64| Contrast {
-                names_agree: names_agree.min(2.0),
-                names_differ: names_differ.min(2.0),
-                ..Contrast::default()
-            };
-            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Alignment::default()).accepted;
-            let before = accepted(&with(agree, differ));
-            prop_assert!(!before || accepted(&with(agree + more, differ)));
-            prop_assert!(before || !accepted(&with(agree, differ + more)));
+            let contrasts: [(f64, f64); 3] = [(agree, differ), (agree + more, differ), (agree, differ + more)];
+            let [before, agreeing, differing] = contrasts.map(|(agree, differ)| {
+                let names = Contrast { names_agree: agree.min(2.0), names_differ: differ.min(2.0), ..Contrast::default() };
+                verifier.evidence(&overlap, &names, &Alignment::default()).accepted
+            });
+            prop_assert!(!before || agreeing);
+            prop_assert!(before || !differing);
             prop_assert!(!before || verifier.could_accept(&overlap, false));
         }
     }

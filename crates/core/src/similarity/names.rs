@@ -80,7 +80,8 @@ impl Key {
     /// Returns the name with these bytes, if they are a name. The name takes over `buffer`, so that most calls allocate
     /// nothing.
     fn object(self, bytes: &[u8], mut buffer: String) -> Option<NamedObject> {
-        let (name, core) = (std::str::from_utf8(bytes).ok()?, self.core());
+        let name = std::str::from_utf8(bytes).ok()?;
+        let core = self.core();
         buffer.clear();
         buffer.push_str(name);
         name.is_char_boundary(core).then_some(NamedObject { kind: self.kind()?, name: buffer, core })
@@ -188,17 +189,16 @@ impl NameSieve {
     /// of names; without them, all names have the same weight.
     pub fn new(named: Named, width: u8, frequencies: Option<&Frequencies>) -> Self {
         let objects = named.objects().iter().take(MAX_OBJECTS);
-        let shingles = |name: &str| match name.chars().count() < width.into() {
-            true => Box::default(),
-            false => shingles::codes(name, width).into(),
-        };
         let own: Vec<Own> = objects
             .clone()
             .filter(|object| is_name(object.kind))
             .map(|object| Own {
                 kind: object.kind,
                 weight: weight(object, frequencies),
-                shingles: std::iter::once(&*object.name).chain(telling_core(object)).map(shingles).collect(),
+                shingles: std::iter::once(&*object.name)
+                    .chain(telling_core(object))
+                    .map(|name| shingles_of_name(name, width))
+                    .collect(),
             })
             .collect();
         let numbers = objects.filter(|object| NUMBERS.contains(&object.kind)).filter_map(Key::of).collect();
@@ -232,13 +232,13 @@ impl NameSieve {
     /// the other lacks. `None` if some names are not [learned](Self::learn) yet. O(names of both).
     pub(super) fn contrast(&self, sketch: &[u64], names: &[u64]) -> Option<Contrast> {
         let (keys, _) = keys(names)?;
-        let keys = || keys.iter().map(|&key| Key(key));
         let mut worked = self.worked.lock();
         let Worked { names: known, occupied, .. } = &mut *worked;
         let mut alike = 0;
         let mut theirs = Side::default();
-        for key in keys() {
-            let (kind, name) = (key.kind()?, known.get(&key)?);
+        for key in keys.iter().map(|&key| Key(key)) {
+            let kind = key.kind()?;
+            let name = known.get(&key)?;
             alike |= name.alike;
             if !is_name(kind) {
                 continue;
@@ -248,30 +248,37 @@ impl NameSieve {
         let mut ours = Side::default();
         occupied.set(sketch);
         for (number, own) in self.own.iter().enumerate() {
-            let held = || own.shingles.iter().any(|codes| codes.iter().all(|&code| occupied.holds(code)));
-            ours.add(own.kind, own.weight, alike >> number & 1 == 1 || held());
+            let shared = alike >> number & 1 == 1
+                || own.shingles.iter().any(|codes| codes.iter().all(|&code| occupied.holds(code)));
+            ours.add(own.kind, own.weight, shared);
         }
-        let numbers = |kind| {
-            let of_kind = |key: &Key| key.kind() == Some(kind);
-            let (ours, theirs) =
-                (self.numbers.iter().filter(|key| of_kind(key)).count(), keys().filter(of_kind).count());
-            let common = keys().filter(of_kind).filter(|key| self.numbers.contains(key)).count();
-            NumberComparison::of(ours, theirs, common)
-        };
-        let is_line = |key: &Key| key.kind() == Some(ObjectKind::Line);
-        let subjects = self.numbers.iter().copied().find(is_line).zip(keys().find(is_line));
+        let our_line = keys_of_kind(ObjectKind::Line, self.numbers.iter().copied()).next();
+        let their_line = keys_of_kind(ObjectKind::Line, keys.iter().map(|&key| Key(key))).next();
         Some(Contrast {
-            subjects_differ: subjects.is_some_and(|(ours, theirs)| ours != theirs),
+            subjects_differ: our_line.zip(their_line).is_some_and(|(ours, theirs)| ours != theirs),
             contacts_agree: f64::from(self.named.has_contacts()),
-            ..weigh_up(ours, theirs, numbers)
+            ..weigh_up(ours, theirs, |kind| self.same_number(kind, keys))
         })
+    }
+
+    fn same_number(&self, kind: ObjectKind, keys: &[u64]) -> NumberComparison {
+        let ours = keys_of_kind(kind, self.numbers.iter().copied()).count();
+        let mut theirs = 0;
+        let mut common = 0;
+        for key in keys_of_kind(kind, keys.iter().map(|&key| Key(key))) {
+            theirs += 1;
+            common += usize::from(self.numbers.contains(&key));
+        }
+        NumberComparison::of(ours, theirs, common)
     }
 
     /// Compares a name with the record's names. The name is shared by the rule of [`Named::names`]; quick tests come
     /// before the slow ones.
     fn work_out(&self, object: &NamedObject, frequencies: Option<&Frequencies>) -> Theirs {
         let chars = NameChars::of(object);
-        let (mut alike, mut is_like_any, mut names) = (0, false, 0);
+        let mut alike = 0;
+        let mut is_like_any = false;
+        let mut names = 0;
         for (own, &own_chars) in self.named.objects().iter().zip(&self.chars) {
             let is_like = chars.may_be_alike(own_chars) && is_alike(own, object);
             is_like_any |= is_like;
@@ -280,11 +287,28 @@ impl NameSieve {
                 names += 1;
             }
         }
-        let is_held = |name: &str| self.pairs.may_contain(name) && self.named.holds(name);
-        let shared =
-            is_name(object.kind) && (is_like_any || is_held(&object.name) || telling_core(object).is_some_and(is_held));
+        let shared = is_name(object.kind)
+            && (is_like_any
+                || self.is_held(&object.name)
+                || telling_core(object).is_some_and(|core| self.is_held(core)));
         Theirs { weight: weight(object, frequencies), shared, alike }
     }
+
+    fn is_held(&self, name: &str) -> bool {
+        self.pairs.may_contain(name) && self.named.holds(name)
+    }
+}
+
+fn keys_of_kind(kind: ObjectKind, keys: impl Iterator<Item = Key>) -> impl Iterator<Item = Key> {
+    keys.filter(move |key| key.kind() == Some(kind))
+}
+
+/// Returns the shingles of a name, none if it is shorter than one.
+fn shingles_of_name(name: &str, width: u8) -> Box<[u64]> {
+    if name.chars().count() < width.into() {
+        return Box::default();
+    }
+    shingles::codes(name, width).into()
 }
 
 #[cfg(test)]
@@ -314,27 +338,27 @@ mod tests {
             a in NAMING, others in prop::collection::vec(NAMING, 1..6), width in 1u8..5, weighing: bool,
         ) {
             let words = Words::new(&TextSettings::default());
-            let named = |text: &str| Named::new(text, words.objects(text));
             let frequencies = frequencies();
             let by = weighing.then_some(&*frequencies);
             let verifier = Verifier::new(Verify { shingle: width, ..Verify::default() }, frequencies.clone());
-            let sieve = NameSieve::new(named(&a), width, by);
+            let a = Named::new(&a, words.objects(&a));
+            let sieve = NameSieve::new(a.clone(), width, by);
             // A result for one candidate must also be valid for the next.
             for b in &others {
                 let sketched = sketch(&verifier.weigh(verifier.shingles(b)), Some(words.objects(b).as_slice()));
                 let names = names_in(&sketched).unwrap();
                 prop_assert_eq!(decode(names), words.objects(b));
                 sieve.learn(names, by);
-                let (exact, bound) =
-                    (contrast(&named(&a), &named(b), by), sieve.contrast(&sketched, names).expect("they are learned"));
+                let exact = contrast(&a, &Named::new(b, words.objects(b)), by);
+                let bound = sieve.contrast(&sketched, names).expect("they are learned");
                 prop_assert!(bound.names_agree + 1e-9 >= exact.names_agree && bound.names_differ <= exact.names_differ + 1e-9);
                 prop_assert!(exact.districts_differ || !bound.districts_differ);
-                let numbers = |found: &Contrast| {
+                let [bound, exact] = [bound, exact].map(|found| {
                     let identifiers =
                         [found.identifiers_agree, found.identifiers_differ, found.subjects_differ, found.references_agree];
                     (identifiers, [found.numbers_differ, found.numbers_substituted])
-                };
-                prop_assert_eq!(numbers(&bound), numbers(&exact));
+                });
+                prop_assert_eq!(bound, exact);
             }
         }
 
@@ -368,15 +392,15 @@ mod tests {
     #[test]
     fn by_the_sketch_other_places_are_other_places() {
         let words = Words::new(&TextSettings::default());
-        let text = |road: &str| format!("{road}的路灯已经连续多日不亮");
-        let named = |text: &str| Named::new(text, words.objects(text));
+        let texts = ["雁坪路", "松岗路"].map(|road| format!("{road}的路灯已经连续多日不亮"));
+        let [ours, other] = [&texts[0], &texts[1]].map(|text| Named::new(text, words.objects(text)));
         let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
-        let (ours, other) = (text("雁坪路"), text("松岗路"));
-        let sketched = sketch(&verifier.weigh(verifier.shingles(&other)), Some(words.objects(&other).as_slice()));
-        let (sieve, names) = (NameSieve::new(named(&ours), 3, None), names_in(&sketched).unwrap());
+        let sketched = sketch(&verifier.weigh(verifier.shingles(&texts[1])), Some(other.objects()));
+        let sieve = NameSieve::new(ours.clone(), 3, None);
+        let names = names_in(&sketched).unwrap();
         assert_eq!(sieve.contrast(&sketched, names), None, "nothing is learned");
         sieve.learn(names, None);
-        let exact = contrast(&named(&ours), &named(&other), None);
+        let exact = contrast(&ours, &other, None);
         assert!(exact.names_differ > 0.0);
         assert_eq!(
             sieve.contrast(&sketched, names),

@@ -75,14 +75,16 @@ mod tests {
 
     #[test]
     fn a_text_of_one_character_repeated_stays_cheap_and_right() {
-        let (a, b) = (vec!['啊'; 20_000], vec!['啊'; 10_000]);
+        let a = vec!['啊'; 20_000];
+        let b = vec!['啊'; 10_000];
         assert_eq!(shared_passages(&a, &b), [SharedPassage { at_a: 7, at_b: 0, chars: 10_000 }]);
     }
 
     proptest! {
         #[test]
         fn every_passage_stands_in_both(a in "[一二]{0,60}", b in "[一二]{0,60}") {
-            let (a, b) = (chars(&a), chars(&b));
+            let a = chars(&a);
+            let b = chars(&b);
             let mut passages = shared_passages(&a, &b);
             for p in &passages {
                 prop_assert_eq!(&a[p.at_a..p.at_a + p.chars], &b[p.at_b..p.at_b + p.chars]);

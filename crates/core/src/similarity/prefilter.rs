@@ -22,21 +22,30 @@ pub(super) struct NameChars {
 
 impl NameChars {
     pub(super) fn of(object: &NamedObject) -> Self {
-        let bit = |c: char| 1 << place(u64::from(if is_numeral(c) { '0' } else { c }), CHAR_BITS);
-        let chars = |text: &str| text.chars().fold(0, |set, c| set | bit(c));
-        Self { name: chars(&object.name), core: chars(object.core()) }
+        Self { name: set_of_chars(&object.name), core: set_of_chars(object.core()) }
     }
 
     /// True if two names may be [alike](super::contrast::is_alike). Of two alike names, one is part of the other, or
     /// occurs in the other in the same order, or both have the same characters, or all but one.
     pub(super) fn may_be_alike(self, other: Self) -> bool {
-        let missing = |chars: u64, from: u64| (chars & !from).count_ones();
-        let [they_lack, we_lack] = [missing(self.name, other.name), missing(other.name, self.name)];
+        let they_lack = count_missing(self.name, other.name);
+        let we_lack = count_missing(other.name, self.name);
         they_lack.min(we_lack) == 0
             || they_lack.max(we_lack) == 1
-            || missing(self.core, other.core) == 0
-            || missing(other.core, self.core) == 0
+            || count_missing(self.core, other.core) == 0
+            || count_missing(other.core, self.core) == 0
     }
+}
+
+/// Returns a set with a bit for each character. All numerals have one bit.
+fn set_of_chars(text: &str) -> u64 {
+    let chars = text.chars().map(|c| if is_numeral(c) { '0' } else { c });
+    chars.fold(0, |set, c| set | 1 << place(u64::from(c), CHAR_BITS))
+}
+
+/// Returns the number of characters that `from` lacks.
+fn count_missing(chars: u64, from: u64) -> u32 {
+    (chars & !from).count_ones()
 }
 
 /// The pairs of neighbouring characters in a text.
@@ -122,11 +131,10 @@ mod tests {
 
     #[test]
     fn most_others_are_told_apart() {
-        let road = |name: &str| {
-            let name = format!("{name}路");
-            NameChars::of(&NamedObject { kind: ObjectKind::Road, core: name.len() - "路".len(), name })
-        };
-        let names = ["雁坪", "松岗", "鹤鸣", "梧桐", "砚溪", "云帆", "白石", "柳塘"].map(road);
+        let names = ["雁坪", "松岗", "鹤鸣", "梧桐", "砚溪", "云帆", "白石", "柳塘"].map(|name| {
+            let core = name.len();
+            NameChars::of(&NamedObject { kind: ObjectKind::Road, core, name: format!("{name}路") })
+        });
         let pairs = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| (a, b)));
         let (apart, all) = pairs.fold((0, 0), |(apart, all), (a, b)| (apart + i32::from(!a.may_be_alike(*b)), all + 1));
         assert!(apart * 10 > all * 8, "{apart} of {all}");

@@ -70,9 +70,12 @@ impl ShingleSet {
 }
 
 fn intersection(a: &[u64], b: &[u64]) -> usize {
-    let (mut i, mut j, mut shared) = (0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut shared = 0;
     while i < a.len() && j < b.len() {
-        let (x, y) = (a[i], b[j]);
+        let x = a[i];
+        let y = b[j];
         // The loop has no branches: the order of hashes is random, so that a processor could not predict a branch.
         shared += usize::from(x == y);
         i += usize::from(x <= y);
@@ -101,14 +104,17 @@ impl Resemblance {
     pub fn of(shared: usize, a: usize, b: usize) -> Self {
         let smaller = a.min(b);
         let shared = shared.min(smaller);
-        let share = |of: usize| if of == 0 { 0.0 } else { shared as f64 / of as f64 };
-        Self { jaccard: share(a + b - shared), containment: share(smaller) }
+        Self { jaccard: share(shared, a + b - shared), containment: share(shared, smaller) }
     }
 
     /// True if both texts share a form: large parts of their texts are the same, whatever their matters are.
     pub fn is_same_form(&self) -> bool {
         self.jaccard >= SAME_FORM_JACCARD || self.containment >= SAME_FORM_CONTAINMENT
     }
+}
+
+fn share(part: usize, of: usize) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
 #[cfg(test)]
@@ -155,13 +161,14 @@ mod tests {
         fn measures_agree_with_sets_of_strings(
             a in "[一二三四ab ,。]{0,30}", b in "[一二三四ab ,。]{0,30}", width in 1usize..6,
         ) {
-            let (set_a, set_b) = (brute(&a, width), brute(&b, width));
+            let set_a = brute(&a, width);
+            let set_b = brute(&b, width);
             let shared = set_a.intersection(&set_b).count() as f64;
-            let union = set_a.union(&set_b).count() as f64;
-            let smaller = set_a.len().min(set_b.len()) as f64;
-            let share = |of: f64| if of == 0.0 { 0.0 } else { shared / of };
+            // If a set is empty, no shingle is shared.
+            let union = set_a.union(&set_b).count().max(1) as f64;
+            let smaller = set_a.len().min(set_b.len()).max(1) as f64;
             let measured = ShingleSet::of(&a, width as u8).resemblance(&ShingleSet::of(&b, width as u8));
-            prop_assert_eq!(measured, Resemblance { jaccard: share(union), containment: share(smaller) });
+            prop_assert_eq!(measured, Resemblance { jaccard: shared / union, containment: shared / smaller });
         }
     }
 }

@@ -236,13 +236,17 @@ impl Sieve {
     /// Returns the maximum of what this text and the sketched text share, if it is known.
     fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
         let [head, total, ..] = sketch else { return None };
-        let (head, b, body) = (Head::of(*head), f64::from_bits(*total), body(sketch));
+        let head = Head::of(*head);
+        let b = f64::from_bits(*total);
+        let body = body(sketch);
         let places = self.places(head.universe_bits)?;
         let (count, weight) = match head.low_bits {
             Some(low_bits) => places.shared_with_list(head, low_bits, body),
             None => self.shared_with_map(head, body),
         };
-        let (a, ours, theirs) = (self.weighed.total(), self.weighed.set().len(), head.shingles as usize);
+        let a = self.weighed.total();
+        let ours = self.weighed.set().len();
+        let theirs = head.shingles as usize;
         let plain = Resemblance::of(count, ours, theirs);
         // If the weight of a place may have overflowed, nothing is known.
         (weight < OVERFLOW).then(|| Overlap { plain, fewer: ours.min(theirs), shared: weight.min(a).min(b), a, b })
@@ -265,11 +269,10 @@ impl Sieve {
 
     /// Returns the number of this set's shingles on a place that the other set occupies, and their weight.
     fn shared_with_map(&self, head: Head, theirs: &[u64]) -> (usize, f64) {
-        let on = |code: u64| {
-            let place = place(code, head.universe_bits);
+        let shared = self.weighed.iter().filter(|(code, _)| {
+            let place = place(*code, head.universe_bits);
             theirs.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
-        };
-        let shared = self.weighed.iter().filter(|(code, _)| on(*code));
+        });
         let (count, weight) = shared.fold((0, 0.0), |(count, sum), (_, weight)| (count + 1, sum + f64::from(weight)));
         (count, weight * (1.0 + 1e-6))
     }
@@ -285,7 +288,8 @@ impl Places {
         if self.most == u64::from(u16::MAX) {
             return (usize::MAX, f64::MAX);
         }
-        let (mut count, mut weight) = (0, 0_u64);
+        let mut count = 0;
+        let mut weight = 0_u64;
         for_each_place(head, low_bits, body, |place| {
             let ours = self.weights[place & (self.weights.len() - 1)];
             count += usize::from(ours > 0);
@@ -299,8 +303,12 @@ impl Places {
 #[inline]
 fn for_each_place(head: Head, low_bits: u32, body: &[u64], mut each: impl FnMut(usize)) {
     let (high, low) = body.split_at(high_words(head.shingles as usize, head.universe_bits, low_bits).min(body.len()));
-    let (per_word, low_mask) = (lows_per_word(low_bits), (1 << low_bits) - 1);
-    let (mut seen, mut lows, mut left, mut next) = (0, 0, 0, low.iter());
+    let per_word = lows_per_word(low_bits);
+    let low_mask = (1 << low_bits) - 1;
+    let mut seen = 0;
+    let mut lows = 0;
+    let mut left = 0;
+    let mut next = low.iter();
     for (number, &word) in high.iter().enumerate() {
         let mut rest = word;
         while rest != 0 {
@@ -422,14 +430,14 @@ mod tests {
         let sizes = (0usize..3_000, 0usize..3_000, 0usize..6_000, 0u32..7);
         let result =
             runner.run(&(sizes, any::<bool>(), any::<bool>()), |((shared, ours, theirs, scale), rarity, objects)| {
-                let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
                 let verify = Verify { rarity, objects, ..Verify::default() };
-                let set = |parts: [(u64, usize); 2]| {
-                    ShingleSet::from_codes(parts.iter().flat_map(|&(seed, n)| shingles(seed, n)).collect())
-                };
-                let (a, b) = (set([(1, shared), (2, ours)]), set([(1, shared), (3, theirs)]));
+                let [a, b] = [(2, ours), (3, theirs)].map(|(seed, own)| {
+                    let codes = shingles(1, shared >> scale).chain(shingles(seed, own >> scale));
+                    ShingleSet::from_codes(codes.collect())
+                });
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
-                let (a, words) = (Sieve::new(weigher.weigh(a), false), sketch(&weigher.weigh(b.clone()), None));
+                let a = Sieve::new(weigher.weigh(a), false);
+                let words = sketch(&weigher.weigh(b.clone()), None);
                 let overlap = weigher.overlap(a.weighed(), &b);
                 let agreeing = if objects { Contrast::most_agreeing(false) } else { Contrast::default() };
                 let exact = weigher.evidence(&overlap, &agreeing, &Alignment::default());
@@ -452,17 +460,20 @@ mod tests {
             // From 30 shingles on, texts are copies.
             both in "[一二三四五六七八九十甲乙丙丁]{0,60}", a in PIECE, b in PIECE, shingle in 1u8..6,
         ) {
-            let (a, b) = (format!("{a}{both}"), format!("{both}{b}"));
+            let a = format!("{a}{both}");
+            let b = format!("{both}{b}");
             let base = Verify { shingle, ..Verify::default() };
-            let (weigher, finder) = (verifier(base.clone()), Words::new(&TextSettings::default()));
+            let weigher = verifier(base.clone());
+            let finder = Words::new(&TextSettings::default());
             let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
-            let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a)), false), weigher.shingles(&b));
+            let a = Sieve::new(weigher.weigh(weigher.shingles(&a)), false);
+            let b = weigher.shingles(&b);
             let contrast = contrast(&ours, &theirs, weigher.weighing_names());
             let overlap = weigher.overlap(a.weighed(), &b);
             let exact = weigher.evidence(&overlap, &contrast, &Alignment::default());
             let at = verifier(Verify { duplicate: exact.probability, ..base });
-            let (plain, named) =
-                (sketch(&weigher.weigh(b.clone()), None), sketch(&weigher.weigh(b), Some(theirs.objects())));
+            let plain = sketch(&weigher.weigh(b.clone()), None);
+            let named = sketch(&weigher.weigh(b), Some(theirs.objects()));
             let names = NameSieve::new(ours, shingle, at.weighing_names());
             names_in(&named).into_iter().for_each(|theirs| names.learn(theirs, at.weighing_names()));
             for sketch in [&plain, &named] {

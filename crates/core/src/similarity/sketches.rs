@@ -183,8 +183,11 @@ impl Shard {
     }
 
     fn find(&self, hash: u64, owner: u32, number: u64) -> Option<usize> {
-        let same = |&at: &u32| self.owner(at as usize) == owner && self.ring[at as usize + 1] == number;
-        self.places.find(hash, same).map(|&at| at as usize)
+        let place = self.places.find(hash, |&place| {
+            let at = place as usize;
+            self.owner(at) == owner && self.ring[at + 1] == number
+        });
+        place.map(|&at| at as usize)
     }
 
     fn add(&mut self, hash: u64, owner: u32, number: u64, sketch: &[u64], most: usize) {

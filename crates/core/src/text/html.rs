@@ -133,7 +133,8 @@ pub fn visible_text(html: &str) -> String {
 /// two separated characters. Ascending. O(length).
 pub fn visible_text_mapped(html: &str) -> (String, Vec<Range<usize>>) {
     let pieces = Pieces::default();
-    let (mut text, mut made_of) = (Text::default(), Vec::<Range<usize>>::new());
+    let mut text = Text::default();
+    let mut made_of = Vec::<Range<usize>>::new();
     let mut chars = Chars::of(html);
     read(html, pieces.noted_from(html, emitter()), |shown| match shown {
         Shown::Tag(name) => text.pass(name),
@@ -208,8 +209,8 @@ fn hides_itself(tag: &StartTag<()>) -> bool {
     let style = tag.attributes.get(b"style".as_slice()).is_some_and(|style| {
         let style: Vec<u8> =
             style.iter().filter(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase).collect();
-        let declares = |wanted: &[u8]| style.split(|byte| *byte == b';').any(|declared| declared == wanted);
-        declares(b"display:none") || declares(b"visibility:hidden")
+        let mut declared = style.split(|byte| *byte == b';');
+        declared.any(|rule| rule == b"display:none" || rule == b"visibility:hidden")
     });
     style || tag.attributes.contains_key(b"hidden".as_slice())
 }
@@ -285,23 +286,25 @@ mod tests {
 
     #[test]
     fn each_character_is_made_of_as_little_as_can_be() {
-        let from = |html: &str| {
-            let chars: Vec<char> = html.chars().collect();
-            let (text, made_of) = visible_text_mapped(html);
-            assert_eq!(text, visible_text(html));
-            made_of.into_iter().map(|range| chars[range].iter().collect::<String>()).collect::<Vec<_>>()
-        };
-        assert_eq!(from("路<b>灯</b>\r\n 亮"), ["路", "灯", "</b>\r\n ", "亮"]);
+        assert_eq!(sources("路<b>灯</b>\r\n 亮"), ["路", "灯", "</b>\r\n ", "亮"]);
         assert_eq!(
-            from("<p>&lt;&semi;&#x31;&#65灯&amp路&NotEqualTilde;"),
+            sources("<p>&lt;&semi;&#x31;&#65灯&amp路&NotEqualTilde;"),
             ["&lt;", "&semi;", "&#x31;", "&#65", "灯", "&amp", "路", "&NotEqualTilde;", "&NotEqualTilde;"]
         );
         assert_eq!(
-            from("A&B &no;&#;&<3</"),
+            sources("A&B &no;&#;&<3</"),
             ["A", "&", "B", " ", "&", "n", "o", ";", "&", "#", ";", "&", "<", "3", "<", "/"]
         );
-        assert_eq!(from("甲<div hidden>&lt;乙</div><!-- 丙 -->丁"), ["甲", "丁"]);
-        assert_eq!(from("<textarea>a</b</textarea>"), ["a", "</b", "</b", "</b"]);
+        assert_eq!(sources("甲<div hidden>&lt;乙</div><!-- 丙 -->丁"), ["甲", "丁"]);
+        assert_eq!(sources("<textarea>a</b</textarea>"), ["a", "</b", "</b", "</b"]);
+    }
+
+    /// Returns the part of a page that each visible character is made of.
+    fn sources(html: &str) -> Vec<String> {
+        let chars: Vec<char> = html.chars().collect();
+        let (text, made_of) = visible_text_mapped(html);
+        assert_eq!(text, visible_text(html));
+        made_of.into_iter().map(|range| chars[range].iter().collect()).collect()
     }
 
     #[test]

@@ -123,11 +123,13 @@ fn is_one_digit(digits: &str) -> bool {
 /// A star between two ASCII letters or digits hides nothing.
 fn is_masked(normal: &str) -> bool {
     let signs: Vec<char> = normal.chars().collect();
-    let is_inside = |position: usize| {
-        let before = position.checked_sub(1).and_then(|before| signs.get(before));
-        [before, signs.get(position + 1)].into_iter().all(|sign| sign.is_some_and(char::is_ascii_alphanumeric))
-    };
-    (0..signs.len()).any(|position| signs[position] == '*' && !is_inside(position))
+    (0..signs.len()).any(|position| signs[position] == '*' && !is_inside(&signs, position))
+}
+
+/// True if letters or digits stand before and behind the sign.
+fn is_inside(signs: &[char], position: usize) -> bool {
+    let before = position.checked_sub(1).and_then(|before| signs.get(before));
+    [before, signs.get(position + 1)].into_iter().all(|sign| sign.is_some_and(char::is_ascii_alphanumeric))
 }
 
 fn is_nobody(normal: &str) -> bool {

@@ -56,15 +56,17 @@ impl Lexicon {
 
     fn new(settings: &TextSettings) -> Self {
         let normaliser = Normaliser::new(settings.simplify);
-        let normal = |word: &str| normaliser.normalise(word).into_boxed_str();
-        let stop_words = match &settings.stop_words {
-            StopWords::Named(StopList::Default) => default_stop_words().map(normal).collect::<Vec<_>>(),
-            StopWords::These(words) => words.iter().map(|word| normal(word)).collect(),
+        let stop_words: Vec<String> = match &settings.stop_words {
+            StopWords::Named(StopList::Default) => {
+                default_stop_words().map(|word| normaliser.normalise(word)).collect()
+            }
+            StopWords::These(words) => words.iter().map(|word| normaliser.normalise(word)).collect(),
         };
-        let mut entries: HashMap<_, _> = stop_words.into_iter().map(|word| (word, None)).collect();
+        let mut entries: HashMap<Box<str>, _> = stop_words.into_iter().map(|word| (word.into(), None)).collect();
         let mut seen = hashbrown::HashSet::new();
         for group in &settings.synonyms {
-            let words: Vec<_> = group.iter().map(|word| normal(word)).filter(|word| !word.is_empty()).collect();
+            let words = group.iter().map(|word| normaliser.normalise(word)).filter(|word| !word.is_empty());
+            let words: Vec<Box<str>> = words.map(String::into_boxed_str).collect();
             let Some(first) = words.first() else { continue };
             let replacement = (entries.get(first) != Some(&None)).then(|| first.clone());
             for word in &words {
@@ -79,7 +81,8 @@ impl Lexicon {
     fn build(mut entries: Vec<(Box<str>, Option<Box<str>>)>) -> Self {
         entries.sort_unstable();
         let size = (entries.len() * 4).next_power_of_two();
-        let (mut tags, mut places) = (vec![0; size].into_boxed_slice(), vec![0; size].into_boxed_slice());
+        let mut tags = vec![0; size].into_boxed_slice();
+        let mut places = vec![0; size].into_boxed_slice();
         for (place, (word, _)) in (0..).zip(&entries) {
             let (mut at, tag) = hash(word);
             while tags[at & (size - 1)] != 0 {
@@ -150,13 +153,16 @@ mod tests {
     use super::*;
 
     fn lexicon(stop_words: &[&str], synonyms: &[&[&str]]) -> Lexicon {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let settings = TextSettings {
             stop_words: StopWords::These(owned(stop_words)),
             synonyms: synonyms.iter().map(|group| owned(group)).collect(),
             ..TextSettings::default()
         };
         Lexicon::new(&settings)
+    }
+
+    fn owned(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     #[test]

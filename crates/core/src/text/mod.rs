@@ -83,18 +83,23 @@ impl Removed {
     /// Returns for each character of the compared text its position in `whole` and the character; `None` for a space
     /// that replaces removed text. There is no space at an end, or next to another space. O(length).
     pub fn kept(&self) -> Vec<Option<(u32, char)>> {
-        let is_space = |kept: &Option<(u32, char)>| kept.is_none_or(|(_, c)| c == ' ');
-        let (mut kept, mut spans) = (Vec::with_capacity(self.whole.len() / 3), self.spans.iter().peekable());
+        let mut kept = Vec::with_capacity(self.whole.len() / 3);
+        let mut spans = self.spans.iter().peekable();
         for (at, c) in (0..).zip(self.whole.chars()) {
             while spans.next_if(|span| span.end <= at).is_some() {}
             let next = spans.peek().is_none_or(|span| at < span.start).then_some((at, c));
-            if !is_space(&next) || kept.last().is_some_and(|last| !is_space(last)) {
+            if !is_space(next) || kept.last().is_some_and(|last| !is_space(*last)) {
                 kept.push(next);
             }
         }
-        kept.pop_if(|last| is_space(last));
+        kept.pop_if(|last| is_space(*last));
         kept
     }
+}
+
+/// True for a space and for a place at which something was removed.
+fn is_space(kept: Option<(u32, char)>) -> bool {
+    kept.is_none_or(|(_, c)| c == ' ')
 }
 
 /// A content field of a document, or a column.

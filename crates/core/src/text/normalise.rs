@@ -56,13 +56,15 @@ impl Normaliser {
     /// produced it. The range has several characters if they combine. Ascending. O(length).
     pub fn normalise_mapped(self, text: &str) -> (String, Vec<Range<usize>>) {
         let table = if self.simplify { &*SIMPLIFYING } else { &*PLAIN };
-        let (mut out, mut made_of) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
+        let mut out = String::with_capacity(text.len());
+        let mut made_of = Vec::with_capacity(text.len());
         let chars: Vec<char> = text.chars().collect();
         let mut start = 0;
         while start < chars.len() {
             // No character combines with the one before it if its form does not depend on its neighbours.
-            let is_begin = |c: &char| matches!(table.form(*c), Form::One(_) | Form::Many(_));
-            let end = chars[start + 1..].iter().position(is_begin).map_or(chars.len(), |at| start + 1 + at);
+            let mut behind = chars[start + 1..].iter();
+            let next = behind.position(|c| matches!(table.form(*c), Form::One(_) | Form::Many(_)));
+            let end = next.map_or(chars.len(), |at| start + 1 + at);
             let part: String = chars[start..end].iter().collect();
             for c in self.characters(&part).chars() {
                 let length = out.len();

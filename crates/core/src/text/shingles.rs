@@ -68,7 +68,8 @@ pub fn codes(text: &str, width: u8) -> Vec<u64> {
 /// characters that count. For a shorter text, `each` is not called.
 #[inline]
 pub fn for_each_of_three(text: &str, mut each: impl FnMut(u64)) {
-    let (mut code, mut seen) = (0, 0);
+    let mut code = 0;
+    let mut seen = 0;
     for c in text.chars().filter(|&c| counts(c)) {
         code = (code << BITS_PER_CHAR | u64::from(digit_form(c))) & !LEADING;
         seen += 1;

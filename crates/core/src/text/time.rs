@@ -159,10 +159,10 @@ impl Rest<'_> {
         };
         // A range of hours (08:30-09:30) must not be read as an offset.
         let offset = if clock.second.is_some() { self.offset()? } else { None };
-        let small = |number: i16| i8::try_from(number).ok();
-        let (hour, minute, second) = (clock.hour % 24, clock.minute, clock.second.unwrap_or(0));
-        let civil =
-            DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, small(second)?, 0).ok()?;
+        let second = clock.second.unwrap_or(0);
+        let [month, day, hour, minute, second] =
+            [month, day, clock.hour % 24, clock.minute, second].map(|number| i8::try_from(number).ok());
+        let civil = DateTime::new(year, month?, day?, hour?, minute?, second?, 0).ok()?;
         let days = clock.hour / 24;
         Some((civil.checked_add(days.days()).ok()?, offset))
     }
@@ -199,7 +199,8 @@ impl Rest<'_> {
     /// Reads a time of day of four or six digits.
     fn compact_clock(&mut self) -> Option<Clock> {
         let with_seconds = digits(self.0) == 6;
-        let (hour, minute) = (self.first(2)?, self.first(2)?);
+        let hour = self.first(2)?;
+        let minute = self.first(2)?;
         let second = if with_seconds { Some(self.first(2)?) } else { None };
         self.fraction();
         Clock { hour, minute, second }.in_part(None)

@@ -72,11 +72,11 @@ impl Addresses {
     fn authority(&self, authority: &str, scheme: &str) -> String {
         let (user, host) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         // Colons within brackets belong to an IPv6 address. A name has no colon.
-        let begins_port = |at: &usize| match host.starts_with('[') {
-            true => host[..*at].ends_with(']'),
-            false => host.find(':') == Some(*at),
-        };
-        let (host, port) = host.split_at(host.rfind(':').filter(begins_port).unwrap_or(host.len()));
+        let colon = host.rfind(':').filter(|&at| match host.starts_with('[') {
+            true => host[..at].ends_with(']'),
+            false => host.find(':') == Some(at),
+        });
+        let (host, port) = host.split_at(colon.unwrap_or(host.len()));
         let host = host.to_lowercase();
         let host = self.hosts.get(&host).unwrap_or(&host);
         let own = matches!((scheme, port), (_, ":") | ("http", ":80") | ("https", ":443") | ("ftp", ":21"));
@@ -113,13 +113,14 @@ fn resolved(path: &str) -> String {
 
 /// Returns a query, which begins with `?`, without the parameters that only track the visitor.
 fn kept(query: &str) -> String {
-    let tracks = |parameter: &&str| {
-        let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        TRACKING.contains(&name.as_str()) || TRACKING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    };
     let parameters = query.strip_prefix('?').unwrap_or_default().split('&');
     let kept: Vec<&str> = parameters.filter(|parameter| !parameter.is_empty() && !tracks(parameter)).collect();
     if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
+}
+
+fn tracks(parameter: &str) -> bool {
+    let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();
+    TRACKING.contains(&name.as_str()) || TRACKING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -130,11 +131,14 @@ mod tests {
 
     #[test]
     fn an_address_has_a_host_and_a_page() {
-        let parts = |address| host_and_page(address).map(|(host, page)| format!("{host} {page}"));
         assert_eq!(parts("http://u:p@a.cn:81/x?id=1#y").as_deref(), Some("a.cn :81/x?id=1#y"));
         assert_eq!(parts("http://a.cn").as_deref(), Some("a.cn "));
         assert_eq!(parts("http://[::1]:81?q").as_deref(), Some("[::1] :81?q"));
         assert_eq!((parts("a.cn/x"), parts("file:///x")), (None, None));
+    }
+
+    fn parts(address: &str) -> Option<String> {
+        host_and_page(address).map(|(host, page)| format!("{host} {page}"))
     }
 
     fn addresses() -> Addresses {

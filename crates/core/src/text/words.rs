@@ -69,7 +69,8 @@ impl Words {
         if !self.lexicon.replaces() || text.len() > LONGEST_VALUE {
             return None;
         }
-        let (mut merged, mut end) = (String::new(), 0);
+        let mut merged = String::new();
+        let mut end = 0;
         self.segmenter.for_each_word(text, |token, _| {
             let start = token.as_ptr() as usize - text.as_ptr() as usize;
             // Sequences of characters overlap.
@@ -163,7 +164,8 @@ mod tests {
         for settings in all {
             let words = Words::new(&settings);
             for text in [text, &long, ""] {
-                let (mut read, mut alone) = (Vec::new(), Vec::new());
+                let mut read = Vec::new();
+                let mut alone = Vec::new();
                 let named = words.read(text, |word, chars| read.push((word, chars)));
                 words.for_each(text, |word, chars| alone.push((word, chars)));
                 assert!(read == alone && named == words.objects(text), "{settings:?}");
@@ -173,10 +175,6 @@ mod tests {
 
     #[test]
     fn a_value_with_synonyms_is_that_of_the_first_of_each_group_and_keeps_all_else() {
-        let synonyms = vec![vec!["番茄".into(), "西红柿".into()], vec!["价格".into(), "价钱".into()]];
-        let merged = |segmenter, text: &str| {
-            Words::new(&TextSettings { synonyms: synonyms.clone(), segmenter, ..TextSettings::default() }).merged(text)
-        };
         let jieba = SegmenterKind::Jieba;
         assert_eq!(merged(jieba, "西红柿价格").as_deref(), Some("番茄价格"));
         assert_eq!(merged(jieba, "我的西红柿,西红柿的价钱!").as_deref(), Some("我的番茄,番茄的价格!"));
@@ -184,5 +182,10 @@ mod tests {
         assert_eq!(merged(SegmenterKind::Chars2, "价钱价钱低").as_deref(), Some("价格价格低"));
         assert_eq!(Words::new(&TextSettings::default()).merged("西红柿价钱"), None);
         assert_eq!(merged(jieba, &"西红柿".repeat(LONGEST_VALUE / 9 + 1)), None, "that is no short value");
+    }
+
+    fn merged(segmenter: SegmenterKind, text: &str) -> Option<String> {
+        let synonyms = vec![vec!["番茄".into(), "西红柿".into()], vec!["价格".into(), "价钱".into()]];
+        Words::new(&TextSettings { synonyms, segmenter, ..TextSettings::default() }).merged(text)
     }
 }

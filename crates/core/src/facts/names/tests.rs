@@ -14,9 +14,11 @@ fn named(text: &str) -> String {
         tags.iter().map(|tag| WordSpan { span: tag.start as u32..tag.end as u32, tag: tag.tag }).collect();
     let facts = FactReader::new(&PlaceList::default()).read(text, &words);
     let chars: Vec<char> = text.chars().collect();
-    let name = |span: &std::ops::Range<u32>| chars[span.start as usize..span.end as usize].iter().collect::<String>();
-    let names = facts.iter().filter(|fact| fact.source != FactSource::Pattern);
-    names.map(|fact| format!("{:?} {}", fact.kind, name(&fact.span))).collect::<Vec<_>>().join("; ")
+    let names = facts.iter().filter(|fact| fact.source != FactSource::Pattern).map(|fact| {
+        let name: String = chars[fact.span.start as usize..fact.span.end as usize].iter().collect();
+        format!("{:?} {name}", fact.kind)
+    });
+    names.collect::<Vec<_>>().join("; ")
 }
 
 #[track_caller]
@@ -93,11 +95,14 @@ fn items_of_a_list_of_stops_are_places() {
 
 #[test]
 fn numbers_in_names_compare_by_value() {
-    let canonical = |kind, name: &str| super::canonical(kind, &name.chars().collect::<Vec<_>>());
-    assert_eq!(canonical(FactKind::Road, "学府二路"), "学府2路");
-    assert_eq!(canonical(FactKind::Road, "学府2路"), "学府2路");
-    assert_eq!(canonical(FactKind::School, "柳塘第三中学"), "柳塘3中");
-    assert_eq!(canonical(FactKind::School, "柳塘三中"), "柳塘3中");
-    assert_eq!(canonical(FactKind::Town, "柳塘街道办事处"), "柳塘街道");
-    assert_eq!(canonical(FactKind::Estate, "三江花园"), "三江花园");
+    for (kind, name, expected) in [
+        (FactKind::Road, "学府二路", "学府2路"),
+        (FactKind::Road, "学府2路", "学府2路"),
+        (FactKind::School, "柳塘第三中学", "柳塘3中"),
+        (FactKind::School, "柳塘三中", "柳塘3中"),
+        (FactKind::Town, "柳塘街道办事处", "柳塘街道"),
+        (FactKind::Estate, "三江花园", "三江花园"),
+    ] {
+        assert_eq!(super::canonical(kind, &name.chars().collect::<Vec<_>>()), expected);
+    }
 }

@@ -29,18 +29,14 @@ impl GroupModel {
     /// Returns the groups of a component, by the definition in `pieces`.
     fn pieces(&self, members: &MemberSet, all: &PairSet) -> Vec<Group> {
         let pairs = inside(members, all);
-        let without = |pair: &(u64, u64)| pairs.iter().copied().filter(|other| other != pair).collect::<PairSet>();
-        let is_bridge = |pair: &(u64, u64)| !components(&without(pair)).iter().any(|members| within(members, pair));
-        let bridges: PairSet = pairs.iter().copied().filter(is_bridge).collect();
+        let bridges: PairSet = pairs.iter().copied().filter(|pair| is_bridge(&pairs, pair)).collect();
         let cores = components(&(&pairs - &bridges));
         let mut cut = PairSet::new();
         if members.len() >= 10 && cores.len() > 1 {
             let far = distances(members, &pairs, &bridges);
-            let from_core = |core: &MemberSet, member| core.iter().map(|&other| far[&(other, member)]).min();
-            let nearest = |member| (0..cores.len()).min_by_key(|&at| (from_core(&cores[at], member), at));
-            let is_confirmed = |pair: &(u64, u64)| self.decided.get(pair) == Some(&Decision::Same);
-            let is_cut = |pair: &(u64, u64)| nearest(pair.0) != nearest(pair.1) && !is_confirmed(pair);
-            cut = bridges.iter().copied().filter(is_cut).collect();
+            let unconfirmed = bridges.iter().filter(|pair| self.decided.get(pair) != Some(&Decision::Same));
+            let cut_pairs = unconfirmed.filter(|pair| nearest(&cores, &far, pair.0) != nearest(&cores, &far, pair.1));
+            cut = cut_pairs.copied().collect();
         }
         let pieces = components(&(&pairs - &cut));
         pieces.into_iter().map(|piece| self.group(piece, &pairs, &bridges)).collect()
@@ -48,7 +44,6 @@ impl GroupModel {
 
     fn group(&self, members: MemberSet, pairs: &PairSet, bridges: &PairSet) -> Group {
         let own = inside(&members, pairs);
-        let leaves = |(a, b): &(u64, u64)| members.contains(a) != members.contains(b);
         let different = self.decided.iter().filter(|(_, decision)| **decision == Decision::Different);
         let rejected = inside(&members, &different.map(|(pair, _)| *pair).collect());
         let summary = Summary { first: 0, size: members.len(), pairs: own.len() };
@@ -56,13 +51,24 @@ impl GroupModel {
             pairs: own.len(),
             density: summary.density(),
             bridges: inside(&members, bridges).into_iter().collect(),
-            cut: pairs.iter().copied().filter(leaves).collect(),
+            cut: pairs.iter().copied().filter(|(a, b)| members.contains(a) != members.contains(b)).collect(),
             contested: !rejected.is_empty(),
             rejected: rejected.into_iter().collect(),
             chained: summary.chained(),
             members: members.into_iter().collect(),
         }
     }
+}
+
+/// True if the ends of the pair are in different components without it.
+fn is_bridge(pairs: &PairSet, pair: &(u64, u64)) -> bool {
+    let others = pairs.iter().copied().filter(|other| other != pair).collect();
+    !components(&others).iter().any(|members| within(members, pair))
+}
+
+/// Returns the position of the core that is the fewest bridges away from a member.
+fn nearest(cores: &[MemberSet], far: &BTreeMap<(u64, u64), usize>, member: u64) -> Option<usize> {
+    (0..cores.len()).min_by_key(|&at| (cores[at].iter().map(|&other| far[&(other, member)]).min(), at))
 }
 
 fn within(members: &MemberSet, pair: &(u64, u64)) -> bool {
@@ -98,8 +104,8 @@ fn distances(members: &MemberSet, pairs: &PairSet, bridges: &PairSet) -> BTreeMa
 fn components(pairs: &PairSet) -> Vec<MemberSet> {
     let mut groups: Vec<MemberSet> = Vec::new();
     for &(a, b) in pairs {
-        let touches = |group: &MemberSet| group.contains(&a) || group.contains(&b);
-        let (touched, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
+        let (touched, others): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.contains(&a) || group.contains(&b));
         groups = others;
         groups.push(touched.into_iter().flatten().chain([a, b]).collect());
     }
@@ -180,8 +186,8 @@ proptest! {
                     prop_assert_eq!(set.summary_of(member), Some(summary));
                     let mut others: Vec<_> = set.pairs_of(member).collect();
                     others.sort_unstable();
-                    let with = |pair: &(u64, u64)| pair.0 == member || pair.1 == member;
-                    let brute = pairs.iter().copied().filter(with).map(|pair| pair.0 + pair.1 - member);
+                    let brute = pairs.iter().filter(|pair| pair.0 == member || pair.1 == member);
+                    let brute = brute.map(|pair| pair.0 + pair.1 - member);
                     prop_assert_eq!(others, brute.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
                 }
             }

@@ -44,9 +44,10 @@ impl Distinct {
 
     pub(super) fn sorted(fingerprints: &[u64], chunk_size: usize, group_size: usize) -> Self {
         let bits = (fingerprints.len() / group_size).max(1).ilog2().min(MAX_GROUP_BITS);
-        let group = |value: u64| (value >> 1 >> (63 - bits)) as usize;
-        let layers: Vec<(Vec<u32>, Vec<u32>)> =
-            fingerprints.par_chunks(chunk_size).map(|chunk| places_by(chunk, 1 << bits, group)).collect();
+        let layers: Vec<(Vec<u32>, Vec<u32>)> = fingerprints
+            .par_chunks(chunk_size)
+            .map(|chunk| places_by(chunk, 1 << bits, |value| (value >> 1 >> (63 - bits)) as usize))
+            .collect();
         let mut values = vec![0; fingerprints.len()];
         let mut places = vec![0; fingerprints.len()];
         let mut parts = Vec::with_capacity(1 << bits);

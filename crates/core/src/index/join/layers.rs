@@ -1,6 +1,8 @@
 //! Partitions fingerprints into groups on all cores. Each thread sorts ranges of the input by group, and a group is then collected from all ranges.
 //! Memory is accessed sequentially, except for writing one range, which stays in the cache.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::distinct::Distinct;
@@ -23,40 +25,18 @@ impl Partition {
         groups: usize,
         group_of: impl Fn(u64) -> Option<usize> + Sync,
     ) -> Vec<usize> {
-        let each = |range| {
+        let sizes = distinct.chunks().map(|range| {
             let mut sizes = vec![0; groups];
             distinct.values_from(range).filter_map(&group_of).for_each(|group| sizes[group] += 1);
             sizes
-        };
-        let both = |mut a: Vec<usize>, b: Vec<usize>| {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-            a
-        };
-        distinct.chunks().map(each).reduce(|| vec![0; groups], both)
+        });
+        sizes.reduce(|| vec![0; groups], add_up)
     }
 
     /// Makes the partition. Takes 8 bytes for each fingerprint that is in a group.
     pub(super) fn of(distinct: &Distinct, groups: usize, group_of: impl Fn(u64) -> Option<usize> + Sync) -> Self {
-        let layer = |range: std::ops::Range<usize>| {
-            let mut ends = vec![0_u32; groups];
-            distinct.values_from(range.clone()).filter_map(&group_of).for_each(|group| ends[group] += 1);
-            let mut total = 0;
-            for end in &mut ends {
-                let count = *end;
-                *end = total;
-                total += count;
-            }
-            let mut values = vec![0; total as usize];
-            for value in distinct.values_from(range) {
-                if let Some(group) = group_of(value) {
-                    let at = &mut ends[group];
-                    values[*at as usize] = value;
-                    *at += 1;
-                }
-            }
-            PartitionLayer { values, ends }
-        };
-        Self { layers: distinct.chunks().map(layer).collect() }
+        let layers = distinct.chunks().map(|range| PartitionLayer::of(distinct, range, groups, &group_of));
+        Self { layers: layers.collect() }
     }
 
     /// Replaces the content of `set` with all fingerprints of a group.
@@ -67,4 +47,31 @@ impl Partition {
             set.extend_from_slice(&values[start as usize..ends[group] as usize]);
         }
     }
+}
+
+impl PartitionLayer {
+    fn of(distinct: &Distinct, range: Range<usize>, groups: usize, group_of: &impl Fn(u64) -> Option<usize>) -> Self {
+        let mut ends = vec![0_u32; groups];
+        distinct.values_from(range.clone()).filter_map(group_of).for_each(|group| ends[group] += 1);
+        let mut total = 0;
+        for end in &mut ends {
+            let count = *end;
+            *end = total;
+            total += count;
+        }
+        let mut values = vec![0; total as usize];
+        for value in distinct.values_from(range) {
+            if let Some(group) = group_of(value) {
+                let at = &mut ends[group];
+                values[*at as usize] = value;
+                *at += 1;
+            }
+        }
+        Self { values, ends }
+    }
+}
+
+fn add_up(mut a: Vec<usize>, b: Vec<usize>) -> Vec<usize> {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+    a
 }

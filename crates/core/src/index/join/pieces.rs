@@ -84,8 +84,10 @@ impl CutPlan {
         let cost_of = CutCost { radius, file };
         let whole = Self { region: vary, count: radius + 1 };
         let rest = radius.checked_sub(path.differing).map(|r| Self { region: vary & !path.spent, count: r + 1 });
-        let cost = |plan: &Self| cost_of.cutting(entries as f64, plan.region.count_ones(), plan.count);
-        let plans = [Some(whole), rest].into_iter().flatten().map(|plan| (cost(&plan), plan));
+        let plans = [Some(whole), rest].into_iter().flatten().map(|plan| {
+            let cost = cost_of.cutting(entries as f64, plan.region.count_ones(), plan.count);
+            (cost, plan)
+        });
         let (cost, plan) = plans.min_by(|a, b| a.0.total_cmp(&b.0))?;
         (cost < comparing(entries as f64)).then_some(plan)
     }

@@ -52,12 +52,11 @@ impl<R: FnMut(&mut Vec<(u64, u64)>) -> bool> JoinWorker<R> {
         }
         // There are not more slots than remaining values of the piece, and not many more than entries.
         let width = (set.len().ilog2() + 1).min((piece.width + 2).saturating_sub(known)).max(1);
-        let slot = |value: u64| (piece.code(value) << known >> (64 - width)) as usize;
         if self.depth == self.buffers.len() {
             self.buffers.push(SplitBuffer::default());
         }
         let mut buffer = std::mem::take(&mut self.buffers[self.depth]);
-        buffer.fill(set, 1 << width, slot);
+        buffer.fill(set, 1 << width, |value| (piece.code(value) << known >> (64 - width)) as usize);
         self.depth += 1;
         let mut start = 0;
         for &end in &buffer.ends {

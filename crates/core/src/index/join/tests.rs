@@ -30,23 +30,26 @@ fn found(distinct: &Distinct, radius: u8, memory: usize, tuning: JoinTuning) -> 
     let kept = KeptPairs::default();
     assert!(join_tuned(distinct, radius, memory, &kept, tuning).is_continue());
     let pairs = kept.pairs.into_inner().unwrap();
-    let values = |pair: &NearPair| {
-        let a = distinct.value(pair.a);
-        let b = distinct.value(pair.b);
-        assert_eq!(u32::from(pair.distance), (a ^ b).count_ones());
-        assert!(a < b && distinct.position(a) == Some(pair.a) && distinct.position(b) == Some(pair.b));
-        (a, b)
-    };
-    let mut pairs: Vec<_> = pairs.iter().map(values).collect();
+    let mut pairs: Vec<_> = pairs.iter().map(|pair| checked_values(distinct, pair)).collect();
     pairs.sort_unstable();
     pairs
 }
 
+fn checked_values(distinct: &Distinct, pair: &NearPair) -> (u64, u64) {
+    let a = distinct.value(pair.a);
+    let b = distinct.value(pair.b);
+    assert_eq!(u32::from(pair.distance), (a ^ b).count_ones());
+    assert!(a < b && distinct.position(a) == Some(pair.a) && distinct.position(b) == Some(pair.b));
+    (a, b)
+}
+
 fn brute(values: &[u64], radius: u8) -> Vec<(u64, u64)> {
     let values: Vec<u64> = values.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    let near = |a: u64, b: u64| (a ^ b).count_ones() <= u32::from(radius);
-    let with = |(at, &a): (usize, &u64)| values[at + 1..].iter().filter(move |&&b| near(a, b)).map(move |&b| (a, b));
-    let pairs: Vec<(u64, u64)> = values.iter().enumerate().flat_map(with).collect();
+    let mut pairs = Vec::new();
+    for (at, &a) in values.iter().enumerate() {
+        let near = values[at + 1..].iter().filter(|&&b| (a ^ b).count_ones() <= u32::from(radius));
+        pairs.extend(near.map(|&b| (a, b)));
+    }
     pairs
 }
 
@@ -111,19 +114,22 @@ fn equal_fingerprints_are_stored_once_with_all_their_places() {
 #[test]
 fn popular_values_of_blocks_hide_no_pair() {
     // Two of three fingerprints have the same upper half or the same lower half. The planted pairs are among them.
-    let value = |n: u64| match n % 3 {
-        0 => random(n) >> 32 | 0xabcd_ef01 << 32,
-        1 => random(n) << 32 | 0x1357_9bdf,
-        _ => random(n),
-    };
-    let mut values: Vec<u64> = (0..4_000).map(value).collect();
-    values.extend((0..100).map(|n| value(n * 31) ^ 1 << (n % 64) ^ 1 << (n * 7 % 64) ^ 1 << (n * 5 % 64)));
+    let mut values: Vec<u64> = (0..4_000).map(often_alike).collect();
+    values.extend((0..100).map(|n| often_alike(n * 31) ^ 1 << (n % 64) ^ 1 << (n * 7 % 64) ^ 1 << (n * 5 % 64)));
     let distinct = Distinct::sorted(&values, 512, 128);
     let expected = brute(&values, 3);
     assert!(expected.len() >= 90);
     let tuning = JoinTuning { group: 128, large: 200, ..JoinTuning::DEFAULT };
     assert_eq!(found(&distinct, 3, 5_000, tuning), expected);
     assert_eq!(found(&distinct, 3, usize::MAX, JoinTuning::DEFAULT), expected);
+}
+
+fn often_alike(n: u64) -> u64 {
+    match n % 3 {
+        0 => random(n) >> 32 | 0xabcd_ef01 << 32,
+        1 => random(n) << 32 | 0x1357_9bdf,
+        _ => random(n),
+    }
 }
 
 #[test]

@@ -79,15 +79,15 @@ impl ForwardingEmitter for Located<'_> {
         let read = &self.html[from.clone()];
         let mut pieces = self.pieces.0.borrow_mut();
         let last = pieces.back().map(|piece| piece.from.clone());
-        let piece = |from, is_literal| Piece { length: text.len(), from, is_literal };
-        pieces.push_back(match last {
+        let (from, is_literal) = match last {
             // The text of one reference is passed on in two parts.
-            Some(last) if read.is_empty() => piece(last, false),
-            _ if read == text => piece(from, true),
+            Some(last) if read.is_empty() => (last, false),
+            _ if read == text => (from, true),
             // The second character of a line end is skipped.
-            _ if read.ends_with(text) && !read.starts_with(b"&") => piece(end - text.len()..end, true),
-            _ => piece(from, false),
-        });
+            _ if read.ends_with(text) && !read.starts_with(b"&") => (end - text.len()..end, true),
+            _ => (from, false),
+        };
+        pieces.push_back(Piece { length: text.len(), from, is_literal });
         self.ended = self.ended.max(end);
         drop(pieces);
         Emitter::emit_string(&mut self.inner, text);

@@ -89,16 +89,13 @@ impl Found {
         facts.iter().filter_map(object).for_each(&mut add);
         brands(text, &mut add);
         // At most as many facts as objects are read, so that a text full of facts does not take longer.
-        let of_kind = |kind: FactKind| -> Vec<&Fact> {
-            facts.iter().filter(|fact| fact.kind == kind).take(MAX_OBJECTS).collect()
-        };
-        let (plates, roads) = (of_kind(FactKind::Plate), of_kind(FactKind::Road));
-        let is_of_a_plate = |number: &NamedObject| plates.iter().any(|plate| plate.canonical.contains(&*number.name));
-        let is_of_a_road = |line: &NamedObject| {
-            line.kind == ObjectKind::Line && roads.iter().any(|road| road.canonical.ends_with(&*line.name))
-        };
+        let [plates, roads] = [FactKind::Plate, FactKind::Road]
+            .map(|kind| facts.iter().filter(|fact| fact.kind == kind).take(MAX_OBJECTS).collect::<Vec<_>>());
         numbers::numbers(text, &mut |number| {
-            if !is_of_a_plate(&number) && !is_of_a_road(&number) {
+            let is_of_a_plate = plates.iter().any(|plate| plate.canonical.contains(&*number.name));
+            let is_of_a_road =
+                number.kind == ObjectKind::Line && roads.iter().any(|road| road.canonical.ends_with(&*number.name));
+            if !is_of_a_plate && !is_of_a_road {
                 add(number);
             }
         });

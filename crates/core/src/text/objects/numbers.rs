@@ -43,8 +43,6 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     }
     let mut behind = after.trim_start().chars();
     let next = behind.next();
-    // True for a sign within a date, a time, a fraction or a chain of numbers.
-    let joined = |c: Option<char>| c.is_some_and(|c| matches!(c, '.' | ':' | '/' | '-' | '*' | '%' | '~'));
     if after.starts_with(['元', '块']) || after.starts_with("万元") {
         return add(whole(ObjectKind::Amount, format!("{run}{}", if after.starts_with('万') { "万元" } else { "元" })));
     }
@@ -54,7 +52,10 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
         return add(whole(ObjectKind::Line, format!("{run}路")));
     }
     let year = digits && run.len() == 4 && (run.starts_with("19") || run.starts_with("20"));
-    let short_chain = run.len() < MIN_NUMBER + 2 && (joined(before) || joined(after.chars().next()));
+    // A date, a time, a fraction or a chain of numbers.
+    let mut around = before.into_iter().chain(after.chars().next());
+    let is_joined = around.any(|c| matches!(c, '.' | ':' | '/' | '-' | '*' | '%' | '~'));
+    let short_chain = run.len() < MIN_NUMBER + 2 && is_joined;
     let measure = measured && run.len() < MIN_NUMBER + 3;
     let names_nothing = run.len() < MIN_NUMBER || year || short_chain || measure;
     if !names_nothing {

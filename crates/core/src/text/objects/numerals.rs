@@ -11,19 +11,22 @@ pub fn is_numeral(c: char) -> bool {
 /// Returns the value of a sequence of numerals, the same for "12", "十二" and "一二". A value beyond 64 bits is the largest
 /// 64-bit number.
 pub fn value(numerals: &str) -> u64 {
-    let digit = |c: char| {
-        c.to_digit(10)
-            .map(u64::from)
-            .or_else(|| NUMERALS.chars().zip(0..).find(|(numeral, _)| *numeral == c).map(|(_, value)| value))
-    };
-    let digits = |numerals: &str| {
-        numerals.chars().filter_map(digit).fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(digit))
-    };
     match numerals.split_once('十') {
         Some(("", ones)) => digits(ones).saturating_add(10),
         Some((tens, ones)) => digits(tens).saturating_mul(10).saturating_add(digits(ones)),
         None => digits(numerals),
     }
+}
+
+/// Returns the value of digits and signs for digits one after the other.
+fn digits(numerals: &str) -> u64 {
+    numerals.chars().filter_map(digit).fold(0, |value, digit| value.saturating_mul(10).saturating_add(digit))
+}
+
+fn digit(c: char) -> Option<u64> {
+    c.to_digit(10)
+        .map(u64::from)
+        .or_else(|| NUMERALS.chars().zip(0..).find(|(numeral, _)| *numeral == c).map(|(_, value)| value))
 }
 
 #[cfg(test)]

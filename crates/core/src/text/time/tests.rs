@@ -83,11 +83,10 @@ fn parts_of_the_day_say_which_half_is_meant() {
         ("12:05 AM", "00:05"),
         ("3点 下午", "15:00"),
     ] {
-        let read = |text: &str| parse(text, &TimeZone::UTC);
-        let expected = read(&format!("2018-01-05 {hours}"));
+        let expected = parse(&format!("2018-01-05 {hours}"), &TimeZone::UTC);
         assert!(expected.is_some());
         for date in ["2018年1月5日", "2018-1-5 ", "20180105 "] {
-            assert_eq!(read(&format!("{date}{text}")), expected, "{date}{text}");
+            assert_eq!(parse(&format!("{date}{text}"), &TimeZone::UTC), expected, "{date}{text}");
         }
     }
     for text in ["晚上1点", "晚上0:30", "上午13:30", "中午5点", "下午24:00", "上午 下午3:05"] {
@@ -150,7 +149,9 @@ fn what_could_mean_several_instants_or_none_is_not_read() {
 
 /// Returns all written forms of a date and a time of day, each with true if the form contains seconds.
 fn printed(date: Date, [hour, minute, second]: [i8; 3]) -> Vec<(String, bool)> {
-    let (y, m, d) = (date.year(), date.month(), date.day());
+    let y = date.year();
+    let m = date.month();
+    let d = date.day();
     let (part, twelve) = match hour {
         0..=5 => ("凌晨", hour),
         6..=11 => ("上午", hour),
@@ -191,7 +192,6 @@ proptest! {
     ) {
         let Ok(date) = Date::new(year, month, day) else { return Ok(()) };
         for (text, with_seconds) in printed(date, [hour, minute, second]) {
-            let wide = |c: char| if c.is_ascii_graphic() { char::from_u32(c as u32 + 0xFEE0).unwrap() } else { c };
             let text: String = if full_width { text.chars().map(wide).collect() } else { text };
             let civil = date.at(hour, minute, if with_seconds { second } else { 0 }, 0);
             prop_assert_eq!(parse(&text, &TimeZone::UTC), Some(TimeZone::UTC.to_timestamp(civil).unwrap()), "{}", text);
@@ -204,4 +204,9 @@ proptest! {
     ) {
         let _ = parse(&text, &TimeZone::UTC);
     }
+}
+
+/// Returns the form of a character that is as wide as a Chinese one.
+fn wide(c: char) -> char {
+    if c.is_ascii_graphic() { char::from_u32(c as u32 + 0xFEE0).unwrap() } else { c }
 }
