@@ -124,10 +124,8 @@ fn spells_text() -> String {
 }
 
 fn needs_counts(advice: &str) -> String {
-    format!(
-        "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to \
-         count; {advice}"
-    )
+    let why = "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to count; ";
+    why.to_owned() + advice
 }
 
 #[cfg(test)]
