@@ -69,8 +69,7 @@ struct ColumnUse {
 impl ColumnUses {
     /// Describes the used members, and the unused members if there are any.
     pub(super) fn lines(&self) -> (String, Option<String>) {
-        let role = |role: Role| serde_json::to_value(role).ok().and_then(|role| Some(role.as_str()?.to_owned()));
-        let used = self.used.iter().map(|one| format!("{} ({})", one.name, role(one.role).unwrap_or_default()));
+        let used = self.used.iter().map(|one| format!("{} ({})", one.name, role_name(one.role).unwrap_or_default()));
         let used = used.collect::<Vec<_>>().join(", ");
         let unused = (!self.unused.is_empty()).then(|| self.unused.join(", "));
         (if used.is_empty() { "none is used".into() } else { used }, unused)
@@ -90,13 +89,16 @@ impl ColumnUses {
     }
 }
 
+fn role_name(role: Role) -> Option<String> {
+    Some(serde_json::to_value(role).ok()?.as_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_no_field_names_is_said_once_and_what_is_used_with_its_role() {
-        let field = |name: &str, role| Field { name: name.into(), role, ..plain() };
         let fields = [field("标题", Role::Text), field("姓名", Role::Identity), field("note", Role::Ignore)];
         let mut columns = ColumnNames::default();
         columns.note(["标题", "来电人", "姓名"].into_iter());
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!(columns.uses(&[]).lines().0, "none is used");
     }
 
-    fn plain() -> Field {
-        serde_json::from_str(r#"{"name":"x","role":"text"}"#).unwrap()
+    fn field(name: &str, role: Role) -> Field {
+        Field { name: name.into(), role, ..serde_json::from_str(r#"{"name":"x","role":"text"}"#).unwrap() }
     }
 }

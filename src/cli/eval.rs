@@ -275,13 +275,16 @@ fn measure(
 }
 
 fn draw(measured: &[SetMeasurements]) -> String {
-    let line = |SetMeasurements { name, report }: &SetMeasurements| {
-        let point = |quality: &PairQuality| (quality.recall, quality.precision);
+    let lines = measured.iter().map(|SetMeasurements { name, report }| {
         let points = report.curve.iter().map(|at| point(&at.quality)).collect();
         (PlotLine { name: name.clone(), points }, point(&report.quality))
-    };
-    let lines: Vec<_> = measured.iter().map(line).collect();
+    });
+    let lines: Vec<_> = lines.collect();
     chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
+}
+
+fn point(quality: &PairQuality) -> (f64, f64) {
+    (quality.recall, quality.precision)
 }
 
 fn write_svg(args: &EvalArgs, outputs: &CommandOutputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {

@@ -152,23 +152,29 @@ fn list(calling: &ServiceArgs, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn row(key: &Value) -> Vec<String> {
-    let text = |member: &str, otherwise: &str| key[member].as_str().unwrap_or(otherwise).to_owned();
-    let listed = |member: &str, otherwise: &str| match key[member].as_array() {
-        Some(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        None => otherwise.to_owned(),
-    };
-    let mut expires = text("expires_at", "never");
+    let mut expires = text(&key["expires_at"], "never");
     if key["expired"] == json!(true) {
         expires.push_str(" (has expired)");
     }
     vec![
-        text("name", ""),
-        listed("scopes", ""),
-        listed("collections", "all"),
-        text("created_at", ""),
+        text(&key["name"], ""),
+        listed(&key["scopes"], ""),
+        listed(&key["collections"], "all"),
+        text(&key["created_at"], ""),
         expires,
-        text("last_used_at", "never"),
+        text(&key["last_used_at"], "never"),
     ]
+}
+
+fn text(value: &Value, otherwise: &str) -> String {
+    value.as_str().unwrap_or(otherwise).to_owned()
+}
+
+fn listed(value: &Value, otherwise: &str) -> String {
+    match value.as_array() {
+        Some(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        None => otherwise.to_owned(),
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

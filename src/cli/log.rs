@@ -82,10 +82,9 @@ impl ByteLog {
         let place = self.places[at];
         let length = self.lengths[at] as usize;
         let start = (place & ((1 << OFFSET_BITS) - 1)) as usize;
-        let copy = |segment: &[u8]| segment[start..start + length].to_vec();
         match self.full.get((place >> OFFSET_BITS) as usize) {
-            None => Ok(copy(&self.open)),
-            Some(LogSegment::Memory(segment)) => Ok(copy(segment)),
+            None => Ok(self.open[start..start + length].to_vec()),
+            Some(LogSegment::Memory(segment)) => Ok(segment[start..start + length].to_vec()),
             Some(LogSegment::Disk(begin)) => {
                 let mut bytes = vec![0; length];
                 let file = self.file.as_ref().ok_or_else(|| io::Error::other("the file is gone"))?;
@@ -100,11 +99,14 @@ impl ByteLog {
 mod tests {
     use super::*;
 
+    fn entry(n: usize) -> Vec<u8> {
+        vec![n as u8; n * 7919 % 100_000]
+    }
+
     #[test]
     fn entries_come_back_from_memory_and_from_disk() {
         for memory in [0, 5 << 20, usize::MAX] {
             let mut log = ByteLog::new(&std::env::temp_dir(), memory);
-            let entry = |n: usize| vec![n as u8; n * 7919 % 100_000];
             for n in 0..300 {
                 log.push(&[&entry(n)[..n.min(entry(n).len())], &entry(n)[n.min(entry(n).len())..]]).unwrap();
             }

@@ -235,9 +235,8 @@ impl CommandOutputs {
             let _ = std::fs::remove_file(part);
         }
         state.scratch.iter().for_each(ScratchFolder::remove);
-        let list = |names: Vec<String>| names.join(", ");
-        let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
-        let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
+        let open = joined(state.open.iter().map(|(_, name)| name));
+        let done = joined(state.done.iter());
         // The message must not be on the line of the progress bar.
         let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
         let mut said = "doppel: stopped by a signal".to_owned();
@@ -251,6 +250,10 @@ impl CommandOutputs {
         // The lock is held until the process ends, so that no file gets its name any more.
         std::mem::forget(state);
     }
+}
+
+fn joined<'a>(names: impl Iterator<Item = &'a PathBuf>) -> String {
+    names.map(|name| name.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// See [`CommandOutputs::when_stopped`].
@@ -462,17 +465,17 @@ mod tests {
     #[test]
     fn what_is_in_use_is_not_written_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir(at("data")).unwrap();
-        fs::write(at("in"), "kept").unwrap();
-        symlink(at("in"), at("symbolic")).unwrap();
-        symlink(at("later"), at("dangling")).unwrap();
-        symlink(at("data"), at("way")).unwrap();
-        fs::hard_link(at("in"), at("hard")).unwrap();
+        let dir = folder.path();
+        fs::create_dir(dir.join("data")).unwrap();
+        fs::write(dir.join("in"), "kept").unwrap();
+        symlink(dir.join("in"), dir.join("symbolic")).unwrap();
+        symlink(dir.join("later"), dir.join("dangling")).unwrap();
+        symlink(dir.join("data"), dir.join("way")).unwrap();
+        fs::hard_link(dir.join("in"), dir.join("hard")).unwrap();
         let outputs = CommandOutputs::new();
-        outputs.reads(at("in"));
-        outputs.uses(&at("data"));
-        let later = outputs.create(&at("later")).unwrap();
+        outputs.reads(dir.join("in"));
+        outputs.uses(&dir.join("data"));
+        let later = outputs.create(&dir.join("later")).unwrap();
         let names = [
             "in",
             "symbolic",
@@ -487,7 +490,7 @@ mod tests {
             ".",
         ];
         for name in names {
-            assert!(outputs.create(&at(name)).is_err(), "{name}");
+            assert!(outputs.create(&dir.join(name)).is_err(), "{name}");
         }
         assert!(outputs.create(Path::new("/dev/null")).is_ok() && outputs.create(Path::new("/dev/null")).is_ok());
         // Below /proc and /dev there are also ordinary files.
@@ -496,7 +499,16 @@ mod tests {
         }
         assert!(!is_special(Path::new("/proc/self/cwd/in")) && !is_special(Path::new("/dev/shm/in")));
         later.finish().unwrap();
-        assert_eq!(fs::read_to_string(at("in")).unwrap(), "kept");
+        assert_eq!(fs::read_to_string(dir.join("in")).unwrap(), "kept");
+    }
+
+    /// Begins to write the file `a` of a folder by its link `link`.
+    fn begin(folder: &Path) -> OutputFile {
+        let mut output = CommandOutputs::new().create(&folder.join("link")).unwrap();
+        output.put(b"after").unwrap();
+        output.flush().unwrap();
+        assert_eq!((fs::read_to_string(folder.join("a")).unwrap(), names(folder).len()), ("before".into(), 3));
+        output
     }
 
     #[test]
@@ -507,22 +519,15 @@ mod tests {
         fs::write(&file, "before").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         symlink(&file, &link).unwrap();
-        let begin = || {
-            let mut output = CommandOutputs::new().create(&link).unwrap();
-            output.put(b"after").unwrap();
-            output.flush().unwrap();
-            assert_eq!((fs::read_to_string(&file).unwrap(), names(folder.path()).len()), ("before".into(), 3));
-            output
-        };
-        drop(begin());
+        drop(begin(folder.path()));
         assert_eq!(names(folder.path()), ["a", "link"]);
-        let kept = begin().keep_apart().unwrap();
+        let kept = begin(folder.path()).keep_apart().unwrap();
         assert_eq!(
             (fs::read_to_string(&kept).unwrap(), fs::read_to_string(&file).unwrap()),
             ("after".into(), "before".into())
         );
         fs::remove_file(kept).unwrap();
-        begin().finish().unwrap();
+        begin(folder.path()).finish().unwrap();
         assert_eq!((fs::read_to_string(&file).unwrap(), names(folder.path()).len()), ("after".into(), 2));
         assert!(link.is_symlink(), "a link goes on leading to the file");
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600, "others may not read it now");

@@ -123,10 +123,9 @@ fn follow(service: &ServiceClient, id: &str) -> anyhow::Result<Value> {
 }
 
 fn show(task: &Value, progress: &CommandProgress) {
-    let number = |key: &str| task[key].as_u64().unwrap_or(0);
     let phase = task["phase"].as_str().unwrap_or("");
-    let done = number("done");
-    let total = number("total");
+    let done = task["done"].as_u64().unwrap_or(0);
+    let total = task["total"].as_u64().unwrap_or(0);
     let left = task["eta_s"].as_u64().map_or_else(String::new, |eta| format!(", {eta} s left"));
     let rate = task["rate"].as_f64().unwrap_or(0.0);
     progress.total(total);

@@ -94,9 +94,9 @@ pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
     let outputs = CommandOutputs::new();
     outputs.abandon_on_signal()?;
-    let create = |name: &str| outputs.create(&out.join(name));
-    let mut files =
-        [create("records.jsonl")?, create("groups.jsonl")?, create("hard_negatives.jsonl")?, create("pairs.jsonl")?];
+    let names = ["records.jsonl", "groups.jsonl", "hard_negatives.jsonl", "pairs.jsonl"];
+    let files = names.iter().map(|name| outputs.create(&out.join(name)));
+    let mut files = files.collect::<anyhow::Result<Vec<_>>>()?;
     let written = write_lines(&mut files[0], sample.records())?;
     let groups = write_lines(&mut files[1], sample.groups())?;
     let alike = write_lines(&mut files[2], sample.hard_negatives())?;

@@ -24,8 +24,8 @@ impl ScratchFolder {
     /// # Errors
     /// The folder cannot be created. Nothing is left then.
     pub(super) fn within(folder: &Path) -> io::Result<Self> {
-        let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.exists();
-        let made: Vec<PathBuf> = folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let missing = folder.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists());
+        let made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         let mut builder = tempfile::Builder::new();
         builder.prefix(".doppel.").suffix(".part");
         match fs::create_dir_all(folder).and_then(|()| builder.tempdir_in(folder)) {

@@ -30,13 +30,15 @@ impl SearchFolder {
     /// # Errors
     /// A temporary folder cannot be created.
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
-        let configured = |path| Ok(Self { path, _temporary: None });
-        match (config.search.dir.as_os_str().is_empty(), config.store.kind) {
-            (false, _) => configured(config.search.dir.clone()),
-            (true, StoreKind::Embedded) => configured(config.store.data.join("search")),
-            (true, StoreKind::Mongodb) => Self::temporary(&std::env::temp_dir())
-                .context("making a folder for search; search.dir names another one"),
-        }
+        let path = match (config.search.dir.as_os_str().is_empty(), config.store.kind) {
+            (false, _) => config.search.dir.clone(),
+            (true, StoreKind::Embedded) => config.store.data.join("search"),
+            (true, StoreKind::Mongodb) => {
+                return Self::temporary(&std::env::temp_dir())
+                    .context("making a folder for search; search.dir names another one");
+            }
+        };
+        Ok(Self { path, _temporary: None })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -75,21 +77,24 @@ fn is_left_behind(lock: &Path) -> bool {
 mod tests {
     use super::*;
 
+    /// Creates a folder with a lock that is so old.
+    #[expect(clippy::disallowed_methods, reason = "files of a test")]
+    fn make_folder(parent: &Path, name: &str, age_s: u64) -> PathBuf {
+        let folder = parent.join(name);
+        fs::create_dir(&folder).unwrap();
+        let lock = File::create(folder.join(LOCK)).unwrap();
+        lock.set_modified(SystemTime::now() - Duration::from_secs(age_s)).unwrap();
+        folder
+    }
+
     #[test]
     #[expect(clippy::disallowed_methods, reason = "files of a test")]
     fn temporary_folders_of_processes_that_are_gone_are_removed_and_no_others() {
         let parent = tempfile::tempdir().unwrap();
         let in_use = SearchFolder::temporary(parent.path()).unwrap();
-        let made = |name: &str, seconds| {
-            let folder = parent.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            let lock = File::create(folder.join(LOCK)).unwrap();
-            lock.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
-            folder
-        };
-        let killed = made("doppel-search.a", 61);
-        let begun = made("doppel-search.b", 0);
-        let foreign = made("other.c", 61);
+        let killed = make_folder(parent.path(), "doppel-search.a", 61);
+        let begun = make_folder(parent.path(), "doppel-search.b", 0);
+        let foreign = make_folder(parent.path(), "other.c", 61);
         let unlocked = parent.path().join("doppel-search.d");
         fs::create_dir(&unlocked).unwrap();
         File::open(in_use.path().join(LOCK)).unwrap().set_modified(SystemTime::now() - LEFT_BEHIND).unwrap();

@@ -125,13 +125,13 @@ fn given(args: &CheckArgs) -> anyhow::Result<config::SourceConfig> {
 }
 
 fn said(findings: &[SourceFinding]) -> String {
-    let line = |SourceFinding { weight, text }: &SourceFinding| {
+    let lines = findings.iter().map(|SourceFinding { weight, text }| {
         let mark = match weight {
             FindingSeverity::Fine => "fine   ",
             FindingSeverity::Warning => "warning",
             FindingSeverity::Wrong => "WRONG  ",
         };
         format!("{mark}  {text}\n")
-    };
-    findings.iter().map(line).collect()
+    });
+    lines.collect()
 }

@@ -135,20 +135,22 @@ impl RowSpool {
         };
         self.fits(&form)?;
         let path = out.path().display().to_string();
-        let cannot = || format!("cannot write {path}");
-        let mut table = output::TableOutput::new(&form, out, dir, self.columns.width).with_context(cannot)?;
+        let table = output::TableOutput::new(&form, out, dir, self.columns.width);
+        let mut table = table.with_context(|| format!("cannot write {path}"))?;
         let at = match self.single() {
             Some(head) => {
                 let last = head.rows.len().saturating_sub(1);
                 for (at, row) in head.rows.iter().enumerate() {
                     let added = (at == last).then(|| headings(self.words));
-                    table.row(row.number, &row.cells, added.as_ref()).with_context(cannot)?;
+                    let written = table.row(row.number, &row.cells, added.as_ref());
+                    written.with_context(|| format!("cannot write {path}"))?;
                 }
                 None
             }
             None => {
                 let names: Vec<TableCell> = self.columns.names.iter().cloned().map(TableCell::from).collect();
-                table.row(1, &names, Some(&headings(self.words))).with_context(cannot)?;
+                let written = table.row(1, &names, Some(&headings(self.words)));
+                written.with_context(|| format!("cannot write {path}"))?;
                 Some(1)
             }
         };
@@ -389,15 +391,20 @@ mod tests {
         assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
     }
 
+    fn head(names: &[&str]) -> TableHeadings {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        TableHeadings { names, rows: Vec::new(), sheet: None }
+    }
+
+    fn texts(cells: Vec<TableCell>) -> Vec<String> {
+        cells.into_iter().map(|cell| cell.text).collect()
+    }
+
     #[test]
     fn columns_of_several_files_are_put_together_by_their_names() {
-        let head = |names: &[&str]| {
-            let names = names.iter().map(|name| (*name).to_owned()).collect();
-            Some(TableHeadings { names, rows: Vec::new(), sheet: None })
-        };
-        let mut columns = TableColumns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
+        let mut columns =
+            TableColumns::of(&[Some(head(&["编号", "内容", ""])), Some(head(&["内容", "", "电话"])), None]);
         assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
-        let texts = |cells: Vec<TableCell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
         let row = ["a", "b", "c", "d"].map(|text| TableCell::from(text.to_owned()));
         assert_eq!(texts(columns.placed(0, &row)), ["a", "b", "c", "", "", "d"]);
         assert_eq!(texts(columns.placed(1, &row)), ["", "a", "", "b", "c", "d"]);

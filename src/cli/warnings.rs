@@ -87,8 +87,8 @@ mod tests {
         let mut warned = WarningCounts::default();
         assert!(warned.is_empty());
         for line in 1..=7 {
-            let warning = |code, pointer| RecordWarning { code, pointer, detail: "why" };
-            let both = [warning("unreadable_time", "/time"), warning("unreadable_time", "/at")];
+            let both =
+                ["/time", "/at"].map(|pointer| RecordWarning { code: "unreadable_time", pointer, detail: "why" });
             warned.note(("a.csv", line), both, |text| said.borrow_mut().push(text.to_owned()));
         }
         warned.note(("b.csv", 9), [], |_| panic!("there is nothing to say"));

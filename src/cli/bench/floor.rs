@@ -44,8 +44,11 @@ impl GroupCommitFile {
     /// Appends `bytes` and waits until they are on disk.
     pub(super) async fn append(&self, bytes: Bytes) -> io::Result<()> {
         let (answer, answered) = oneshot::channel();
-        let gone = || io::Error::other("the writer thread has ended");
-        self.0.send((bytes, answer)).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.0.send((bytes, answer)).map_err(|_| writer_ended())?;
+        answered.await.map_err(|_| writer_ended())?
     }
+}
+
+fn writer_ended() -> io::Error {
+    io::Error::other("the writer thread has ended")
 }

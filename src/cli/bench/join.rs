@@ -100,9 +100,8 @@ impl FingerprintBatch {
         let round = self.round(started);
         let found: HashSet<(u32, u32)> = found.into_pairs().iter().map(|pair| (pair.a, pair.b)).collect();
         for &(a, b) in &self.planted {
-            let position = |value| distinct.position(value).context("a fingerprint is missing");
-            let low = position(a.min(b))?;
-            let high = position(a.max(b))?;
+            let low = distinct.position(a.min(b)).context("a fingerprint is missing")?;
+            let high = distinct.position(a.max(b)).context("a fingerprint is missing")?;
             let there = if low == high { distinct.places(low).len() > 1 } else { found.contains(&(low, high)) };
             anyhow::ensure!(there, "a planted pair was not found: {a:016x} and {b:016x}");
         }
@@ -117,8 +116,8 @@ impl FingerprintBatch {
         let clusters = single_pass(&fingerprints, RADIUS);
         let round = self.round(started);
         let distinct = Distinct::of(&self.values)?;
-        let place = |value| distinct.position(value).map_or(0, |position| distinct.places(position)[0] as usize);
-        let lost = self.planted.iter().filter(|(a, b)| clusters.loses(place(*a), place(*b))).count();
+        let parted = self.planted.iter().filter(|(a, b)| clusters.loses(place(&distinct, *a), place(&distinct, *b)));
+        let lost = parted.count();
         let size = self.values.len();
         let comparisons = clusters.comparisons;
         tell(&format!("  {size}: Single-Pass made {comparisons} comparisons and parted {lost} planted pairs"));
@@ -133,6 +132,10 @@ impl FingerprintBatch {
         self.join()?;
         Ok(status("VmHWM:")?.saturating_sub(before) as f64)
     }
+}
+
+fn place(distinct: &Distinct, value: u64) -> usize {
+    distinct.position(value).map_or(0, |position| distinct.places(position)[0] as usize)
 }
 
 /// Returns a value in bytes from the status of this process.

@@ -36,6 +36,7 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
     progress.finish();
     let flat: Vec<u64> = (0..records).map(|n| fingerprint(n, skewed_percent).0).collect();
 
+    let query = |n| query(n, records, skewed_percent);
     let slice = setup.slice(RADII.len() + 2);
     // Every round continues after the last question of the round before, so that no question is repeated while there are new ones.
     let mut asked = vec![0; RADII.len() + 2];
@@ -44,15 +45,13 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
         let mut variants = asked.iter_mut().zip(&mut rounds);
         for radius in RADII {
             let Some((asked, rounds)) = variants.next() else { break };
-            let query = |n| query(n, records, skewed_percent);
             rounds.push(timed(slice, asked, query, |&query| {
                 let lookup = Lookup { digest_key: None, ball: Some(ball(query, radius)), keys: &[] };
                 drop(black_box(index.propose(&lookup)));
             }));
         }
         if let Some((asked, rounds)) = variants.next() {
-            let made =
-                |n| Entry { fingerprint: Some(query(n, records, skewed_percent)), ..entry(records + n, 0, KEYS) };
+            let made = |n| Entry { fingerprint: Some(query(n)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
                 let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, 3));
                 let lookup = Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys };
@@ -60,7 +59,6 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
             }));
         }
         if let Some((asked, rounds)) = variants.next() {
-            let query = |n| query(n, records, skewed_percent);
             rounds.push(timed(slice, asked, query, |query| {
                 black_box(flat.iter().filter(|&&other| (other ^ query.0).count_ones() <= 3).count());
             }));
@@ -90,14 +88,14 @@ fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: 
     let mut together = 0;
     let mut each = Vec::new();
     while each.is_empty() || (begun.elapsed() < slice && each.len() < MOST) {
-        let batch = |from: u64| -> Vec<Q> { (from..from + BATCH).map(&question).collect() };
-        let questions = batch(*asked);
+        let questions: Vec<Q> = (*asked..*asked + BATCH).map(&question).collect();
         let started = Instant::now();
         questions.iter().for_each(&ask);
         nanos += started.elapsed().as_nanos();
         *asked += BATCH;
         together += questions.len();
-        for question in batch(*asked) {
+        let questions: Vec<Q> = (*asked..*asked + BATCH).map(&question).collect();
+        for question in questions {
             let started = Instant::now();
             ask(&question);
             each.push(u32::try_from(started.elapsed().as_nanos()).unwrap_or(u32::MAX));

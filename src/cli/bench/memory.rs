@@ -26,8 +26,7 @@ pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::R
     let usage = runtime.block_on(store.usage())?;
     runtime.block_on(engine.close())?;
     drop((engine, store));
-    let each = |bytes: u64| RoundResult::from(bytes as f64 / filled.records as f64);
-    let index = [each(usage.index_bytes)];
+    let index = [per_record(usage.index_bytes, filled)];
     let keys = [RoundResult::from(bare_bytes(setup, filled)?)];
 
     // Each measurement starts a new process, because memory that this process has returned to its allocator would hide the difference.
@@ -36,19 +35,25 @@ pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::R
     for _ in 0..ROUNDS {
         let without = ServiceProcess::start(&setup.outputs, &empty)?.resident_bytes()?;
         let with = ServiceProcess::start(&setup.outputs, &filled.dir)?.resident_bytes()?;
-        resident.push(each(with.saturating_sub(without)));
+        resident.push(per_record(with.saturating_sub(without), filled));
     }
     let mut disk = 0;
     for path in files_below(&filled.dir)? {
         disk += fs::metadata(&path).with_context(|| path.display().to_string())?.blocks() * DISK_BLOCK_BYTES;
     }
     let counted = [index[0]; ROUNDS];
+    let disk = [per_record(disk, filled)];
+    let rows = [per_record(filled.row_bytes, filled)];
     let unit = ("B/record", BetterDirection::Lower);
     Ok(vec![
         BenchFigure::new("memory.index", unit, &index, ("bare keys", &keys)),
         BenchFigure::new("memory.process", unit, &resident, ("index by its own count", &counted)),
-        BenchFigure::new("memory.disk", unit, &[each(disk)], ("rows as JSON", &[each(filled.row_bytes)])),
+        BenchFigure::new("memory.disk", unit, &disk, ("rows as JSON", &rows)),
     ])
+}
+
+fn per_record(bytes: u64, filled: &FilledDirectory) -> RoundResult {
+    RoundResult::from(bytes as f64 / filled.records as f64)
 }
 
 /// Returns the number of indexed bytes of a record: its keys, the key of its digest and its fingerprint have 8 bytes each.

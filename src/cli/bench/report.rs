@@ -18,8 +18,9 @@ impl FigureSpread {
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
-        let at = |at: usize| values.get(at).copied().unwrap_or(f64::NAN);
-        Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
+        let [median, min, max] =
+            [values.len() / 2, 0, values.len().saturating_sub(1)].map(|at| values.get(at).copied().unwrap_or(f64::NAN));
+        Self { median, min, max }
     }
 }
 
@@ -36,8 +37,9 @@ impl LatencyPercentiles {
     pub(super) fn of(each: &mut [u32], unit: &'static str) -> Self {
         each.sort_unstable();
         let last = each.len().saturating_sub(1);
-        let at = |share: f64| each.get((share * last as f64) as usize).copied().map_or(f64::NAN, f64::from);
-        Self { p50: at(0.5), p99: at(0.99), unit }
+        let [p50, p99] =
+            [0.5, 0.99].map(|share| each.get((share * last as f64) as usize).copied().map_or(f64::NAN, f64::from));
+        Self { p50, p99, unit }
     }
 }
 
@@ -116,8 +118,9 @@ impl BenchFigure {
 fn over_rounds(rounds: &[RoundResult]) -> Option<LatencyPercentiles> {
     let latencies: Vec<LatencyPercentiles> = rounds.iter().filter_map(|round| round.latency).collect();
     let unit = latencies.first()?.unit;
-    let median = |of: fn(&LatencyPercentiles) -> f64| FigureSpread::of(latencies.iter().map(of)).median;
-    Some(LatencyPercentiles { p50: median(|l| l.p50), p99: median(|l| l.p99), unit })
+    let p50 = FigureSpread::of(latencies.iter().map(|latency| latency.p50)).median;
+    let p99 = FigureSpread::of(latencies.iter().map(|latency| latency.p99)).median;
+    Some(LatencyPercentiles { p50, p99, unit })
 }
 
 /// The whole report.
@@ -162,16 +165,19 @@ impl BenchFigure {
     /// Returns the rows with the figure and with its baseline.
     fn rows(&self) -> [Vec<String>; 2] {
         let Self { name, unit, better: _, value, latency, baseline, ratio } = self;
-        let row = |name: String, value: &FigureSpread, ratio: String, latency: Option<LatencyPercentiles>| {
-            let range = format!("{} to {}", short(value.min), short(value.max));
-            vec![name, short(value.median), (*unit).to_owned(), range, ratio, percentiles(latency)]
-        };
+        let unit = (*unit).to_owned();
         let ratio = format!("{:.3} ({:.3} to {:.3})", ratio.median, ratio.min, ratio.max);
+        let beside = format!("  beside {}", baseline.name);
+        let other = &baseline.value;
         [
-            row(name.clone(), value, ratio, *latency),
-            row(format!("  beside {}", baseline.name), &baseline.value, String::new(), baseline.latency),
+            vec![name.clone(), short(value.median), unit.clone(), range(value), ratio, percentiles(*latency)],
+            vec![beside, short(other.median), unit, range(other), String::new(), percentiles(baseline.latency)],
         ]
     }
+}
+
+fn range(value: &FigureSpread) -> String {
+    format!("{} to {}", short(value.min), short(value.max))
 }
 
 fn percentiles(latency: Option<LatencyPercentiles>) -> String {
@@ -193,12 +199,12 @@ mod tests {
 
     #[test]
     fn a_ratio_above_one_is_better_whatever_the_unit() {
-        let rounds = |values: [f64; 3]| values.map(RoundResult::from);
-        let ours = rounds([2.0, 4.0, 3.0]);
-        let theirs = rounds([1.0, 4.0, 1.0]);
-        let figure = |better| BenchFigure::new("x", ("s", better), &ours, ("y", &theirs)).ratio;
-        assert_eq!(figure(BetterDirection::Higher), FigureSpread { median: 2.0, min: 1.0, max: 3.0 });
-        assert_eq!(figure(BetterDirection::Lower), FigureSpread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });
+        let ours = [2.0, 4.0, 3.0].map(RoundResult::from);
+        let theirs = [1.0, 4.0, 1.0].map(RoundResult::from);
+        let [higher, lower] = [BetterDirection::Higher, BetterDirection::Lower]
+            .map(|better| BenchFigure::new("x", ("s", better), &ours, ("y", &theirs)).ratio);
+        assert_eq!(higher, FigureSpread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(lower, FigureSpread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });
     }
 
     #[test]

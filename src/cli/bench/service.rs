@@ -73,25 +73,28 @@ fn check(
     bodies: &Arc<[Bytes]>,
 ) -> anyhow::Result<BenchFigure> {
     let (name, connections) = figure;
-    let plan = |address| LoadPlan {
+    let slice = setup.slice(2);
+    // The first requests load the dictionary and fill caches.
+    client.block_on(drive(check_plan(servers.service, bodies), connections, slice / 4))?;
+    client.block_on(drive(check_plan(servers.bare, bodies), connections, slice / 4))?;
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
+    for _ in 0..ROUNDS {
+        theirs.push(client.block_on(drive(check_plan(servers.bare, bodies), connections, slice))?);
+        ours.push(client.block_on(drive(check_plan(servers.service, bodies), connections, slice))?);
+    }
+    Ok(BenchFigure::new(name, ("requests/s", BetterDirection::Higher), &ours, (BARE, &theirs)))
+}
+
+fn check_plan(address: SocketAddr, bodies: &Arc<[Bytes]>) -> LoadPlan {
+    LoadPlan {
         address,
         method: Method::POST,
         path: CHECK,
         bodies: Arc::clone(bodies),
         numbers: Arc::default(),
         once: false,
-    };
-    let slice = setup.slice(2);
-    // The first requests load the dictionary and fill caches.
-    client.block_on(drive(plan(servers.service), connections, slice / 4))?;
-    client.block_on(drive(plan(servers.bare), connections, slice / 4))?;
-    let mut ours = Vec::new();
-    let mut theirs = Vec::new();
-    for _ in 0..ROUNDS {
-        theirs.push(client.block_on(drive(plan(servers.bare), connections, slice))?);
-        ours.push(client.block_on(drive(plan(servers.service), connections, slice))?);
     }
-    Ok(BenchFigure::new(name, ("requests/s", BetterDirection::Higher), &ours, (BARE, &theirs)))
 }
 
 fn put(
@@ -130,12 +133,14 @@ fn checked(
     let stored = petitions(setup, 0);
     let new = petitions(setup, 1 << 16);
     let count = CHECKED.min(setup.records);
-    let record = |n: u64| match n % 4 {
-        0 => stored.record(n * setup.records / count),
-        _ => new.record(n),
-    };
-    let without_id = |record: GeneratedRecord, n: u64| GeneratedRecord { id: format!("asked-{n}"), ..record };
-    (0..count).map(|n| body(without_id(record(n), n)).map(Bytes::from)).collect()
+    let bodies = (0..count).map(|n| {
+        let record = match n % 4 {
+            0 => stored.record(n * setup.records / count),
+            _ => new.record(n),
+        };
+        body(GeneratedRecord { id: format!("asked-{n}"), ..record }).map(Bytes::from)
+    });
+    bodies.collect()
 }
 
 /// Returns a body of the usual size whose petition has one or two lines, without an id.

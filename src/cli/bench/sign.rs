@@ -34,25 +34,14 @@ pub(super) fn measure(setup: &BenchSetup) -> Vec<BenchFigure> {
     let texts: Vec<String> =
         records.iter().flat_map(|record| [&record.title, &record.content]).map(|t| normaliser.normalise(t)).collect();
     let segmenter = Segmenter::new(&TextSettings::default(), normaliser);
-    let profile = |preset| Profile::compile(&Settings::preset(preset), None);
-    let default = profile(Preset::Default);
-    let paper = profile(Preset::Paper);
+    let [default, paper] =
+        [Preset::Default, Preset::Paper].map(|preset| Profile::compile(&Settings::preset(preset), None));
 
-    let cut = || {
-        for text in &texts {
-            segmenter.for_each_word(text, |word, _| {
-                black_box(word);
-            });
-        }
-    };
-    let sign =
-        |profile: &Profile, row: &Row| drop(black_box(profile.read(row).map(|document| profile.sign(&document))));
-    let parse = |body: &String| drop(black_box(Row::parse(body.as_bytes()).map(|row| sign(&default, &row))));
     let variants: [(&str, &dyn Fn()); 4] = [
-        (BASELINE, &cut),
+        (BASELINE, &|| texts.iter().for_each(|text| cut(&segmenter, text))),
         ("sign.default", &|| rows.iter().for_each(|row| sign(&default, row))),
         ("sign.paper", &|| rows.iter().for_each(|row| sign(&paper, row))),
-        ("sign.default_from_json", &|| bodies.iter().for_each(parse)),
+        ("sign.default_from_json", &|| bodies.iter().for_each(|body| parse_and_sign(&default, body))),
     ];
     let slice = setup.slice(variants.len());
     let mut rounds = vec![Vec::<RoundResult>::new(); variants.len()];
@@ -66,6 +55,20 @@ pub(super) fn measure(setup: &BenchSetup) -> Vec<BenchFigure> {
         BenchFigure::new(*name, ("M chars/s", BetterDirection::Higher), ours, (BASELINE, &rounds[0]))
     })
     .collect()
+}
+
+fn cut(segmenter: &Segmenter, text: &str) {
+    segmenter.for_each_word(text, |word, _| {
+        black_box(word);
+    });
+}
+
+fn sign(profile: &Profile, row: &Row) {
+    drop(black_box(profile.read(row).map(|document| profile.sign(&document))));
+}
+
+fn parse_and_sign(profile: &Profile, body: &str) {
+    let _ = black_box(Row::parse(body.as_bytes()).map(|row| sign(profile, &row)));
 }
 
 /// Returns the number of whole passes per second, from at least one pass.

@@ -41,11 +41,14 @@ pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
 
 /// Returns record `n` with `keys` posting keys. They are distinct, except for one in eight, which a few other records share.
 pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
-    let key = |i: u64| if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
+    let keys = (0..keys).map(|i| {
+        let key = if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
+        PostingKey { channel: ChannelPosition(1), key }
+    });
     Entry {
         seq: Seq(n + 1),
         digest_key: random(n ^ 1 << 60),
         fingerprint: Some(fingerprint(n, skewed_percent)),
-        keys: (0..keys).map(|i| PostingKey { channel: ChannelPosition(1), key: key(i) }).collect(),
+        keys: keys.collect(),
     }
 }

@@ -17,7 +17,7 @@ use crate::cli::spool::{ResultTable, RowSpool, SpoolEntry};
 use crate::findings::within::PlacedRows;
 use crate::findings::{RowFinding, RowRefusal, short};
 use crate::shutdown::Phase;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::Row;
 use doppel_core::verdict::Match;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::{Replay, SignedRecord};
@@ -158,8 +158,10 @@ impl RowComparison<'_, '_> {
             (Some(outcome), Some(kind)) => {
                 self.report.registered(outcome);
                 let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
-                let row_of = |id: &RecordId| ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok());
-                Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, id.map(|id| (id, is_new)), row_of))
+                let stored = id.map(|id| (id, is_new));
+                Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, stored, |id| {
+                    ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok())
+                }))
             }
             _ => Err(RowRefusal::Invalid(refusal.code)),
         };

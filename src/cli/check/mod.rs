@@ -314,21 +314,21 @@ impl CheckJob<'_> {
             return Ok(replay);
         }
         let replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
-        let row = |at: usize| anyhow::Ok(spool.entry(at)?.content.ok());
         let mut words = None;
         if replay.needs_statistics() {
             let words = words.insert(Statistics::default());
             for at in 0..spool.len() {
-                let document = row(at)?.and_then(|json| replay.read(&Row::parse(json.as_bytes()).ok()?).ok());
+                let document =
+                    spool.entry(at)?.content.ok().and_then(|json| replay.read(&Row::parse(json.as_bytes()).ok()?).ok());
                 document.iter().for_each(|document| replay.observe(document, words));
             }
         }
         let mut accepted = Vec::new();
         for at in 0..spool.len() {
-            accepted.extend(row(at)?.map(|_| at));
+            accepted.extend(spool.entry(at)?.content.is_ok().then_some(at));
         }
         let text = replay.count_text(accepted.len(), |at| {
-            anyhow::Ok(row(accepted[at])?.context("a row came back damaged")?.into())
+            anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into())
         })?;
         Ok(match records::statistics(words, text) {
             Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,

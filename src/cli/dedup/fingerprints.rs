@@ -307,10 +307,18 @@ impl NamedFingerprints<'_> {
             if files.pairs.wanted() { self.write_pair(a, b, distance, &mut files.pairs) } else { Ok(()) }
         })?;
         self.write_equal(&mut files.pairs, summary)?;
-        let copies = |position: u64| self.distinct.places(position as u32).len();
-        let write = |group: &Group, set: &GroupSet| self.write_group(group, set, &mut files.groups, summary);
-        components.each_group(pairs, memory, copies, write)?;
+        components.each_group(
+            pairs,
+            memory,
+            |position| self.copies(position),
+            |group, set| self.write_group(group, set, &mut files.groups, summary),
+        )?;
         self.write_equal_groups(&near, &mut files.groups, summary)
+    }
+
+    /// Returns the number of records with the fingerprint at a position.
+    fn copies(&self, position: u64) -> usize {
+        self.distinct.places(position as u32).len()
     }
 
     fn first_place(&self, position: u32) -> u32 {
@@ -353,20 +361,26 @@ impl NamedFingerprints<'_> {
         summary: &mut DedupSummary,
     ) -> anyhow::Result<()> {
         let Group { members, pairs: _, density: _, bridges, cut, .. } = group;
-        let count = |position: u64| self.distinct.places(position as u32).len() as u64;
         let mut places: Vec<u32> = members.iter().flat_map(|&at| self.distinct.places(at as u32)).copied().collect();
         places.sort_unstable();
         // A pair of fingerprints represents all pairs of their copies. It is a weak link only if there is just one such pair.
-        let bridges = bridges.iter().filter(|(a, b)| count(*a) == 1 && count(*b) == 1);
-        let first_places = |&(a, b): &(u64, u64)| [self.first_place(a as u32), self.first_place(b as u32)];
-        let within: u64 = members.iter().map(|&at| count(at) * (count(at) - 1) / 2).sum();
-        let is_later = |at: u64, other: u64| other > at && members.binary_search(&other).is_ok();
-        let later =
-            |&at: &u64| set.pairs_of(at).filter(move |&other| is_later(at, other)).map(move |other| (at, other));
-        let between: u64 = members.iter().flat_map(later).map(|(a, b)| count(a) * count(b)).sum();
-        let links =
-            WeakLinks { bridges: bridges.map(first_places).collect(), cut: cut.iter().map(first_places).collect() };
-        self.put_group(&places, within + between, links, out, summary)
+        let bridges = bridges.iter().filter(|(a, b)| self.copies(*a) == 1 && self.copies(*b) == 1);
+        let mut pairs = 0;
+        for &at in members {
+            let copies = self.copies(at) as u64;
+            pairs += copies * (copies - 1) / 2;
+            let later = set.pairs_of(at).filter(|other| *other > at && members.binary_search(other).is_ok());
+            pairs += later.map(|other| copies * self.copies(other) as u64).sum::<u64>();
+        }
+        let links = WeakLinks {
+            bridges: bridges.map(|pair| self.first_places(*pair)).collect(),
+            cut: cut.iter().map(|pair| self.first_places(*pair)).collect(),
+        };
+        self.put_group(&places, pairs, links, out, summary)
+    }
+
+    fn first_places(&self, pair: (u64, u64)) -> [u32; 2] {
+        [self.first_place(pair.0 as u32), self.first_place(pair.1 as u32)]
     }
 
     /// Writes the groups of equal fingerprints that are near no other fingerprint.
@@ -387,6 +401,26 @@ impl NamedFingerprints<'_> {
         Ok(())
     }
 
+    /// Returns pairs of places by name, in order. `names` has the name of each of the `places`.
+    fn named_pairs(
+        &self,
+        mut pairs: Vec<[u32; 2]>,
+        places: &[u32],
+        names: &[String],
+    ) -> anyhow::Result<Vec<[String; 2]>> {
+        pairs.iter_mut().for_each(|pair| pair.sort_unstable());
+        pairs.sort_unstable();
+        let named = pairs.into_iter().map(|[a, b]| Ok([self.name(a, places, names)?, self.name(b, places, names)?]));
+        named.collect()
+    }
+
+    fn name(&self, place: u32, places: &[u32], names: &[String]) -> anyhow::Result<String> {
+        match places.binary_search(&place) {
+            Ok(at) => Ok(names[at].clone()),
+            Err(_) => self.names.get(place),
+        }
+    }
+
     fn put_group(
         &self,
         places: &[u32],
@@ -403,17 +437,8 @@ impl NamedFingerprints<'_> {
             return Ok(());
         }
         let members = self.names_of(places)?;
-        let name = |place: u32| match places.binary_search(&place) {
-            Ok(at) => Ok(members[at].clone()),
-            Err(_) => self.names.get(place),
-        };
-        let named = |mut pairs: Vec<[u32; 2]>| {
-            pairs.iter_mut().for_each(|pair| pair.sort_unstable());
-            pairs.sort_unstable();
-            pairs.into_iter().map(|[a, b]| anyhow::Ok([name(a)?, name(b)?])).collect::<anyhow::Result<Vec<_>>>()
-        };
-        let bridges = named(links.bridges)?;
-        let cut = named(links.cut)?;
+        let bridges = self.named_pairs(links.bridges, places, &members)?;
+        let cut = self.named_pairs(links.cut, places, &members)?;
         let density = (density * 10_000.0).round() / 10_000.0;
         out.put(&GroupLine {
             group: &members[0],

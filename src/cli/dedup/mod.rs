@@ -238,6 +238,11 @@ fn print(summary: &DedupSummary, format: SummaryFormat, listed: &str) -> anyhow:
 struct JsonLinesFile(Option<OutputFile>);
 
 impl JsonLinesFile {
+    /// Creates the file, or nothing if none is wanted.
+    fn create(path: Option<&Path>, outputs: &CommandOutputs) -> anyhow::Result<Self> {
+        Ok(Self(path.map(|path| outputs.create(path)).transpose()?))
+    }
+
     fn wanted(&self) -> bool {
         self.0.is_some()
     }
@@ -270,13 +275,11 @@ struct DedupFiles {
 impl DedupFiles {
     /// Creates the files before anything is read, so that a wrong path is found at once and not after an hour.
     fn create(args: &DedupArgs, outputs: &CommandOutputs) -> anyhow::Result<Self> {
-        let create = |path: &Option<PathBuf>| {
-            anyhow::Ok(JsonLinesFile(path.as_deref().map(|path| outputs.create(path)).transpose()?))
-        };
         let table = args.out.as_deref().map(|path| anyhow::Ok((form_of(path)?, outputs.create(path)?))).transpose()?;
-        let pairs = create(&args.pairs)?;
-        let groups = create(&args.groups)?;
-        Ok(Self { pairs, groups, survivors: create(&args.survivors)?, table, written: None })
+        let pairs = JsonLinesFile::create(args.pairs.as_deref(), outputs)?;
+        let groups = JsonLinesFile::create(args.groups.as_deref(), outputs)?;
+        let survivors = JsonLinesFile::create(args.survivors.as_deref(), outputs)?;
+        Ok(Self { pairs, groups, survivors, table, written: None })
     }
 
     /// Completes all files.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::components::UnionFind;
+use super::components::{UnionFind, no_copies};
 use super::given_back::GivenBack;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
@@ -239,9 +239,10 @@ impl ComparisonOutcome {
             // Only one thread can place records. The other threads judge the records that were placed before.
             let so_far = &*stock;
             let first = positions.start;
-            let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
-            let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) =
-                rayon::join(judging, || place_all(replay, first, signed));
+            let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) = rayon::join(
+                || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect(),
+                || place_all(replay, first, signed),
+            );
             for (position, found) in before.clone().zip(judged) {
                 let found = found?;
                 if let Some(back) = &mut back {
@@ -269,8 +270,7 @@ impl ComparisonOutcome {
         (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
         let DedupFiles { groups, survivors, .. } = files;
         let mut near = (survivors.wanted() && args.drop == LeaveRule::Near).then(|| UnionFind::new(stock.len()));
-        let copies = |_| 1;
-        self.all.each_group(&mut self.pairs, memory, copies, |group, _| {
+        self.all.each_group(&mut self.pairs, memory, no_copies, |group, _| {
             summary.group(group.members.len() as u64, group.chained);
             if let Some(near) = &mut near {
                 group.members.iter().for_each(|&member| near.join(group.members[0] as u32, member as u32));
@@ -392,11 +392,6 @@ impl<'a> PairLine<'a> {
 fn write_group(stock: &RecordStock, group: &Group, out: &mut JsonLinesFile) -> anyhow::Result<()> {
     let Group { members, pairs, density, bridges, cut, rejected: _, contested: _, chained } = group;
     let ids = members.iter().map(|&member| stock.id(member as u32)).collect::<anyhow::Result<Vec<_>>>()?;
-    let id = |member: u64| match members.binary_search(&member) {
-        Ok(at) => Ok(ids[at].clone()),
-        Err(_) => stock.id(member as u32),
-    };
-    let pair = |&(a, b): &(u64, u64)| anyhow::Ok([id(a)?, id(b)?]);
     let (from, to) = stock.span(members);
     out.put(&GroupLine {
         group: &ids[0],
@@ -404,13 +399,31 @@ fn write_group(stock: &RecordStock, group: &Group, out: &mut JsonLinesFile) -> a
         size: ids.len(),
         pairs: *pairs as u64,
         density: (density * 10_000.0).round() / 10_000.0,
-        bridges: bridges.iter().map(pair).collect::<anyhow::Result<_>>()?,
-        cut: cut.iter().map(pair).collect::<anyhow::Result<_>>()?,
+        bridges: named_pairs(stock, bridges, members, &ids)?,
+        cut: named_pairs(stock, cut, members, &ids)?,
         chained: *chained,
         petitioners: Some(stock.petitioners(members)),
         from,
         to,
     })
+}
+
+/// Returns pairs of records by their ids. `ids` has the id of each of the `members`.
+fn named_pairs(
+    stock: &RecordStock,
+    pairs: &[(u64, u64)],
+    members: &[u64],
+    ids: &[String],
+) -> anyhow::Result<Vec<[String; 2]>> {
+    let mut named = Vec::with_capacity(pairs.len());
+    for &(a, b) in pairs {
+        let [a, b] = [a, b].map(|record| match members.binary_search(&record) {
+            Ok(at) => Ok(ids[at].clone()),
+            Err(_) => stock.id(record as u32),
+        });
+        named.push([a?, b?]);
+    }
+    Ok(named)
 }
 
 #[cfg(test)]
@@ -434,11 +447,11 @@ mod tests {
             .compare_all(&replay, (&mut stock, batch), (&mut JsonLinesFile(None), None), &progress)
             .expect("compared");
         let mut pairs = Vec::new();
-        let mut push = |pair| {
+        let read = outcome.pairs.each(|pair| {
             pairs.push(pair);
             Ok::<_, std::io::Error>(())
-        };
-        outcome.pairs.each(&mut push).expect("read back");
+        });
+        read.expect("read back");
         pairs.sort_unstable();
         pairs
     }
@@ -448,16 +461,15 @@ mod tests {
         assert_eq!([0, 40_000, 50_000, 10_000_000].map(most_pairs), [1_000_000, 1_000_000, 1_000_000, 200_000_000]);
     }
 
+    fn row(number: usize) -> Row {
+        let place = ["三号路", "七号路", "河口新区", "菜市场东门", "老电影院"][number / 2 % 5];
+        let text = format!("{place}的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果，编号{}", number / 4);
+        let json = format!(r#"{{"id":"r{number}","content":"{text}"}}"#);
+        Row::parse(json.as_bytes()).expect("a row")
+    }
+
     #[test]
     fn the_outcome_does_not_depend_on_how_many_are_compared_at_a_time() {
-        let places = ["三号路", "七号路", "河口新区", "菜市场东门", "老电影院"];
-        let row = |number: usize| {
-            let place = places[number / 2 % places.len()];
-            let text =
-                format!("{place}的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果，编号{}", number / 4);
-            let json = format!(r#"{{"id":"r{number}","content":"{text}"}}"#);
-            Row::parse(json.as_bytes()).expect("a row")
-        };
         let rows: Vec<Row> = (0..48).map(row).collect();
         let all = pairs(&rows, 1000);
         assert!(all.len() > rows.len() / 2, "{}", all.len());

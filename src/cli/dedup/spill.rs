@@ -120,7 +120,6 @@ impl SortedRun {
             let mut bytes = vec![0; count as usize * PAIR_BYTES];
             let file = file.ok_or_else(|| io::Error::other("the file is gone"))?;
             file.read_exact_at(&mut bytes, self.next * PAIR_BYTES as u64)?;
-            let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             let pairs = bytes.chunks_exact(PAIR_BYTES).rev();
             self.ahead.extend(pairs.map(|pair| [number(pair), number(&pair[4..]), number(&pair[8..])]));
             self.next += count;
@@ -129,13 +128,20 @@ impl SortedRun {
     }
 }
 
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pair(n: u32) -> MarkedPair {
+        [n.wrapping_mul(2_654_435_761) % 1000, n, n % 4]
+    }
+
     #[test]
     fn pairs_come_back_in_order_from_memory_and_from_disk() {
-        let pair = |n: u32| [n.wrapping_mul(2_654_435_761) % 1000, n, n % 4];
         let mut expected: Vec<MarkedPair> = (0..200_000).map(pair).collect();
         expected.sort_unstable();
         for memory in [0, usize::MAX] {
@@ -144,11 +150,11 @@ mod tests {
             assert_eq!((spill.len(), spill.runs.len()), (200_000, if memory == 0 { 3 } else { 0 }));
             for _ in 0..2 {
                 let mut found = Vec::new();
-                let keep = |pair| {
+                let read = spill.each(|pair| {
                     found.push(pair);
                     Ok::<_, io::Error>(())
-                };
-                spill.each(keep).unwrap();
+                });
+                read.unwrap();
                 assert!(found == expected);
             }
         }

@@ -115,9 +115,8 @@ impl RecordStock {
 
     /// Returns the first and the last time of the members that have a time.
     pub(super) fn span(&self, members: &[u64]) -> (Option<String>, Option<String>) {
-        let times = || members.iter().map(|&at| self.times[at as usize]).filter(|&time| time != NO_TIME);
-        let text = |second: i64| jiff::Timestamp::from_second(second).ok().map(|time| time.to_string());
-        (times().min().and_then(text), times().max().and_then(text))
+        let times = members.iter().map(|&at| self.times[at as usize]).filter(|&time| time != NO_TIME);
+        (times.clone().min().and_then(time_text), times.max().and_then(time_text))
     }
 
     /// Returns the number of different known petitioners of the members.
@@ -128,4 +127,8 @@ impl RecordStock {
         hashes.dedup();
         hashes.len()
     }
+}
+
+fn time_text(second: i64) -> Option<String> {
+    jiff::Timestamp::from_second(second).ok().map(|time| time.to_string())
 }

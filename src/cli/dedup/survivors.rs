@@ -46,15 +46,17 @@ mod tests {
     #[test]
     fn of_equal_times_the_later_row_stays_and_no_time_is_oldest() {
         let times = [20, 10, i64::MIN, 20];
-        let better = |keep, a, b| better(keep, (a, b), |at| times[at as usize]);
-        assert_eq!([better(KeepRule::First, 0, 1), better(KeepRule::First, 2, 3)], [0, 2]);
-        assert_eq!(
-            [better(KeepRule::Newest, 0, 1), better(KeepRule::Newest, 0, 3), better(KeepRule::Newest, 1, 2)],
-            [0, 3, 1]
-        );
-        assert_eq!(
-            [better(KeepRule::Oldest, 0, 1), better(KeepRule::Oldest, 0, 3), better(KeepRule::Oldest, 1, 2)],
-            [1, 3, 2]
-        );
+        for (keep, pair, stays) in [
+            (KeepRule::First, (0, 1), 0),
+            (KeepRule::First, (2, 3), 2),
+            (KeepRule::Newest, (0, 1), 0),
+            (KeepRule::Newest, (0, 3), 3),
+            (KeepRule::Newest, (1, 2), 1),
+            (KeepRule::Oldest, (0, 1), 1),
+            (KeepRule::Oldest, (0, 3), 3),
+            (KeepRule::Oldest, (1, 2), 2),
+        ] {
+            assert_eq!(better(keep, pair, |at| times[at as usize]), stays, "{keep:?} {pair:?}");
+        }
     }
 }

@@ -91,10 +91,9 @@ fn shown(quality: &PairQuality) -> [String; 3] {
 
 /// Returns the parameters that differ from the defaults of the scheme.
 fn changed(channel: &Channel) -> String {
-    let value = |channel: &Channel| serde_json::to_value(channel).unwrap_or_default();
     let default = Channel::all_defaults().into_iter().find(|default| default.scheme() == channel.scheme());
-    let default = default.as_ref().map(value).unwrap_or_default();
-    let own = value(channel);
+    let default = default.and_then(|default| serde_json::to_value(default).ok()).unwrap_or_default();
+    let own = serde_json::to_value(channel).unwrap_or_default();
     let parameters = own.as_object().into_iter().flatten();
     let differing = parameters.filter(|(name, value)| default.get(name) != Some(value));
     let shown: Vec<String> = differing.map(|(name, value)| format!("{name} {value}")).collect();

@@ -50,12 +50,12 @@ pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -
 /// A reliability diagram: predicted against observed probability. Calibrated probabilities lie on the diagonal.
 fn reliability(figures: &[ModelFigures]) -> String {
     let diagonal = PlotLine { name: "calibrated".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] };
-    let line = |set: &ModelFigures| {
+    let lines = figures.iter().map(|set| {
         let points: Vec<(f64, f64)> = set.calibration.iter().map(|band| (band.predicted, band.observed)).collect();
         let last = points.last().copied().unwrap_or_default();
         (PlotLine { name: set.name.clone(), points }, last)
-    };
-    let lines: Vec<_> = std::iter::once((diagonal, (1.0, 1.0))).chain(figures.iter().map(line)).collect();
+    });
+    let lines: Vec<_> = std::iter::once((diagonal, (1.0, 1.0))).chain(lines).collect();
     chart("Predicted and observed probability of the same matter", "predicted", "observed", &lines)
 }
 

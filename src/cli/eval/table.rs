@@ -53,24 +53,28 @@ pub(super) fn sets(measured: &[SetMeasurements]) -> String {
 
 fn row(SetMeasurements { name, report }: &SetMeasurements) -> Vec<String> {
     let quality = &report.quality;
-    // Without groups it is not known which of the found pairs are correct.
-    let of_groups = |text: String| if report.b_cubed.is_some() { text } else { "-".into() };
-    let of_label = |label: &str| {
-        let tally = report.labelled.as_ref().and_then(|labelled| labelled.labels.get(label));
-        tally.map_or("-".into(), |tally| format!("{} of {}", tally.found, tally.pairs))
-    };
     vec![
         name.clone(),
         report.records.to_string(),
-        of_groups(quality.pairs_true.to_string()),
+        of_groups(report, quality.pairs_true.to_string()),
         quality.pairs_found.to_string(),
-        of_groups(share(quality.recall)),
-        of_groups(share(quality.precision)),
+        of_groups(report, share(quality.recall)),
+        of_groups(report, share(quality.precision)),
         report.b_cubed.map_or("-".into(), |found| share(found.recall)),
         report.b_cubed.map_or("-".into(), |found| share(found.precision)),
-        of_label(SAME),
-        of_label(TEMPLATE),
+        of_label(report, SAME),
+        of_label(report, TEMPLATE),
     ]
+}
+
+/// Returns `text`, but `-` without groups, because then it is not known which of the found pairs are correct.
+fn of_groups(report: &EvaluationReport, text: String) -> String {
+    if report.b_cubed.is_some() { text } else { "-".into() }
+}
+
+fn of_label(report: &EvaluationReport, label: &str) -> String {
+    let tally = report.labelled.as_ref().and_then(|labelled| labelled.labels.get(label));
+    tally.map_or("-".into(), |tally| format!("{} of {}", tally.found, tally.pairs))
 }
 
 /// Returns the details of one set.
@@ -97,11 +101,11 @@ fn details(page: &mut ReportText, report: &EvaluationReport) {
     for (reason, count) in &report.refused {
         page.line(format_args!("refused as {reason}: {count} records; pairs with them count as missed"));
     }
-    let rate = |seconds: f64| report.records as f64 / seconds.max(1e-9);
+    let records = report.records as f64;
     page.line(format_args!(
         "one after the other: registered {:.0}/s, asked {:.0}/s",
-        rate(report.register_s),
-        rate(report.similar_s)
+        records / report.register_s.max(1e-9),
+        records / report.similar_s.max(1e-9)
     ));
 }
 
@@ -139,20 +143,21 @@ fn share(of_one: f64) -> String {
 fn labelled(page: &mut ReportText, counted: &LabelledResults) {
     page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
     let labels: Vec<&String> = counted.labels.keys().collect();
-    let row = |name: &str, tallies: &LabelTallies| {
-        std::iter::once(name.to_owned())
-            .chain(labels.iter().map(|label: &&String| match tallies.get(*label) {
-                Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
-                None => "-".to_owned(),
-            }))
-            .collect()
-    };
     let bands = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty());
-    let bands = bands.map(|band| row(&format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels));
-    let signs = counted.by_sign.iter().map(|(sign, tallies)| row(sign, tallies));
+    let bands = bands.map(|band| label_row(format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels, &labels));
+    let signs = counted.by_sign.iter().map(|(sign, tallies)| label_row(sign.clone(), tallies, &labels));
     let columns: Vec<ColumnHeading> =
         std::iter::once(words("found of")).chain(labels.iter().map(|label| numbers(label))).collect();
-    page.0 += &table(&columns, std::iter::once(row("all", &counted.labels)).chain(bands).chain(signs));
+    let all = label_row("all".into(), &counted.labels, &labels);
+    page.0 += &table(&columns, std::iter::once(all).chain(bands).chain(signs));
+}
+
+fn label_row(name: String, tallies: &LabelTallies, labels: &[&String]) -> Vec<String> {
+    let cells = labels.iter().map(|label| match tallies.get(*label) {
+        Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
+        None => "-".to_owned(),
+    });
+    std::iter::once(name).chain(cells).collect()
 }
 
 fn pairs(page: &mut ReportText, title: &str, pairs: &[NamedPair]) {

@@ -1,5 +1,6 @@
 //! The duplicates among the orders, by the rules of the service.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -56,10 +57,9 @@ pub(super) fn find_duplicates(
         }
         let so_far = &earlier;
         let judged = placed.into_par_iter().enumerate().map(|(number, record)| {
-            let of_seq = |seq: Seq| Ok::<_, std::convert::Infallible>(so_far[seq.0 as usize - 1].clone());
-            let matches = replay.judge(record, of_seq).map(|found| found.matches).unwrap_or_default();
+            let Ok(judged) = replay.judge(record, |seq| Ok::<_, Infallible>(so_far[seq.0 as usize - 1].clone()));
             let own = (first + number) as u32;
-            matches.iter().map(|found| [(found.seq.0 - 1) as u32, own]).collect::<Vec<_>>()
+            judged.matches.iter().map(|found| [(found.seq.0 - 1) as u32, own]).collect::<Vec<_>>()
         });
         pairs.par_extend(judged.flatten_iter());
         progress(earlier.len() as u64);

@@ -204,13 +204,12 @@ impl OrderStock {
         let mut batches = input.start();
         while let Some(batch) = batches.blocking_recv().transpose()? {
             stock.columns.extend(batch.new_columns.iter().filter(|name| *name != "id").cloned());
-            let read = |checked: CheckedLine| {
-                let role = |name: &str| settings.field(name).map(|field| field.role);
-                let category = Handling::of(role, &checked.row).and_then(|handling| handling.category);
-                let record = EventRecord::of(checked.id.as_str(), &profile, &checked.document, category.as_deref());
-                (StockRecord { id: checked.id, row: checked.row.json().clone() }, record)
-            };
-            let checked: Vec<_> = batch.lines.par_iter().map(|line| check(&replay, line).map(read)).collect();
+            let checked = batch.lines.par_iter().map(|line| {
+                let checked = check(&replay, line)?;
+                let record = event_record(&checked, settings, &profile);
+                Ok((StockRecord { id: checked.id, row: checked.row.json().clone() }, record))
+            });
+            let checked: Vec<_> = checked.collect();
             for (line, checked) in batch.lines.iter().zip(checked) {
                 let refusal = match checked {
                     Ok((row, record)) if seen.insert(row.id.clone()) => {
@@ -245,6 +244,12 @@ struct EventReport {
     began: std::time::Instant,
 }
 
+fn event_record(checked: &CheckedLine, settings: &Settings, profile: &Profile) -> EventRecord {
+    let handling = Handling::of(|name| settings.field(name).map(|field| field.role), &checked.row);
+    let category = handling.and_then(|handling| handling.category);
+    EventRecord::of(checked.id.as_str(), profile, &checked.document, category.as_deref())
+}
+
 impl EventReport {
     fn find(
         orders: &mut OrderStock,
@@ -256,8 +261,10 @@ impl EventReport {
         progress.phase("comparing", Some(orders.rows.len() as u64));
         let duplicates = find_duplicates(&orders.rows, settings, |done| progress.at(done))?;
         let collection = EventCollection::new(std::mem::take(&mut orders.records));
-        let position = |at: u32| collection.position(orders.rows[at as usize].id.as_str());
-        let known = duplicates.iter().filter_map(|[a, b]| Some([position(*a)?, position(*b)?]));
+        let known = duplicates.iter().filter_map(|pair| {
+            let [a, b] = pair.map(|at| collection.position(orders.rows[at as usize].id.as_str()));
+            Some([a?, b?])
+        });
         let citations = citations(&collection, &[]);
         let matches = known.chain(citations.iter().map(Citation::pair)).collect();
         let links = KnownLinks { matches, ..KnownLinks::default() };

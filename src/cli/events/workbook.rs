@@ -65,18 +65,21 @@ pub(super) struct EventBook<'a> {
 impl EventBook<'_> {
     /// Writes the workbook. Temporary data is in unnamed files.
     pub(super) fn write(&self, mut out: OutputFile, progress: &CommandProgress) -> anyhow::Result<OutputFile> {
+        let path = out.path().display().to_string();
+        self.write_book(&mut out, progress).with_context(|| format!("cannot write {path}"))?;
+        Ok(out)
+    }
+
+    fn write_book(&self, out: &mut OutputFile, progress: &CommandProgress) -> anyhow::Result<()> {
         let mut book = Workbook::new();
         let language = usize::from(self.language != Language::Chinese);
-        let path = out.path().display().to_string();
-        let cannot = || format!("cannot write {path}");
-        let sheet = book.add_worksheet_with_constant_memory().with_context(cannot)?;
-        sheet.set_name(SHEETS[language][0]).with_context(cannot)?;
-        self.write_events(sheet, language).with_context(cannot)?;
-        let sheet = book.add_worksheet_with_constant_memory().with_context(cannot)?;
-        sheet.set_name(SHEETS[language][1]).with_context(cannot)?;
-        self.write_orders(sheet, language, progress).with_context(cannot)?;
-        book.save_to_writer(&mut out).with_context(cannot)?;
-        Ok(out)
+        let sheet = book.add_worksheet_with_constant_memory()?;
+        sheet.set_name(SHEETS[language][0])?;
+        self.write_events(sheet, language)?;
+        let sheet = book.add_worksheet_with_constant_memory()?;
+        sheet.set_name(SHEETS[language][1])?;
+        self.write_orders(sheet, language, progress)?;
+        Ok(book.save_to_writer(out)?)
     }
 
     fn write_events(&self, sheet: &mut Worksheet, language: usize) -> anyhow::Result<()> {
@@ -98,15 +101,14 @@ impl EventBook<'_> {
             Some(window) => format!("{} - {} ({})", self.day(window.first)?, self.day(window.last)?, window.reports),
             None => String::new(),
         };
-        let day = |time: Option<i64>| time.map_or(Ok(String::new()), |time| self.day(time));
         Ok(vec![
             (number + 1).to_string(),
             event.name.clone(),
             event.reports.to_string(),
             event.petitioners.to_string(),
             event.anonymous.to_string(),
-            day(event.first)?,
-            day(event.last)?,
+            event.first.map_or(Ok(String::new()), |time| self.day(time))?,
+            event.last.map_or(Ok(String::new()), |time| self.day(time))?,
             state[language].to_owned(),
             window,
             event.places.join("、"),

@@ -340,6 +340,7 @@ fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let busy = |load: f64| if load > cores as f64 + 0.5 { ": busy with other work" } else { "" };
-    load.map(|load| format!(" (load average {load:.1} at the end{})", busy(load))).unwrap_or_default()
+    let Some(load) = load else { return String::new() };
+    let busy = if load > cores as f64 + 0.5 { ": busy with other work" } else { "" };
+    format!(" (load average {load:.1} at the end{busy})")
 }

@@ -75,11 +75,10 @@ impl DatabaseArgs {
     pub(in crate::cli) async fn open(&self) -> anyhow::Result<Option<DatabaseReader>> {
         let Some((location, origin)) = self.place()? else { return Ok(None) };
         let password = self.password()?;
-        let at = || format!("cannot read {location}");
         let mut connection = DatabaseConnection::open(&location, password.as_deref(), ConnectionAccess::ReadOnly)
             .await
-            .with_context(at)?;
-        let columns = connection.columns(&origin).await.with_context(at)?;
+            .with_context(|| format!("cannot read {location}"))?;
+        let columns = connection.columns(&origin).await.with_context(|| format!("cannot read {location}"))?;
         let mapped = None;
         Ok(Some(DatabaseReader { location, origin, connection, columns, mapped, runtime: Handle::current() }))
     }

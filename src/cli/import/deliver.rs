@@ -134,7 +134,7 @@ impl BatchDelivery<'_> {
             body.push(b'\n');
         }
         let mut passing = None;
-        let each = |answer: LineResponse| {
+        let sending = self.target.send(self.collection, body.into(), |answer: LineResponse| {
             // Line numbers begin with 1, and no line is blank.
             let at = usize::try_from(answer.line).ok().and_then(|line| open.get(line.checked_sub(1)?));
             match at {
@@ -142,8 +142,9 @@ impl BatchDelivery<'_> {
                 Some(at) => answers[*at] = Some(answer),
                 None => (),
             }
-        };
-        match (self.target.send(self.collection, body.into(), each).await, passing) {
+        });
+        let sent = sending.await;
+        match (sent, passing) {
             (_, Some(refusal)) => RequestFailure::Refused { status: 0, refusal, retry_after: None },
             (Err(failure), None) => failure,
             (Ok(()), None) => RequestFailure::Broken("the answer ended too early".into()),
@@ -153,19 +154,18 @@ impl BatchDelivery<'_> {
     /// Returns the pause before the next attempt, or the reason why repeating does not help.
     fn judge(&self, failure: RequestFailure) -> Result<DeliveryPause, String> {
         let to = self.to;
-        let pause = |reason| Ok(DeliveryPause { reason, asked: None });
         match failure {
             RequestFailure::Unreached(why) if !self.heard => Err(format!(
                 "cannot reach {to}: {why}; is the service running (doppel serve), and is this its address?"
             )),
-            RequestFailure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
+            RequestFailure::Unreached(why) => Ok(DeliveryPause::of(format!("cannot reach {to}: {why}"))),
             RequestFailure::Untrusted(why, remedy) => {
                 Err(format!("the certificate of {to} is not trusted: {why}; {remedy}"))
             }
             RequestFailure::Broken(why) if !self.heard && to.starts_with("http://") => {
-                pause(format!("the connection to {to} broke: {why}; if it speaks TLS, write https://"))
+                Ok(DeliveryPause::of(format!("the connection to {to} broke: {why}; if it speaks TLS, write https://")))
             }
-            RequestFailure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
+            RequestFailure::Broken(why) => Ok(DeliveryPause::of(format!("the connection to {to} broke: {why}"))),
             RequestFailure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
             RequestFailure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),
             RequestFailure::Refused { status, refusal, retry_after } => {
@@ -212,6 +212,12 @@ struct DeliveryPause {
     asked: Option<Duration>,
 }
 
+impl DeliveryPause {
+    fn of(reason: String) -> Self {
+        Self { reason, asked: None }
+    }
+}
+
 /// Returns the length of a pause: twice as long each time, at least as long as demanded, and up to half as much again at random, so that
 /// many clients do not repeat at the same time.
 fn pause(tries: u32, asked: Option<Duration>) -> Duration {
@@ -229,14 +235,11 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_bound_and_honour_what_the_service_asks() {
-        let within = |tries, asked, least: f64| {
-            let seconds = pause(tries, asked).as_secs_f64();
+        for (tries, asked_s, least) in
+            [(1, None, 0.1), (4, None, 0.8), (40, None, 15.0), (1, Some(7), 7.0), (1, Some(86_400), 120.0)]
+        {
+            let seconds = pause(tries, asked_s.map(Duration::from_secs)).as_secs_f64();
             assert!((least..=least * 1.5).contains(&seconds), "{tries}: {seconds}");
-        };
-        within(1, None, 0.1);
-        within(4, None, 0.8);
-        within(40, None, 15.0);
-        within(1, Some(Duration::from_secs(7)), 7.0);
-        within(1, Some(Duration::from_secs(86_400)), 120.0);
+        }
     }
 }

@@ -282,20 +282,11 @@ impl RecordInput {
 
     /// Returns for each file the members whose columns have other names, with these names.
     pub(in crate::cli) fn renamed(&self, members: &[&str]) -> Vec<HashMap<String, String>> {
-        let of = |source: &InputSource| {
-            let column = |member: &&str| {
-                let column = match &source.database {
-                    Some(reader) => reader.column_of(member)?,
-                    None => match source.mapping.as_ref()? {
-                        SourceMapping::Table(mapping) => mapping.column_of(member)?,
-                        SourceMapping::Json(mapping) => mapping.column_of(member)?,
-                    },
-                };
-                Some(((*member).to_owned(), column.to_owned()))
-            };
-            members.iter().filter_map(column).collect()
-        };
-        self.files.iter().map(of).collect()
+        let renamed = self.files.iter().map(|source| {
+            let columns = members.iter().map(|member| (*member, source.column_of(member)));
+            columns.filter_map(|(member, column)| Some((member.to_owned(), column?.to_owned()))).collect()
+        });
+        renamed.collect()
     }
 
     /// Returns the number of bytes of all files, if it is known.
@@ -355,16 +346,16 @@ impl RecordInput {
 
     fn table_items(&self, mut table: TableStream, mapping: ColumnMapping) -> FileItems {
         let keep = self.keep_rows;
-        let item = move |row: TableRow| {
-            let item = FileLine { line: row.line, content: mapping.row(&row) };
-            (item, if keep { OriginalLine::Row(row) } else { OriginalLine::Nothing })
-        };
-        let next = move || match table.next_row() {
+        let rows = std::iter::from_fn(move || match table.next_row() {
             Ok(row) => row.map(Ok),
             Err(TableError::Io(error)) => Some(Err(error)),
             Err(error) => Some(Err(std::io::Error::other(error))),
-        };
-        Box::new(std::iter::from_fn(next).map(move |row| row.map(&item)))
+        });
+        Box::new(rows.map(move |row| {
+            let row = row?;
+            let item = FileLine { line: row.line, content: mapping.row(&row) };
+            Ok((item, if keep { OriginalLine::Row(row) } else { OriginalLine::Nothing }))
+        }))
     }
 
     /// Starts reading. If reading fails, the last message is the error.
@@ -521,7 +512,7 @@ impl InputSource {
         let request = TableRequest { format: self.format, text: AsText::default(), sheet: None, max };
         let sheets = open_table(&self.name, TableStream::open(&path, request, &Arc::default()))?.sheets.sheets;
         let shown = sheets.into_iter().filter(SheetInfo::is_shown);
-        let source = |sheet: SheetInfo| Self {
+        let sources = shown.map(|sheet| Self {
             path: self.path.clone(),
             name: format!("{} [{}]", self.name, sheet.name),
             format: self.format,
@@ -532,8 +523,19 @@ impl InputSource {
             begun: None,
             database: None,
             head: None,
-        };
-        Ok(shown.map(source).collect())
+        });
+        Ok(sources.collect())
+    }
+
+    /// Returns the name of a member's column if it is another name.
+    fn column_of(&self, member: &str) -> Option<&str> {
+        if let Some(reader) = &self.database {
+            return reader.column_of(member);
+        }
+        match self.mapping.as_ref()? {
+            SourceMapping::Table(mapping) => mapping.column_of(member),
+            SourceMapping::Json(mapping) => mapping.column_of(member),
+        }
     }
 
     /// Creates a source for a database.

@@ -41,19 +41,17 @@ pub(in crate::cli) fn readable(replay: &Replay, line: &InputLine) -> Result<(Row
         let text = why.text.clone();
         LineRefusal { code: why.code, pointer, detail, text }
     })?;
-    let refusal = |code, pointer: &str, detail: String| LineRefusal {
-        code,
-        pointer: pointer.to_owned(),
-        detail,
-        text: Some(json.to_string()),
-    };
-    let row = Row::parse(json.as_bytes()).map_err(|error| refusal("malformed_line", "", error.to_string()))?;
+    let row = Row::parse(json.as_bytes()).map_err(|error| refusal(json, "malformed_line", "", error.to_string()))?;
     let document = replay.read(&row).map_err(|error| match &error {
         Error::Invalid(violations) if !violations.is_empty() => {
             let first = &violations[0];
-            refusal(first.code, &first.pointer, first.detail.clone())
+            refusal(json, first.code, &first.pointer, first.detail.clone())
         }
-        other => refusal("refused", "", other.to_string()),
+        other => refusal(json, "refused", "", other.to_string()),
     })?;
     Ok((row, document))
+}
+
+fn refusal(json: &str, code: &'static str, pointer: &str, detail: String) -> LineRefusal {
+    LineRefusal { code, pointer: pointer.to_owned(), detail, text: Some(json.to_owned()) }
 }

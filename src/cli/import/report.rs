@@ -275,10 +275,10 @@ impl ImportReport {
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
         // The warning names the column of the file if its name differs.
         let columns = self.renamed.get(file);
-        let column = |pointer: &str| columns?.get(pointer.strip_prefix('/')?);
         let named: Vec<_> = warnings
             .map(|target::ValueWarning { pointer, code, detail }| {
-                let detail = column(pointer).map_or(detail.clone(), |column| format!("column {column}: {detail}"));
+                let column = columns.zip(pointer.strip_prefix('/')).and_then(|(columns, member)| columns.get(member));
+                let detail = column.map_or(detail.clone(), |column| format!("column {column}: {detail}"));
                 (code, pointer, detail)
             })
             .collect();
@@ -295,8 +295,8 @@ impl ImportReport {
         text: Option<&str>,
     ) -> anyhow::Result<()> {
         let (file, line) = at;
-        let say = |text: &str| self.progress.say(text);
-        self.rejects.note((&self.names[file], line), RejectionReason { code, pointer, detail, text }, say)
+        let reason = RejectionReason { code, pointer, detail, text };
+        self.rejects.note((&self.names[file], line), reason, |text| self.progress.say(text))
     }
 
     fn show(&self, read_bytes: u64) {

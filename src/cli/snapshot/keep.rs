@@ -60,9 +60,17 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         numbers("stored"),
         words("by"),
     ];
-    let row = |ListedSnapshot { id, manifest }: &ListedSnapshot| match manifest {
+    answer(&table(&columns, listed.iter().map(row)))?;
+    let is_damaged = listed.iter().any(|listed| listed.manifest.is_err());
+    Ok(if is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Returns the row of a snapshot. Reports a damaged one.
+fn row(listed: &ListedSnapshot) -> Vec<String> {
+    let id = listed.id.to_string();
+    match &listed.manifest {
         Ok(manifest) => vec![
-            id.to_string(),
+            id,
             manifest.records().to_string(),
             manifest.store.collections.len().to_string(),
             size(manifest.content_bytes()),
@@ -71,12 +79,9 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         ],
         Err(error) => {
             say(&format!("doppel: {error}"));
-            vec![id.to_string(), "damaged".into()]
+            vec![id, "damaged".into()]
         }
-    };
-    answer(&table(&columns, listed.iter().map(row)))?;
-    let is_damaged = listed.iter().any(|listed| listed.manifest.is_err());
-    Ok(if is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {

@@ -42,11 +42,11 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
     let progress = Arc::new(CommandProgress::of_bytes());
     let shown = Arc::clone(&progress);
     let mut bytes = 0;
-    let told = move |piece: &SnapshotPiece| {
+    let tell = Box::new(move |piece: &SnapshotPiece| {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
-    };
-    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, Box::new(told))?;
+    });
+    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, tell)?;
     let moment = snapshot.moment().clone();
     let mut keys = KeyRing::default();
     let pieces = snapshot.by_ref().map(|piece| {
@@ -75,19 +75,20 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
 /// Refuses a target inside a data directory or a repository. The restored files would count as damage there and be lost with it.
 fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     let real = real(data);
-    let refused = |what: &str, around: &Path| {
-        let data = data.display();
-        let around = around.display();
-        Err(usage(format!("{data} is in {what} {around}; restore into a directory apart from it")))
-    };
     if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
-        return refused("the directory of snapshots", around);
+        return Err(not_apart(data, "the directory of snapshots", around));
     }
     // In this case the directory itself is not empty, which is reported elsewhere.
     match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
-        Some(around) => refused("the data directory", around),
+        Some(around) => Err(not_apart(data, "the data directory", around)),
         None => Ok(()),
     }
+}
+
+fn not_apart(data: &Path, what: &str, around: &Path) -> anyhow::Error {
+    let data = data.display();
+    let around = around.display();
+    usage(format!("{data} is in {what} {around}; restore into a directory apart from it"))
 }
 
 /// Warns that keys that were revoked after the snapshot are valid again.

@@ -94,13 +94,13 @@ impl SnapshotClient {
         loop {
             let piece = tokio::time::timeout(SILENCE, answer.chunk()).await;
             let piece = piece.with_context(|| format!("{url} sends nothing any more"))?;
-            let cut = |error: reqwest::Error| {
+            let piece = piece.map_err(|error| {
                 anyhow::anyhow!(
                     "the stream of {url} was cut off ({}); the service's log may say why",
                     client::cause(&error)
                 )
-            };
-            let Some(piece) = piece.map_err(cut)? else { return out.flush().context("cannot write it") };
+            })?;
+            let Some(piece) = piece else { return out.flush().context("cannot write it") };
             out.write_all(&piece).context("cannot write it")?;
             bytes += piece.len() as u64;
             progress.told(bytes, "received".into());

@@ -79,17 +79,17 @@ fn fit_evidence(folders: &[PathBuf], out: Option<&Path>, date: &str, pairs: Opti
     let Some(out) = out else { return Ok(()) };
     let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
     let pairs: usize = sets.iter().map(|set| set.pairs.len()).sum();
-    // One line for each set. The lines of generated pairs are indented.
-    let indented = |text: &str| {
-        let sets = text.lines().filter(|line| !line.starts_with(' '));
-        sets.map(|line| format!("  {line}\n")).collect::<String>()
-    };
     let provenance = format!(
         "# Coefficients of the evidence model, in log-odds. Written by `doppel-lab fit-evidence`.\n\n[provenance]\ndate = {date:?}\n\
          sets = {names:?}\npairs = {pairs}\nleft_one_set_out = '''\n{}'''\n\n",
-        indented(&left_out)
+        indented_sets(&left_out)
     );
     std::fs::write(out, provenance + &model.to_toml()).with_context(|| format!("cannot write {}", out.display()))
+}
+
+/// Returns the lines of a table that are about sets, indented. The lines about generated pairs are indented in the table already.
+fn indented_sets(table: &str) -> String {
+    table.lines().filter(|line| !line.starts_with(' ')).map(|line| format!("  {line}\n")).collect()
 }
 
 fn fit_events(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::Result<()> {

@@ -169,14 +169,13 @@ impl<'a> RecordSubset<'a> {
         let sign_s = begun.elapsed().as_secs_f64();
         let looked = self.look_up(&settings, &profile, &signed);
         let quality = PairQuality::of(&self.truth, looked.pairs.keys());
-        let each_us = |seconds: f64| seconds * 1e6 / signed.len().max(1) as f64;
         SchemeResult {
             scheme: channel.scheme(),
             quality,
             keys: looked.keys,
             bytes: looked.bytes,
-            sign_us: each_us(sign_s),
-            lookup_us: each_us(looked.lookup_s),
+            sign_us: direct::micros_each(sign_s, signed.len()),
+            lookup_us: direct::micros_each(looked.lookup_s, signed.len()),
             signed: signed.iter().filter(|signed| signed.signatures.iter().any(Option::is_some)).count(),
             truncated: looked.truncated,
             inactive: profile.inactive().into_iter().next().map(|(_, reason)| reason),

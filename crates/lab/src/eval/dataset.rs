@@ -96,14 +96,13 @@ impl LabelledSet {
     /// # Errors
     /// A file cannot be opened, and the errors of [`LabelledSet::read`] and [`LabelledSet::read_pairs`].
     pub fn read_files(records: &Path, groups: Option<&Path>, pairs: Option<&Path>) -> anyhow::Result<Self> {
-        let name = |file: &Path| file.display().to_string();
-        let records_file = (&*name(records), open(records)?);
+        let records_file = (&*name_of(records), open(records)?);
         let mut set = match groups {
-            Some(groups) => Self::read(records_file, (&name(groups), open(groups)?))?,
+            Some(groups) => Self::read(records_file, (&name_of(groups), open(groups)?))?,
             None => Self::read(records_file, ("no groups", &[][..]))?,
         };
         if let Some(pairs) = pairs {
-            set.read_pairs((&name(pairs), open(pairs)?))?;
+            set.read_pairs((&name_of(pairs), open(pairs)?))?;
         }
         Ok(set)
     }
@@ -126,13 +125,15 @@ impl LabelledSet {
         })
     }
 
+    /// Returns the position of an id, or an error that names the id.
+    pub(super) fn position(&self, id: &RecordId) -> Result<u32, String> {
+        self.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
+    }
+
     fn labelled_pair(&self, line: &[u8]) -> Result<LabelledPair, String> {
         let LabelledPairLine { a, b, label, jaccard, signs } = serde_json::from_slice(line)
             .map_err(|error| format!("not a pair with \"a\", \"b\" and \"label\" (column {})", error.column()))?;
-        let position = |id: &RecordId| {
-            self.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
-        };
-        let pair = PositionPair::new(position(&a)?, position(&b)?);
+        let pair = PositionPair::new(self.position(&a)?, self.position(&b)?);
         if pair.0 == pair.1 {
             return Err(format!("{a} is paired with itself; give two records"));
         }
@@ -229,17 +230,22 @@ pub fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     Ok(BufReader::new(opened))
 }
 
+fn name_of(file: &Path) -> String {
+    file.display().to_string()
+}
+
 pub(super) fn each_line(
     name: &str,
     reader: impl BufRead,
     mut take: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), DatasetError> {
     for (number, line) in reader.split(b'\n').enumerate() {
-        let error = |detail: String| DatasetError { file: name.to_owned(), line: number + 1, detail };
-        let line = line.map_err(|cause| error(format!("cannot be read: {cause}")))?;
-        if !line.trim_ascii().is_empty() {
-            take(&line).map_err(error)?;
-        }
+        let taken = match line {
+            Ok(line) if line.trim_ascii().is_empty() => Ok(()),
+            Ok(line) => take(&line),
+            Err(cause) => Err(format!("cannot be read: {cause}")),
+        };
+        taken.map_err(|detail| DatasetError { file: name.to_owned(), line: number + 1, detail })?;
     }
     Ok(())
 }

@@ -72,11 +72,10 @@ pub fn judgements(
         }
     }
     let mut matters = GroupSet::new();
-    let differ = |pair: &&PositionPair| judged.get(pair) != Some(&false);
     let same = judged.iter().filter(|(_, same)| **same).map(|(pair, _)| pair);
     found
         .iter()
-        .filter(differ)
+        .filter(|pair| judged.get(pair) != Some(&false))
         .chain(same)
         .for_each(|PositionPair(a, b)| matters.add_pair(u64::from(*a), u64::from(*b)));
 
@@ -122,8 +121,9 @@ fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<Positio
         let documents = set.records.iter().filter_map(|(_, row)| replay.read(row).ok());
         documents.for_each(|document| replay.observe(&document, statistics));
     }
-    let row = |at: usize| Ok::<_, Error>(Arc::clone(set.records[at].1.json()));
-    if let Some(text) = replay.count_text(set.records.len(), row)? {
+    if let Some(text) =
+        replay.count_text(set.records.len(), |at| Ok::<_, Error>(Arc::clone(set.records[at].1.json())))?
+    {
         statistics = Some(statistics.unwrap_or_default().with_text(&text));
     }
     if let Some(statistics) = statistics {
@@ -145,17 +145,20 @@ fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<Positio
             placed.push((position, replay.place(Seq(positions.len() as u64), subject)?));
         }
         let judged = placed.into_par_iter().map(|(position, placed)| {
-            let at = |seq: Seq| seq.0 as usize - 1;
-            let Ok(found) = replay.judge(placed, |seq| Ok::<_, Infallible>(earlier[at(seq)].clone()));
+            let Ok(found) = replay.judge(placed, |seq| Ok::<_, Infallible>(earlier[index_of(seq)].clone()));
             found
                 .matches
                 .into_iter()
-                .map(|found| PositionPair::new(positions[at(found.seq)], position))
+                .map(|found| PositionPair::new(positions[index_of(found.seq)], position))
                 .collect::<Vec<_>>()
         });
         found.extend(judged.collect::<Vec<_>>().into_iter().flatten());
     }
     Ok(found)
+}
+
+fn index_of(seq: Seq) -> usize {
+    seq.0 as usize - 1
 }
 
 #[cfg(test)]
@@ -166,15 +169,18 @@ mod tests {
 
     fn set(texts: &[&str]) -> LabelledSet {
         let mut set = LabelledSet::default();
-        for (number, text) in texts.iter().enumerate() {
+        for (number, text) in (0..).zip(texts) {
             let row = serde_json::json!({ "content": text }).to_string();
-            set.add_as(RecordId::new(&number.to_string()).unwrap(), Row::parse(row.as_bytes()).unwrap()).unwrap();
+            set.add_as(id(number), Row::parse(row.as_bytes()).unwrap()).unwrap();
         }
         set
     }
 
+    fn id(number: u32) -> RecordId {
+        RecordId::new(&number.to_string()).unwrap()
+    }
+
     fn decided(a: u32, b: u32, same: bool) -> PairDecision {
-        let id = |number: u32| RecordId::new(&number.to_string()).unwrap();
         PairDecision { a: id(a), b: id(b), same }
     }
 
@@ -194,12 +200,14 @@ mod tests {
             [decided(0, 1, true), decided(1, 2, true), decided(2, 4, true), decided(0, 3, false), decided(0, 9, true)];
         let (judgements, used) = judgements(&set, &Settings::preset(Preset::Default), said).unwrap();
         assert_eq!(used, DecisionUse { same: 2, found_by_text: 1, not_same: 1, gone: 1 });
-        let judged = |query: u32| judgements.queries[&query].iter().map(|(id, rel)| (*id, *rel)).collect::<Vec<_>>();
-        assert_eq!(judged(0), [(3, 0)], "its duplicate is none of the judged");
-        assert_eq!((judged(1), judged(2), judged(3)), (vec![(2, 2)], vec![(1, 2), (4, 2)], vec![(0, 0)]));
-        let left_out = |query: u32| judgements.left_out[&query].iter().copied().collect::<Vec<_>>();
-        assert_eq!((left_out(0), left_out(1), left_out(2)), (vec![1, 2, 4], vec![0, 4], vec![0]));
-        assert!(left_out(3).is_empty());
+        assert_eq!(judgements.queries[&0], [(3, 0)].into(), "its duplicate is none of the judged");
+        assert_eq!(judgements.queries[&1], [(2, 2)].into());
+        assert_eq!(judgements.queries[&2], [(1, 2), (4, 2)].into());
+        assert_eq!(judgements.queries[&3], [(0, 0)].into());
+        assert_eq!(judgements.left_out[&0], [1, 2, 4].into());
+        assert_eq!(judgements.left_out[&1], [0, 4].into());
+        assert_eq!(judgements.left_out[&2], [0].into());
+        assert!(judgements.left_out[&3].is_empty());
         let matters = &judgements.matters;
         assert!(matters[&0] == matters[&4] && matters[&0] != matters[&3], "{matters:?}");
     }

@@ -54,6 +54,11 @@ pub fn count(profile: &Profile, documents: &[(u32, Document)]) -> Arc<Statistics
     Arc::new(statistics)
 }
 
+/// Returns the mean time of one record in microseconds, if `records` took so many seconds.
+pub(super) fn micros_each(seconds: f64, records: usize) -> f64 {
+    seconds * 1e6 / records.max(1) as f64
+}
+
 /// The results and the cost of lookups.
 #[derive(Debug, Default)]
 pub struct LookupResults {
@@ -165,11 +170,9 @@ fn judge(
     let a = &signed[at];
     let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {
-        let accepts = || match (&a.signatures[*position], &b.signatures[*position]) {
-            (Some(a), Some(b)) => scheme.compare(a, b),
-            _ => false,
-        };
-        proposal.via.contains(Via::channel(ChannelPosition(*position as u8))) && accepts()
+        let signatures = (&a.signatures[*position], &b.signatures[*position]);
+        proposal.via.contains(Via::channel(ChannelPosition(*position as u8)))
+            && matches!(signatures, (Some(a), Some(b)) if scheme.compare(a, b))
     });
     let exact = stages.exact && a.digest == b.digest;
     let names = channels.map(|(_, scheme)| scheme.name().to_owned());

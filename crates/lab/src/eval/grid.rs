@@ -43,45 +43,52 @@ fn both<A: Copy, B: Copy>(a: &[A], b: &[B], make: impl Fn(A, B) -> Channel) -> V
 
 fn simhash() -> Vec<Channel> {
     let weightings = [Weighting::Tf, Weighting::TfLen, Weighting::TfIdf];
-    let make = |weighting, radius| Channel::Simhash(SimhashParams { weighting, radius, hash: HashFunction::City64 });
-    both(&weightings, &[3, 7, 11, 13, 15], make)
+    both(&weightings, &[3, 7, 11, 13, 15], |weighting, radius| {
+        Channel::Simhash(SimhashParams { weighting, radius, hash: HashFunction::City64 })
+    })
 }
 
 fn shingle() -> Vec<Channel> {
-    let make = |units, t| Channel::Shingle(ShingleParams { units, t, ..ShingleParams::default() });
-    both(&[6, 8, 10], &[0.05, 0.1, 0.15, 0.2, 0.3], make)
+    both(&[6, 8, 10], &[0.05, 0.1, 0.15, 0.2, 0.3], |units, t| {
+        Channel::Shingle(ShingleParams { units, t, ..ShingleParams::default() })
+    })
 }
 
 fn multi_md5() -> Vec<Channel> {
-    let make = |key| move |t, share| Channel::MultiMd5(MultiMd5Params { key, t, share, ..MultiMd5Params::default() });
-    let of = |key| both(&[3, 5, 8], &[0.4, 0.5, 0.6, 0.7], make(key));
-    [of(LeadKey::All), of(LeadKey::Any)].concat()
+    let by_key = [LeadKey::All, LeadKey::Any].map(|key| {
+        both(&[3, 5, 8], &[0.4, 0.5, 0.6, 0.7], |t, share| {
+            Channel::MultiMd5(MultiMd5Params { key, t, share, ..MultiMd5Params::default() })
+        })
+    });
+    by_key.concat()
 }
 
 fn super_shingle() -> Vec<Channel> {
-    let make =
-        |groups, agree| Channel::SuperShingle(SuperShingleParams { groups, agree, ..SuperShingleParams::default() });
-    both(&[6, 14, 21, 28, 42], &[1, 2, 3], make)
+    both(&[6, 14, 21, 28, 42], &[1, 2, 3], |groups, agree| {
+        Channel::SuperShingle(SuperShingleParams { groups, agree, ..SuperShingleParams::default() })
+    })
 }
 
 fn minhash() -> Vec<Channel> {
-    let make = |(bands, rows), t| Channel::Minhash(MinhashParams { bands, rows, t, ..MinhashParams::default() });
-    both(&[(42, 3), (64, 2), (25, 5)], &[0.2, 0.25, 0.3, 0.4], make)
+    both(&[(42, 3), (64, 2), (25, 5)], &[0.2, 0.25, 0.3, 0.4], |(bands, rows), t| {
+        Channel::Minhash(MinhashParams { bands, rows, t, ..MinhashParams::default() })
+    })
 }
 
 fn i_match() -> Vec<Channel> {
-    let make = |(low, high), (min, lexicons)| Channel::IMatch(IMatchParams { low, high, min, lexicons });
-    both(&[(0.5, 0.8), (0.4, 0.8), (0.5, 0.9), (0.6, 0.9)], &[(5, 0), (5, 5), (5, 20), (3, 10)], make)
+    let bounds = [(0.5, 0.8), (0.4, 0.8), (0.5, 0.9), (0.6, 0.9)];
+    both(&bounds, &[(5, 0), (5, 5), (5, 20), (3, 10)], |(low, high), (min, lexicons)| {
+        Channel::IMatch(IMatchParams { low, high, min, lexicons })
+    })
 }
 
 fn segments() -> Vec<Channel> {
-    let make = |split| {
-        move |min_units, share| {
+    let by_split = [Split::Clause, Split::Sentence].map(|split| {
+        both(&[6, 8, 10], &[0.2, 0.3, 0.4, 0.5], |min_units, share| {
             Channel::Segments(SegmentsParams { split, min_units, share, ..SegmentsParams::default() })
-        }
-    };
-    let of = |split| both(&[6, 8, 10], &[0.2, 0.3, 0.4, 0.5], make(split));
-    [of(Split::Clause), of(Split::Sentence)].concat()
+        })
+    });
+    by_split.concat()
 }
 
 fn keywords() -> [u32; 4] {
@@ -93,25 +100,32 @@ fn vectors(make: fn(KeywordVectorParams) -> Channel) -> Vec<Channel> {
 }
 
 fn feature_code() -> Vec<Channel> {
-    let make = |marks| move |k, share| Channel::FeatureCode(FeatureCodeParams { k, marks, share });
-    let of = |marks| both(&[3, 4, 5, 6], &[0.2, 0.3, 0.4], make(marks));
-    [of(Marks::FullStop), of(Marks::Sentence), of(Marks::Any)].concat()
+    let by_marks = [Marks::FullStop, Marks::Sentence, Marks::Any].map(|marks| {
+        both(&[3, 4, 5, 6], &[0.2, 0.3, 0.4], |k, share| Channel::FeatureCode(FeatureCodeParams { k, marks, share }))
+    });
+    by_marks.concat()
 }
 
 fn vsm() -> Vec<Channel> {
-    let make = |keys| move |weighting, t| Channel::Vsm(VsmParams { weighting, t, keys: TermKeys::Rarest(keys) });
     let weightings = [Weighting::Tf, Weighting::TfLen, Weighting::TfIdf];
-    [8, 16].map(|keys| both(&weightings, &[0.4, 0.5, 0.6, 0.7, 0.75, 0.8], make(keys))).concat()
+    let by_keys = [8, 16].map(|keys| {
+        both(&weightings, &[0.4, 0.5, 0.6, 0.7, 0.75, 0.8], |weighting, t| {
+            Channel::Vsm(VsmParams { weighting, t, keys: TermKeys::Rarest(keys) })
+        })
+    });
+    by_keys.concat()
 }
 
 fn boolean() -> Vec<Channel> {
-    let make = |t, keys| Channel::Boolean(BooleanParams { t, keys: TermKeys::Rarest(keys) });
-    both(&[0.5, 0.55, 0.6, 0.65, 0.7], &[8, 16], make)
+    both(&[0.5, 0.55, 0.6, 0.65, 0.7], &[8, 16], |t, keys| {
+        Channel::Boolean(BooleanParams { t, keys: TermKeys::Rarest(keys) })
+    })
 }
 
 fn scam() -> Vec<Channel> {
-    let make = |epsilon, t| Channel::Scam(ScamParams { epsilon, t, ..ScamParams::default() });
-    both(&[2.2, 2.5, 3.0, 4.0], &[0.6, 0.7, 0.8, 0.9], make)
+    both(&[2.2, 2.5, 3.0, 4.0], &[0.6, 0.7, 0.8, 0.9], |epsilon, t| {
+        Channel::Scam(ScamParams { epsilon, t, ..ScamParams::default() })
+    })
 }
 
 #[cfg(test)]

@@ -112,14 +112,14 @@ impl LabelledResults {
         for labelled in &set.labelled {
             let hit = found.contains_key(&labelled.pair);
             let jaccard = labelled.jaccard.unwrap_or_else(|| measured(set, profile, labelled.pair));
-            let count = |tallies: &mut LabelTallies| tallies.entry(labelled.label.clone()).or_default().add(hit);
-            count(&mut labels);
-            count(&mut by_jaccard[band_of(jaccard)].labels);
-            labelled.signs.iter().for_each(|sign| count(by_sign.entry(sign.clone()).or_default()));
+            labels.entry(labelled.label.clone()).or_default().add(hit);
+            by_jaccard[band_of(jaccard)].labels.entry(labelled.label.clone()).or_default().add(hit);
+            for sign in &labelled.signs {
+                by_sign.entry(sign.clone()).or_default().entry(labelled.label.clone()).or_default().add(hit);
+            }
         }
-        let of = |label: &str| labels.get(label).copied().unwrap_or_default();
-        let same = of(SAME);
-        let template = of(TEMPLATE);
+        let same = labels.get(SAME).copied().unwrap_or_default();
+        let template = labels.get(TEMPLATE).copied().unwrap_or_default();
         let accepted = same.found + template.found;
         Some(Self {
             recall: if same.pairs == 0 { 1.0 } else { same.share },
@@ -133,8 +133,8 @@ impl LabelledResults {
 }
 
 fn band(number: usize) -> SimilarityBand {
-    let bound = |number: usize| number as f64 / BANDS as f64;
-    SimilarityBand { from: bound(number), to: bound(number + 1), labels: LabelTallies::new() }
+    let [from, to] = [number, number + 1].map(|bound| bound as f64 / BANDS as f64);
+    SimilarityBand { from, to, labels: LabelTallies::new() }
 }
 
 fn band_of(jaccard: f64) -> usize {
@@ -143,11 +143,11 @@ fn band_of(jaccard: f64) -> usize {
 }
 
 fn measured(set: &LabelledSet, profile: &Profile, PositionPair(a, b): PositionPair) -> f64 {
-    let shingles = |position: u32| {
+    let [a, b] = [a, b].map(|position| {
         let document = profile.read(&set.records[position as usize].1);
         ShingleSet::of(&document.map(|document| document.joined()).unwrap_or_default(), SHINGLE)
-    };
-    shingles(a).resemblance(&shingles(b)).jaccard
+    });
+    a.resemblance(&b).jaccard
 }
 
 #[cfg(test)]
@@ -212,9 +212,12 @@ mod tests {
         assert_eq!((only.recall, only.precision, only.template_share), (1.0, 1.0, 0.0));
     }
 
+    fn refused(line: &str) -> String {
+        set(line).unwrap_err()
+    }
+
     #[test]
     fn errors_name_the_line_and_the_remedy() {
-        let refused = |line: &str| set(line).unwrap_err();
         assert_eq!(refused(r#"{"a":"a","b":"zz","label":"same"}"#), "p line 1: the record zz is not among the records");
         assert!(refused(r#"{"a":"a","b":"b"}"#).starts_with("p line 1: not a pair with \"a\", \"b\" and \"label\""));
         assert_eq!(refused(PAIRS), "p line 2: the pair a, b occurs twice; give every pair one label");

@@ -49,9 +49,8 @@ pub struct PairQuality {
 impl PairQuality {
     /// Computes the quality from the three counts.
     pub fn of_counts(pairs_true: usize, pairs_found: usize, pairs_hit: usize) -> Self {
-        let share = |whole: usize| if whole == 0 { 1.0 } else { pairs_hit as f64 / whole as f64 };
-        let recall = share(pairs_true);
-        let precision = share(pairs_found);
+        let recall = share(pairs_hit, pairs_true);
+        let precision = share(pairs_hit, pairs_found);
         let sum = recall + precision;
         let f1 = if sum == 0.0 { 0.0 } else { 2.0 * recall * precision / sum };
         Self { recall, precision, f1, pairs_true, pairs_found, pairs_hit }
@@ -69,6 +68,11 @@ impl PairQuality {
     }
 }
 
+/// Returns a share; 1 of nothing.
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
+}
+
 /// Recall over the true pairs of one kind of group. Precision has no meaning here, because a false pair has no kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct KindQuality {
@@ -82,25 +86,22 @@ pub struct KindQuality {
 
 /// Returns the recall by kind. A pair that belongs to groups of several kinds counts for each kind.
 pub fn by_kind(truth: &BTreeMap<String, BTreeSet<PositionPair>>, found: &FoundPairs) -> BTreeMap<String, KindQuality> {
-    let quality = |pairs: &BTreeSet<PositionPair>| {
+    let by_kind = truth.iter().map(|(kind, pairs)| {
         let hit = pairs.iter().filter(|pair| found.contains_key(pair)).count();
-        KindQuality {
-            recall: PairQuality::of_counts(pairs.len(), 0, hit).recall,
-            pairs_true: pairs.len(),
-            pairs_hit: hit,
-        }
-    };
-    truth.iter().map(|(kind, pairs)| (kind.clone(), quality(pairs))).collect()
+        let recall = share(hit, pairs.len());
+        (kind.clone(), KindQuality { recall, pairs_true: pairs.len(), pairs_hit: hit })
+    });
+    by_kind.collect()
 }
 
 /// Returns the quality of each channel alone: the channel has found the pairs that name it as a source.
 pub fn by_channel(truth: &BTreeSet<PositionPair>, found: &FoundPairs) -> BTreeMap<String, PairQuality> {
     let channels: BTreeSet<&String> = found.values().flat_map(|pair| &pair.via).collect();
-    let of = |channel: &String| {
+    let by_channel = channels.into_iter().map(|channel| {
         let pairs = found.iter().filter(|(_, pair)| pair.via.contains(channel)).map(|(pair, _)| pair);
-        PairQuality::of(truth, pairs)
-    };
-    channels.into_iter().map(|channel| (channel.clone(), of(channel))).collect()
+        (channel.clone(), PairQuality::of(truth, pairs))
+    });
+    by_channel.collect()
 }
 
 /// One point of the curve.
@@ -120,13 +121,13 @@ pub fn curve(truth: &BTreeSet<PositionPair>, found: &FoundPairs, steps: u32) -> 
     if verified.is_empty() || steps == 0 {
         return Vec::new();
     }
-    let point = |step: u32| {
+    let points = (0..=steps).map(|step| {
         let threshold = f64::from(step) / f64::from(steps);
         // A small tolerance makes sure that a similarity of 0.3 counts at the threshold 0.3.
         let kept = verified.iter().filter(|(_, s)| s + 1e-9 >= threshold).map(|(pair, _)| *pair);
         CurvePoint { threshold, quality: PairQuality::of(truth, kept) }
-    };
-    (0..=steps).map(point).collect()
+    });
+    points.collect()
 }
 
 #[cfg(test)]

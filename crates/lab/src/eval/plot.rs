@@ -21,6 +21,18 @@ pub struct ChartAxis<'a> {
     pub scale: AxisScale,
 }
 
+impl<'a> ChartAxis<'a> {
+    /// Creates an axis with a linear scale.
+    pub fn linear(label: &'a str) -> Self {
+        Self { label, scale: AxisScale::Linear }
+    }
+
+    /// Creates an axis with a logarithmic scale.
+    pub fn logarithmic(label: &'a str) -> Self {
+        Self { label, scale: AxisScale::Logarithmic }
+    }
+}
+
 /// An axis whose range fits its values.
 struct FittedAxis {
     scale: AxisScale,
@@ -31,9 +43,10 @@ struct FittedAxis {
 
 /// Returns a chart of `lines`. Every point is a dot; the dots of a line are joined in their order.
 pub fn plot(title: &str, x: ChartAxis<'_>, y: ChartAxis<'_>, lines: &[PlotLine]) -> String {
-    let values = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|line| &line.points).map(of).collect::<Vec<_>>();
-    let fitted_x = FittedAxis::to(x.scale, &values(|p| p.0));
-    let fitted_y = FittedAxis::to(y.scale, &values(|p| p.1));
+    let points = lines.iter().flat_map(|line| &line.points);
+    let (across, up): (Vec<f64>, Vec<f64>) = points.copied().unzip();
+    let fitted_x = FittedAxis::to(x.scale, &across);
+    let fitted_y = FittedAxis::to(y.scale, &up);
     let mut svg = begin(title, lines.iter().map(|line| &*line.name));
     axes(&mut svg, (&fitted_x, x.label), (&fitted_y, y.label));
     for (number, line) in lines.iter().enumerate() {
@@ -151,9 +164,9 @@ mod tests {
         let fitted = FittedAxis::to(AxisScale::Logarithmic, &[0.0, 0.02, 30.0]);
         assert_eq!((fitted.low, fitted.high), (-2.0, 2.0));
         assert!(!fitted.shows(0.0) && fitted.shows(0.02));
-        let axis = |scale| ChartAxis { label: "x < y", scale };
+        let axis = ChartAxis::logarithmic("x < y");
         let points = [(1.0, 0.0), (10.0, 5.0), (f64::NAN, 1.0)];
-        let svg = plot("t", axis(AxisScale::Logarithmic), axis(AxisScale::Logarithmic), &[line(&points)]);
+        let svg = plot("t", axis, axis, &[line(&points)]);
         assert!(svg.matches("<circle").count() == 1 && !svg.contains("NaN") && svg.contains("x &lt; y"));
         assert!(svg.contains(">a &amp; b</text>") && svg.ends_with("</svg>\n"));
     }

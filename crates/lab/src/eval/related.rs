@@ -154,10 +154,7 @@ impl QueryJudgements {
         if rel > SAME {
             return Err(format!("\"rel\" is {rel}; give 2, 1 or 0"));
         }
-        let position = |id: &RecordId| {
-            set.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
-        };
-        match self.queries.entry(position(&query)?).or_default().insert(position(&id)?, rel) {
+        match self.queries.entry(set.position(&query)?).or_default().insert(set.position(&id)?, rel) {
             None => Ok(()),
             Some(_) => Err(format!("{id} is judged twice for {query}; give every pair one judgement")),
         }
@@ -198,28 +195,28 @@ impl RankingQuality {
         let mut gain = 0.0;
         let mut with_any = 0.0;
         for (judged, ranking) in rankings {
-            let rel = |record: &u32| judged.get(record).copied().unwrap_or(0);
+            let rels: Vec<u8> = ranking.iter().map(|record| judged.get(record).copied().unwrap_or(0)).collect();
             let of_query = judged.values().filter(|rel| **rel == SAME).count();
             for (found, depth) in found.iter_mut().zip([5, 10, 20]) {
-                *found += ranking.iter().take(depth).filter(|record| rel(record) == SAME).count();
+                *found += rels.iter().take(depth).filter(|rel| **rel == SAME).count();
             }
             if of_query > 0 {
                 same += of_query;
                 with_same += 1.0;
-                reciprocal += ranking.iter().position(|r| rel(r) == SAME).map_or(0.0, |at| 1.0 / (at + 1) as f64);
+                reciprocal += rels.iter().position(|rel| *rel == SAME).map_or(0.0, |at| 1.0 / (at + 1) as f64);
             }
             if judged.values().any(|rel| *rel >= USEFUL) {
                 let mut best: Vec<u8> = judged.values().copied().collect();
                 best.sort_unstable_by(|a, b| b.cmp(a));
                 with_any += 1.0;
-                gain += discounted(ranking.iter().map(rel)) / discounted(best.into_iter());
+                gain += discounted(rels) / discounted(best);
             }
         }
-        let recall = |n: usize| found[n] as f64 / same.max(1) as f64;
+        let [recall_at_5, recall_at_10, recall_at_20] = found.map(|found| found as f64 / same.max(1) as f64);
         Self {
-            recall_at_5: recall(0),
-            recall_at_10: recall(1),
-            recall_at_20: recall(2),
+            recall_at_5,
+            recall_at_10,
+            recall_at_20,
             mrr: reciprocal / f64::max(with_same, 1.0),
             ndcg_at_10: gain / f64::max(with_any, 1.0),
         }
@@ -231,9 +228,9 @@ impl RankingQuality {
     }
 }
 
-fn discounted(rels: impl Iterator<Item = u8>) -> f64 {
-    let gain = |rel| [0.0, 1.0, 3.0][usize::from(rel)];
-    rels.take(DEPTH).zip(2_u32..).map(|(rel, rank)| gain(rel) / f64::from(rank).log2()).sum()
+fn discounted(rels: Vec<u8>) -> f64 {
+    let gains = rels.into_iter().take(DEPTH).map(|rel| [0.0, 1.0, 3.0][usize::from(rel)]);
+    gains.zip(2_u32..).map(|(gain, rank): (f64, u32)| gain / f64::from(rank).log2()).sum()
 }
 
 /// A set in an index, prepared for queries.
@@ -352,13 +349,10 @@ impl<'a> IndexedSet<'a> {
         let all = self.all();
         let mut rankings = BTreeMap::new();
         for fold in 0..FOLDS {
-            let part = |held_out: bool| {
-                let queries = all.iter().enumerate().filter(move |(n, _)| (n % FOLDS == fold) == held_out);
-                queries.map(|(_, query)| *query).collect::<Vec<_>>()
-            };
-            let weights = self.fit(&part(false), start)?;
-            for query in part(true) {
-                rankings.insert(query, self.rank(query, &weights)?);
+            let others = all.iter().enumerate().filter(|(n, _)| n % FOLDS != fold).map(|(_, query)| *query);
+            let weights = self.fit(&others.collect::<Vec<_>>(), start)?;
+            for query in all.iter().skip(fold).step_by(FOLDS) {
+                rankings.insert(*query, self.rank(*query, &weights)?);
             }
         }
         let held_out = RankingQuality::of(self.judgements.queries.values().zip(rankings.values().map(Vec::as_slice)));
@@ -435,10 +429,11 @@ fn parts(reader: &doppel_core::text::Reader, titles: &[bool], row: &doppel_core:
     let document = reader.read(row).unwrap_or_default();
     let texts = document.fields.iter().filter(|field| field.role == Role::Text);
     let (title, text): (Vec<_>, Vec<_>) = texts.partition(|field| titles[usize::from(field.position)]);
-    let join = |fields: Vec<&doppel_core::text::DocumentField>| {
-        fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join("\n")
-    };
-    (join(title), join(text))
+    (joined(&title), joined(&text))
+}
+
+fn joined(fields: &[&doppel_core::text::DocumentField]) -> String {
+    fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -450,9 +445,8 @@ mod tests {
         let judged = BTreeMap::from([(1, 2), (2, 2), (3, 1), (4, 0)]);
         let ranking = [4, 1, 9, 3, 8, 7, 2];
         let quality = RankingQuality::of([(&judged, &ranking[..])]);
-        let log = |n: f64| n.log2();
-        let gain = 3.0 / log(3.0) + 1.0 / log(5.0) + 3.0 / log(8.0);
-        let best = 3.0 + 3.0 / log(3.0) + 1.0 / log(4.0);
+        let gain = 3.0 / 3_f64.log2() + 1.0 / 5_f64.log2() + 3.0 / 8_f64.log2();
+        let best = 3.0 + 3.0 / 3_f64.log2() + 1.0 / 4_f64.log2();
         assert_eq!((quality.recall_at_5, quality.recall_at_10, quality.mrr), (0.5, 1.0, 0.5));
         assert!((quality.ndcg_at_10 - gain / best).abs() < 1e-12);
     }

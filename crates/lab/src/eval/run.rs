@@ -187,10 +187,9 @@ fn groups(found: &FoundPairs) -> (usize, usize) {
 }
 
 fn named(set: &LabelledSet, pair: &PositionPair, found: Option<&FoundPair>) -> NamedPair {
-    let id = |position: u32| set.records[position as usize].0.clone();
     NamedPair {
-        a: id(pair.0),
-        b: id(pair.1),
+        a: set.records[pair.0 as usize].0.clone(),
+        b: set.records[pair.1 as usize].0.clone(),
         via: found.map(|found| found.via.iter().cloned().collect()).unwrap_or_default(),
         similarity: found.and_then(|found| found.similarity),
     }
@@ -210,12 +209,13 @@ fn word(kind: VerdictKind) -> String {
 mod tests {
     use super::*;
 
+    fn found(pairs: &[(u32, u32)]) -> FoundPairs {
+        let nothing = FoundPair { via: [].into(), similarity: None };
+        pairs.iter().map(|(a, b)| (PositionPair::new(*a, *b), nothing.clone())).collect()
+    }
+
     #[test]
     fn groups_are_what_found_pairs_connect() {
-        let found = |pairs: &[(u32, u32)]| {
-            let nothing = FoundPair { via: [].into(), similarity: None };
-            pairs.iter().map(|(a, b)| (PositionPair::new(*a, *b), nothing.clone())).collect()
-        };
         assert_eq!(groups(&found(&[(0, 1), (2, 3), (3, 4), (7, 2)])), (2, 4));
         assert_eq!(groups(&found(&[])), (0, 0));
     }

@@ -57,21 +57,23 @@ pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f6
     for (number, (name, at)) in points.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let label = (number + 1).to_string();
-        let dot = |svg: &mut String, (x, y): (f64, f64)| {
-            let fill = format!("fill=\"{colour}\" fill-opacity=\"0.75\"");
-            push(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" {fill}/>\n"));
-            text(svg, (x, y + 3.5), "text-anchor=\"middle\" font-size=\"10\" fill=\"#fff\"", &label);
-        };
         if at.0.is_finite() && at.1.is_finite() {
-            dot(&mut svg, place(*at));
+            numbered_dot(&mut svg, place(*at), colour, &label);
         }
         let x = LEFT + PLOT_WIDTH + 22.0;
         let y = TOP + 8.0 + 19.0 * number as f64;
-        dot(&mut svg, (x, y));
+        numbered_dot(&mut svg, (x, y), colour, &label);
         text(&mut svg, (x + 14.0, y + 4.0), "", name);
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+fn numbered_dot(svg: &mut String, at: (f64, f64), colour: &str, label: &str) {
+    let (x, y) = at;
+    let fill = format!("fill=\"{colour}\" fill-opacity=\"0.75\"");
+    push(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" {fill}/>\n"));
+    text(svg, (x, y + 3.5), "text-anchor=\"middle\" font-size=\"10\" fill=\"#fff\"", label);
 }
 
 fn place(point: (f64, f64)) -> (f64, f64) {

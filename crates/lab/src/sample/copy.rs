@@ -4,7 +4,7 @@
 
 use jiff::civil::Date;
 
-use super::grammar::{TextChoices, expand};
+use super::grammar::{StoryNames, TextChoices, expand};
 use super::phrases::{FILLERS, PREFIXES, QUOTES, SLIPS, SUFFIXES};
 use super::rng::RandomStream;
 use super::story::{LetterPart, MatterStory};
@@ -100,9 +100,11 @@ fn format_changed(text: &str, strength: usize, rng: &mut RandomStream) -> String
 fn traditional_parts(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
     let from = rng.below(story.sentences.len());
     let share = (story.sentences.len() * strength).div_ceil(5);
-    let chosen = |at: usize| (at + story.sentences.len() - from) % story.sentences.len() < share;
-    let parts = story.sentences.iter().enumerate();
-    parts.map(|(at, part)| if chosen(at) { traditional(&part.text) } else { part.text.clone() }).collect()
+    let parts = story.sentences.iter().enumerate().map(|(at, part)| {
+        let is_chosen = (at + story.sentences.len() - from) % story.sentences.len() < share;
+        if is_chosen { traditional(&part.text) } else { part.text.clone() }
+    });
+    parts.collect()
 }
 
 fn words_changed(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
@@ -156,8 +158,7 @@ fn counts_changed(sentence: &str) -> String {
 fn sentences_moved(story: &MatterStory, strength: usize, rng: &mut RandomStream) -> String {
     let mut sentences = story.sentences.clone();
     for _ in 0..(sentences.len() * strength * 8 / 100).max(1) {
-        let open = |part: LetterPart| matches!(part, LetterPart::Body | LetterPart::Attempt | LetterPart::Opening);
-        let free: Vec<usize> = (0..sentences.len()).filter(|at| open(sentences[*at].part)).collect();
+        let free: Vec<usize> = (0..sentences.len()).filter(|at| may_be_left_out(sentences[*at].part)).collect();
         if sentences.len() > 2 && !free.is_empty() {
             sentences.remove(free[rng.below(free.len())]);
         }
@@ -171,15 +172,16 @@ fn sentences_moved(story: &MatterStory, strength: usize, rng: &mut RandomStream)
     sentences.into_iter().map(|sentence| sentence.text).collect()
 }
 
+fn may_be_left_out(part: LetterPart) -> bool {
+    matches!(part, LetterPart::Body | LetterPart::Attempt | LetterPart::Opening)
+}
+
 fn affixed(story: &MatterStory, strength: usize, today: Date, rng: &mut RandomStream) -> String {
     let scene = story.scene.on(today);
     let mut out = String::new();
-    let add = |template: &str, rng: &mut RandomStream, out: &mut String| {
-        expand(template, &scene, &mut TextChoices::of(rng.next(), rng.next()), out);
-        out.push('。');
-    };
     if strength >= 2 {
-        add(rng.pick(PREFIXES), rng, &mut out);
+        let prefix = rng.pick(PREFIXES);
+        add_sentence(prefix, &scene, rng, &mut out);
     }
     out.push_str(&story.text());
     if !out.ends_with(['。', '！', '？']) {
@@ -187,8 +189,13 @@ fn affixed(story: &MatterStory, strength: usize, today: Date, rng: &mut RandomSt
     }
     let mut suffixes = SUFFIXES.to_vec();
     rng.shuffle(&mut suffixes);
-    suffixes.iter().take(strength).for_each(|suffix| add(suffix, rng, &mut out));
+    suffixes.iter().take(strength).for_each(|suffix| add_sentence(suffix, &scene, rng, &mut out));
     out
+}
+
+fn add_sentence(template: &str, scene: &StoryNames, rng: &mut RandomStream, out: &mut String) {
+    expand(template, scene, &mut TextChoices::of(rng.next(), rng.next()), out);
+    out.push('。');
 }
 
 /// Maximum number of characters around a quotation.
@@ -267,9 +274,12 @@ mod tests {
         }
     }
 
+    fn letters(text: &str) -> String {
+        text.chars().filter(|c| c.is_alphabetic()).collect()
+    }
+
     #[test]
     fn format_changes_keep_the_letters() {
-        let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
         let (_, content) = copy(&story(), CopyKind::Format, 5, UNTIL, 3);
         assert_eq!(letters(&content), letters(&story().text()));
     }

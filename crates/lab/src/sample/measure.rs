@@ -37,8 +37,7 @@ impl TextGrams {
         let a = self.0.len();
         let b = other.0.len();
         let shared = self.shared(other);
-        let share = |of: usize| if of == 0 { 0.0 } else { (shared as f64 / of as f64 * 1e4).round() / 1e4 };
-        TextOverlap { jaccard: share(a + b - shared), containment: share(a.min(b)) }
+        TextOverlap { jaccard: share(shared, a + b - shared), containment: share(shared, a.min(b)) }
     }
 
     fn shared(&self, other: &Self) -> usize {
@@ -52,6 +51,11 @@ impl TextGrams {
         }
         shared
     }
+}
+
+/// Returns a share with four decimal places; 0 of nothing.
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 1e4).round() / 1e4 }
 }
 
 #[cfg(test)]

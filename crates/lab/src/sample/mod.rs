@@ -333,8 +333,7 @@ impl RecordSample {
 
     fn letter_of(&self, index: u64, item: u64, cluster: RecordCluster) -> GeneratedRecord {
         let position = self.layout.letter(index);
-        let seed = |parts: &[u64]| RandomStream::of(&[&[self.seed], parts].concat()).next();
-        let shared = seed(&[cluster.first, 30]);
+        let shared = RandomStream::of(&[self.seed, cluster.first, 30]).next();
         let [first_index, original] =
             if cluster.size == 1 { [index, item] } else { self.letters.members(cluster)[0].into() };
         let today = self.day(position);
@@ -343,33 +342,36 @@ impl RecordSample {
             ClusterBond::Alone => whole(MatterStory::new(shared, StoryLength::Any, today)),
             ClusterBond::LookAlike if item != original => {
                 let story = MatterStory::new(shared, StoryLength::Substantial, told);
-                whole(look_alike(&story, seed(&[item, 31]), today))
+                whole(look_alike(&story, RandomStream::of(&[self.seed, item, 31]).next(), today))
             }
             ClusterBond::Copies(kind) if item != original => {
                 let story = MatterStory::new(shared, StoryLength::Substantial, told);
-                let (title, content) = copy::copy(&story, kind, self.strength(kind, item), today, seed(&[item, 32]));
+                let seed = RandomStream::of(&[self.seed, item, 32]).next();
+                let (title, content) = copy::copy(&story, kind, self.strength(kind, item), today, seed);
                 WrittenLetter { title, content, story }
             }
             ClusterBond::Copies(_) | ClusterBond::LookAlike => {
                 whole(MatterStory::new(shared, StoryLength::Substantial, told))
             }
         };
-        let WrittenLetter { title, content, story } = written;
+        let WrittenLetter { mut title, content, story } = written;
         let mut rng = RandomStream::of(&[shared, 33]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
         let bare = rng.chance(20);
         if item != original && rng.chance(50) {
             rng = RandomStream::of(&[shared, item, 34]);
         }
-        let user = full_name(&mut rng);
-        let phone = if rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
-        let or_empty = |text: String| if bare { String::new() } else { text };
+        let mut user = full_name(&mut rng);
+        let mut phone = if rng.chance(WITH_PHONE) { phone(&mut rng) } else { String::new() };
+        if bare {
+            [&mut title, &mut user, &mut phone].into_iter().for_each(String::clear);
+        }
         GeneratedRecord {
             id: id(position),
-            title: or_empty(title),
+            title,
             content,
-            user: or_empty(user),
-            phone: or_empty(phone),
+            user,
+            phone,
             time: self.time(position),
             category: story.label.to_owned(),
             district: story.scene.district.to_owned(),
@@ -448,10 +450,10 @@ fn whole(story: MatterStory) -> WrittenLetter {
 /// Returns a story that has as many phrases in common with `story` as possible without being too similar.
 fn look_alike(story: &MatterStory, seed: u64, today: Date) -> MatterStory {
     let all = story.len();
-    let text = |story: &MatterStory| format!("{}\n{}", story.title, story.text());
+    let text = format!("{}\n{}", story.title, story.text());
     for shared in [all, all * 3 / 4, all / 2, all / 3, all / 4, all / 6] {
         let other = MatterStory::look_alike(story, shared, seed, today);
-        let TextOverlap { jaccard, containment } = overlap(&text(story), &text(&other));
+        let TextOverlap { jaccard, containment } = overlap(&text, &format!("{}\n{}", other.title, other.text()));
         if jaccard < LOOK_ALIKE.jaccard && containment < LOOK_ALIKE.containment {
             return other;
         }

@@ -326,11 +326,15 @@ mod tests {
         }
     }
 
+    fn notices_of(seed: u64) -> Vec<SampleNotice> {
+        (0..500).map(|position| CrawlNotices::new(500, seed).notice(position)).collect()
+    }
+
     #[test]
     fn the_same_seed_gives_the_same_notices_and_times_ascend() {
-        let of = |seed| (0..500).map(|position| CrawlNotices::new(500, seed).notice(position)).collect::<Vec<_>>();
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1)[3].content, of(2)[3].content);
-        assert!(of(1).is_sorted_by_key(|notice| notice.reg_time.clone()));
+        let notices = notices_of(1);
+        assert_eq!(notices, notices_of(1));
+        assert_ne!(notices[3].content, notices_of(2)[3].content);
+        assert!(notices.is_sorted_by_key(|notice| notice.reg_time.clone()));
     }
 }

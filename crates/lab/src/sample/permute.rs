@@ -29,8 +29,14 @@ impl IndexPermutation {
 
     /// Returns the number whose image is `index`, which must be below n.
     pub(super) fn backward(self, index: u64) -> u64 {
-        let swap = |value: u64| self.join(self.right(value), self.left(value));
-        self.walk(index, |value| swap((0..ROUNDS).rev().fold(swap(value), |value, round| self.round(value, round))))
+        self.walk(index, |value| {
+            let swapped = self.swap(value);
+            self.swap((0..ROUNDS).rev().fold(swapped, |value, round| self.round(value, round)))
+        })
+    }
+
+    fn swap(self, value: u64) -> u64 {
+        self.join(self.right(value), self.left(value))
     }
 
     /// Repeats `step` until the result is below n. The domain of a step is a power of four, so that one step may lead outside `0..n`.

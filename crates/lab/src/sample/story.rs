@@ -264,20 +264,21 @@ struct MatterParts {
     asks: Vec<&'static str>,
 }
 
+fn shuffled(items: &'static str, rng: &mut RandomStream) -> Vec<&'static str> {
+    let mut items = alternatives(items).0;
+    rng.shuffle(&mut items);
+    items
+}
+
 impl MatterParts {
     fn new(matter: &'static TopicMatter, rng: &mut RandomStream) -> Self {
-        let mut list = |items: &'static str| {
-            let mut items = alternatives(items).0;
-            rng.shuffle(&mut items);
-            items
-        };
         Self {
             lasting: matches!(matter.who, WriterRelation::Resident | WriterRelation::Villager),
-            places: list(matter.places),
-            signs: list(matter.signs),
-            causes: list(matter.causes),
-            effects: list(matter.effects),
-            asks: list(matter.asks),
+            places: shuffled(matter.places, rng),
+            signs: shuffled(matter.signs, rng),
+            causes: shuffled(matter.causes, rng),
+            effects: shuffled(matter.effects, rng),
+            asks: shuffled(matter.asks, rng),
         }
     }
 
@@ -296,6 +297,10 @@ impl MatterParts {
         Some(format!("{place}{sign}"))
     }
 
+    fn ask(&mut self) -> &'static str {
+        self.asks.pop().unwrap_or("{答复}我们")
+    }
+
     /// Returns a sentence that joins two clauses; `None` if the lists are used up.
     fn sentence(&mut self, rng: &mut RandomStream) -> Option<String> {
         let first = match rng.below(6) {
@@ -303,8 +308,8 @@ impl MatterParts {
             2 | 3 => self.effects.pop().map(str::to_owned),
             _ => None,
         };
-        let cause = |parts: &mut Self| parts.causes.pop().map(str::to_owned);
-        let Some(first) = first.or_else(|| self.located_sign(rng)).or_else(|| cause(self)) else {
+        let first = first.or_else(|| self.located_sign(rng)).or_else(|| self.causes.pop().map(str::to_owned));
+        let Some(first) = first else {
             return self.effects.pop().map(str::to_owned);
         };
         let second = if rng.chance(75) { self.effects.pop() } else { None };
@@ -326,8 +331,7 @@ fn section_lines(
     let mut wanted = (chars.saturating_sub(attempts * 45) / 24).max(1);
     lines.push(line(heading(parts, rng), LetterPart::Heading, section, rng));
     wanted -= 1;
-    let mut links = alternatives(LINKS).0;
-    rng.shuffle(&mut links);
+    let mut links = shuffled(LINKS, rng);
     while wanted > 0 {
         let Some(sentence) = parts.sentence(rng) else { break };
         let link = if lines.len() > 2 && rng.chance(25) { links.pop().unwrap_or_default() } else { "" };
@@ -356,10 +360,8 @@ fn heading(parts: &mut MatterParts, rng: &mut RandomStream) -> String {
 /// Adds earlier attempts with ascending dates.
 fn attempt_lines(count: usize, section: usize, lines: &mut Vec<PlannedSentence>, rng: &mut RandomStream) {
     let attempts = alternatives(ATTEMPTS).0;
-    let mut excuses = alternatives(EXCUSES).0;
-    let mut results = alternatives(RESULTS).0;
-    rng.shuffle(&mut excuses);
-    rng.shuffle(&mut results);
+    let mut excuses = shuffled(EXCUSES, rng);
+    let mut results = shuffled(RESULTS, rng);
     let count = count.min(excuses.len()).min(results.len());
     let mut days: Vec<u64> = (0..count).map(|_| rng.between(2, 12 + count * 6) as u64).collect();
     days.sort_unstable();
@@ -376,8 +378,7 @@ fn attempt_lines(count: usize, section: usize, lines: &mut Vec<PlannedSentence>,
 
 /// Adds the request and the end of a letter.
 fn closing_lines(parts: &mut MatterParts, ended: bool, lines: &mut Vec<PlannedSentence>, rng: &mut RandomStream) {
-    let mut ask = || parts.asks.pop().unwrap_or("{答复}我们");
-    let request = rng.pick(&alternatives(REQUESTS).0).replace("{丙}", ask()).replace("{丁}", ask());
+    let request = rng.pick(&alternatives(REQUESTS).0).replace("{丙}", parts.ask()).replace("{丁}", parts.ask());
     lines.push(line(request, LetterPart::Closing, 0, rng));
     let closing = if ended { rng.pick(&alternatives(CLOSINGS).0) } else { "" };
     if !closing.is_empty() {

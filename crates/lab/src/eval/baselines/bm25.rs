@@ -45,10 +45,9 @@ impl Bm25Index {
     fn terms(&self, title: &str, text: &str) -> HashMap<String, u32> {
         let mut found = HashMap::new();
         for (text, times) in [(title, TITLE), (text, 1)] {
-            let mut add = |term: &str| *found.entry(term.to_owned()).or_default() += times;
             match self.cut {
-                TermCut::Words => self.words.for_each(text, |word, _| add(word)),
-                TermCut::Pairs => pairs(text, add),
+                TermCut::Words => self.words.for_each(text, |word, _| add_term(&mut found, word, times)),
+                TermCut::Pairs => pairs(text, |pair| add_term(&mut found, pair, times)),
             }
         }
         found
@@ -78,6 +77,10 @@ impl Bm25Index {
     }
 }
 
+fn add_term(terms: &mut HashMap<String, u32>, term: &str, times: u32) {
+    *terms.entry(term.to_owned()).or_default() += times;
+}
+
 fn pairs(text: &str, mut pair: impl FnMut(&str)) {
     for run in text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
         let starts: Vec<_> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
@@ -94,9 +97,12 @@ mod tests {
 
     use super::*;
 
+    fn record(title: &str, text: &str) -> (String, String) {
+        (title.to_owned(), text.to_owned())
+    }
+
     #[test]
     fn rare_shared_terms_in_short_records_come_first() {
-        let record = |title: &str, text: &str| (title.to_owned(), text.to_owned());
         let records = [
             record("路灯", "路灯坏了,晚上很黑"),
             record("噪音", "夜市噪音扰民"),

@@ -99,38 +99,38 @@ pub fn left_out_log_odds(set: &MeasuredEventSet, folds: &[EventFold]) -> Vec<f64
 
 /// Measures the events of a set, whose pairs have these log-odds.
 pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBounds) -> EventFigures {
-    let position = |record: u32| set.positions[record as usize];
     let edges: Vec<EventEdge> = set
         .pairs
         .iter()
         .zip(log_odds)
         .filter(|(pair, _)| !pair.is_made)
         .filter_map(|(pair, log_odds)| {
-            Some(EventEdge { pair: [position(pair.pair.0)?, position(pair.pair.1)?], log_odds: *log_odds })
+            let PositionPair(a, b) = pair.pair;
+            Some(EventEdge { pair: [set.positions[a as usize]?, set.positions[b as usize]?], log_odds: *log_odds })
         })
         .collect();
     let links = KnownLinks { matches: set.matches.clone(), ..KnownLinks::default() };
     let events = cluster(&set.collection, &links, &edges, bounds);
-    let mut event_of: HashMap<u32, usize> = HashMap::new();
+    let mut by_position: HashMap<u32, usize> = HashMap::new();
     for (number, members) in events.iter().enumerate() {
-        event_of.extend(members.iter().map(|member| (*member, number)));
+        by_position.extend(members.iter().map(|member| (*member, number)));
     }
-    let event = |record: u32| position(record).and_then(|at| event_of.get(&at).copied());
-    let is_joined = |PositionPair(a, b): PositionPair| event(a).is_some() && event(a) == event(b);
+    let event_of: Vec<Option<usize>> =
+        set.positions.iter().map(|position| by_position.get(position.as_ref()?).copied()).collect();
     let mut figures = EventFigures { name: set.events.name.clone(), ..EventFigures::default() };
     for pair in &set.events.set.truth {
-        count(&mut figures.group_links, is_joined(*pair));
+        count(&mut figures.group_links, is_joined(&event_of, *pair));
     }
     for (pair, log_odds) in set.pairs.iter().zip(log_odds) {
         if pair.is_made {
             count(&mut figures.made, *log_odds >= 0.0);
         }
         let Some(label) = &pair.label else { continue };
-        count(figures.joined.entry(label.clone()).or_default(), is_joined(pair.pair));
+        count(figures.joined.entry(label.clone()).or_default(), is_joined(&event_of, pair.pair));
         count(figures.likely.entry(label.clone()).or_default(), *log_odds >= 0.0);
     }
     if let Some(truth) = &set.events.events {
-        let found: Vec<Vec<u32>> = by_event(set, event).into_values().collect();
+        let found: Vec<Vec<u32>> = by_event(&event_of).into_values().collect();
         figures.b_cubed = Some(event_b_cubed(set, truth, &found));
     }
     figures
@@ -141,12 +141,17 @@ fn count(counts: &mut (usize, usize), is_counted: bool) {
     counts.1 += 1;
 }
 
+fn is_joined(event_of: &[Option<usize>], pair: PositionPair) -> bool {
+    let event = event_of[pair.0 as usize];
+    event.is_some() && event == event_of[pair.1 as usize]
+}
+
 /// Returns the records of the set by found event.
-fn by_event(set: &MeasuredEventSet, event: impl Fn(u32) -> Option<usize>) -> BTreeMap<usize, Vec<u32>> {
+fn by_event(event_of: &[Option<usize>]) -> BTreeMap<usize, Vec<u32>> {
     let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for record in 0..set.positions.len() as u32 {
-        if let Some(event) = event(record) {
-            found.entry(event).or_default().push(record);
+    for (record, event) in (0..).zip(event_of) {
+        if let Some(event) = event {
+            found.entry(*event).or_default().push(record);
         }
     }
     found
@@ -157,18 +162,21 @@ fn by_event(set: &MeasuredEventSet, event: impl Fn(u32) -> Option<usize>) -> BTr
 fn event_b_cubed(set: &MeasuredEventSet, truth: &[Vec<u32>], found: &[Vec<u32>]) -> BCubed {
     let true_of = members_by_record(truth);
     let found_of = members_by_record(found);
-    let shared = |record: &u32, own: &BTreeSet<u32>, other: &BTreeMap<u32, BTreeSet<u32>>| {
-        other.get(record).map_or(1, |others| own.intersection(others).count()) as f64
-    };
-    let recall = true_of.iter().map(|(record, own)| shared(record, own, &found_of) / own.len() as f64);
-    let is_unsure = |a: u32, b: u32| {
-        a != b && set.events.labels.get(&PositionPair::new(a, b)).is_some_and(|label| label.same.is_none())
-    };
+    let recall = true_of.iter().map(|(record, own)| shared(own, found_of.get(record)) / own.len() as f64);
     let precision = found_of.iter().map(|(record, own)| {
-        let unsure = own.iter().filter(|other| is_unsure(*record, **other)).count();
-        shared(record, own, &true_of) / (own.len() - unsure) as f64
+        let unsure = own.iter().filter(|other| is_unsure(set, *record, **other)).count();
+        shared(own, true_of.get(record)) / (own.len() - unsure) as f64
     });
     BCubed { recall: mean(recall), precision: mean(precision) }
+}
+
+/// Returns the number of records of an event that are also in the other event; 1 without another event, for the record itself.
+fn shared(own: &BTreeSet<u32>, other: Option<&BTreeSet<u32>>) -> f64 {
+    other.map_or(1, |other| own.intersection(other).count()) as f64
+}
+
+fn is_unsure(set: &MeasuredEventSet, a: u32, b: u32) -> bool {
+    a != b && set.events.labels.get(&PositionPair::new(a, b)).is_some_and(|label| label.same.is_none())
 }
 
 /// Returns for each record the members of its event.
@@ -191,15 +199,16 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// Returns the smallest bound of [`JOIN_STEPS`] from which on the B-cubed precision of every set with events is at least
 /// [`MIN_PRECISION`], with each source left out.
 pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
-    let bounds = |join| JoinBounds { join, unmeasured: UNMEASURED };
-    let is_precise = |join: f64| {
-        let complete = sets.iter().filter(|set| set.events.events.is_some());
-        let figures = complete.map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds(join)));
-        figures.filter_map(|figures| figures.b_cubed).all(|b_cubed| b_cubed.precision >= MIN_PRECISION)
-    };
-    let too_small = JOIN_STEPS.iter().rposition(|join| !is_precise(*join));
-    let chosen = too_small.map_or(0, |at| (at + 1).min(JOIN_STEPS.len() - 1));
-    bounds(JOIN_STEPS[chosen])
+    let steps = JOIN_STEPS.map(|join| JoinBounds { join, unmeasured: UNMEASURED });
+    let too_small = steps.iter().rposition(|bounds| !are_precise(*bounds, sets, folds));
+    let chosen = too_small.map_or(0, |at| (at + 1).min(steps.len() - 1));
+    steps[chosen]
+}
+
+fn are_precise(bounds: JoinBounds, sets: &[MeasuredEventSet], folds: &[EventFold]) -> bool {
+    let complete = sets.iter().filter(|set| set.events.events.is_some());
+    let figures = complete.map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds));
+    figures.filter_map(|figures| figures.b_cubed).all(|b_cubed| b_cubed.precision >= MIN_PRECISION)
 }
 
 /// Returns the figures of each set, each source by the model that was fitted without it.

@@ -7,6 +7,7 @@
 pub mod fitting;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -118,7 +119,7 @@ impl EventSet {
             for (number, a) in members.iter().enumerate() {
                 members[..number].iter().try_for_each(|b| set.label(a, b, EVENT, Some(true)))?;
             }
-            let positions = members.iter().map(|id| set.position(id)).collect::<Result<Vec<_>, _>>()?;
+            let positions = members.iter().map(|id| set.set.position(id)).collect::<Result<Vec<_>, _>>()?;
             set.events.get_or_insert_default().push(positions);
             Ok(())
         })?;
@@ -138,12 +139,8 @@ impl EventSet {
         Ok(())
     }
 
-    fn position(&self, id: &RecordId) -> Result<u32, String> {
-        self.set.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
-    }
-
     fn label(&mut self, a: &RecordId, b: &RecordId, name: &str, same: Option<bool>) -> Result<(), String> {
-        let pair = PositionPair::new(self.position(a)?, self.position(b)?);
+        let pair = PositionPair::new(self.set.position(a)?, self.set.position(b)?);
         if pair.0 != pair.1 {
             self.labels.insert(pair, EventLabel { name: name.to_owned(), same });
         }
@@ -152,11 +149,22 @@ impl EventSet {
 
     /// Returns the source of each record: its member `source`, or else the name of the set.
     fn sources(&self) -> Vec<String> {
-        let source = |row: &Row| match row.value("source") {
-            Some(Value::Text(source)) => Some(source.clone()),
-            _ => None,
+        let sources = self.set.records.iter().map(|(_, row)| match row.value("source") {
+            Some(Value::Text(source)) => source.clone(),
+            _ => self.name.clone(),
+        });
+        sources.collect()
+    }
+
+    fn measured(&self, pair: PositionPair, features: EventFeatures) -> MeasuredEventPair {
+        let label = self.labels.get(&pair);
+        let same = match label {
+            Some(label) => label.same,
+            // Every record of the set was read, so that other pairs are not one event.
+            None => self.events.is_some().then_some(false),
         };
-        self.set.records.iter().map(|(_, row)| source(row).unwrap_or_else(|| self.name.clone())).collect()
+        let label = label.map(|label| label.name.clone());
+        MeasuredEventPair { pair, features, label, same, is_made: false }
     }
 }
 
@@ -210,19 +218,11 @@ pub fn measure_events(events: EventSet) -> MeasuredEventSet {
     let mut wanted: Vec<PositionPair> = proposed.chain(events.labels.keys().copied()).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let is_read = events.events.is_some();
-    let measured = |pair: &PositionPair| {
+    let measured = wanted.par_iter().filter_map(|pair| {
         let features = measurer.features(positions[pair.0 as usize]?, positions[pair.1 as usize]?);
-        let label = events.labels.get(pair);
-        let same = match label {
-            Some(label) => label.same,
-            // Every record of the set was read, so that other pairs are not one event.
-            None => is_read.then_some(false),
-        };
-        let label = label.map(|label| label.name.clone());
-        Some(MeasuredEventPair { pair: *pair, features, label, same, is_made: false })
-    };
-    let mut pairs: Vec<MeasuredEventPair> = wanted.par_iter().filter_map(measured).collect();
+        Some(events.measured(*pair, features))
+    });
+    let mut pairs: Vec<MeasuredEventPair> = measured.collect();
     pairs.extend(made_pairs(&profile, &events.set));
     let mut matches = duplicates(&events.set, &collection);
     matches.extend(citations(&collection, &[]).iter().map(doppel_core::events::Citation::pair));
@@ -239,8 +239,11 @@ fn read_records(profile: &Profile, set: &LabelledSet) -> Vec<EventRecord> {
 
 /// Returns pairs of a record and a copy that names another object. The copies are in a collection with all records.
 fn made_pairs(profile: &Profile, set: &LabelledSet) -> Vec<MeasuredEventPair> {
-    let objects = |row: &Row| profile.read(row).map(|document| profile.objects(&document.joined())).unwrap_or_default();
-    let all: Vec<_> = set.records.par_iter().map(|(_, row)| objects(row)).collect();
+    let objects = set
+        .records
+        .par_iter()
+        .map(|(_, row)| profile.read(row).map(|document| profile.objects(&document.joined())).unwrap_or_default());
+    let all: Vec<_> = objects.collect();
     let pool = ObjectPool::of(all.iter().flatten());
     let mut changed = set.clone();
     let mut made: Vec<(u32, RecordId)> = Vec::new();
@@ -292,11 +295,10 @@ fn duplicates(set: &LabelledSet, collection: &EventCollection) -> Vec<RecordPair
         placed.extend(replay.place(Seq(kept.len() as u64), subject).ok().map(|record| (kept.len() - 1, record)));
     }
     let judged = placed.into_par_iter().map(|(at, record)| {
-        let earlier = |seq: Seq| Ok::<_, std::convert::Infallible>(kept[seq.0 as usize - 1].clone());
-        let matches = replay.judge(record, earlier).map(|found| found.matches).unwrap_or_default();
-        let position = |id: &RecordId| collection.position(id.as_str());
-        let own = position(&kept[at].id);
-        matches.iter().filter_map(|found| Some([own?, position(&found.id)?])).collect::<Vec<_>>()
+        let Ok(judged) = replay.judge(record, |seq| Ok::<_, Infallible>(kept[seq.0 as usize - 1].clone()));
+        let own = collection.position(kept[at].id.as_str());
+        let pairs = judged.matches.iter().filter_map(|found| Some([own?, collection.position(found.id.as_str())?]));
+        pairs.collect::<Vec<_>>()
     });
     judged.flatten_iter().collect()
 }

@@ -171,33 +171,36 @@ pub struct CalibrationBand {
 /// Measures a model on a set with counted document frequencies.
 pub fn evaluate_model(set: &MeasuredSet, model: &EvidenceModel) -> ModelFigures {
     let coefficients = model.coefficients(true);
-    let probability = |pair: &MeasuredPair| coefficients.probability(&pair.counted);
-    let real: Vec<(&MeasuredPair, f64)> =
-        set.pairs.iter().filter(|pair| pair.kind == PairKind::Real).map(|pair| (pair, probability(pair))).collect();
+    let real = set.pairs.iter().filter(|pair| pair.kind == PairKind::Real);
+    let real: Vec<(&MeasuredPair, f64)> = real.map(|pair| (pair, coefficients.probability(&pair.counted))).collect();
     let mut figures = ModelFigures { name: set.name.clone(), ..ModelFigures::default() };
-    let accepted = || real.iter().filter(|(_, probability)| *probability >= THRESHOLD).map(|(pair, _)| *pair);
-    let hits = accepted().filter(|pair| pair.same).count();
+    let accepted: Vec<&MeasuredPair> =
+        real.iter().filter(|(_, probability)| *probability >= THRESHOLD).map(|(pair, _)| *pair).collect();
+    let hits = accepted.iter().filter(|pair| pair.same).count();
     let all = if set.is_complete { set.pairs_true } else { real.iter().filter(|(pair, _)| pair.same).count() };
     figures.same = (hits, all);
-    let is_template = |pair: &MeasuredPair| pair.label.as_deref() == Some(TEMPLATE);
     figures.templates = (
-        accepted().filter(|pair| is_template(pair)).count(),
+        accepted.iter().filter(|pair| is_template(pair)).count(),
         real.iter().filter(|(pair, _)| is_template(pair)).count(),
     );
     if set.is_complete {
-        figures.precision = Some(hits as f64 / accepted().count().max(1) as f64);
-        let found: Vec<PositionPair> = accepted().map(|pair| pair.pair).collect();
+        figures.precision = Some(hits as f64 / accepted.len().max(1) as f64);
+        let found: Vec<PositionPair> = accepted.iter().map(|pair| pair.pair).collect();
         let truth: Vec<PositionPair> = real.iter().filter(|(pair, _)| pair.same).map(|(pair, _)| pair.pair).collect();
         figures.b_cubed = Some(b_cubed(&found, &truth));
     }
     for pair in set.pairs.iter().filter(|pair| pair.kind != PairKind::Real) {
         let counts = figures.made.entry(pair.kind.name()).or_default();
-        counts.0 += usize::from(probability(pair) >= THRESHOLD);
+        counts.0 += usize::from(coefficients.probability(&pair.counted) >= THRESHOLD);
         counts.1 += 1;
     }
     figures.calibration = calibration_bands(&real);
     figures.calibration_error = calibration_error(&figures.calibration);
     figures
+}
+
+fn is_template(pair: &MeasuredPair) -> bool {
+    pair.label.as_deref() == Some(TEMPLATE)
 }
 
 /// Returns the pairs in ten bands of predicted probability. Empty bands are left out.
@@ -209,11 +212,12 @@ fn calibration_bands(real: &[(&MeasuredPair, f64)]) -> Vec<CalibrationBand> {
         band.observed += f64::from(u8::from(pair.same));
         band.pairs += 1;
     }
-    let mean = |band: CalibrationBand| {
+    let filled = bands.into_iter().filter(|band| band.pairs > 0);
+    let means = filled.map(|band| {
         let pairs = band.pairs as f64;
         CalibrationBand { predicted: band.predicted / pairs, observed: band.observed / pairs, ..band }
-    };
-    bands.into_iter().filter(|band| band.pairs > 0).map(mean).collect()
+    });
+    means.collect()
 }
 
 /// Returns the mean distance between predicted and observed probability, weighted by the number of pairs in each band (Naeini 2015).
@@ -227,18 +231,23 @@ fn calibration_error(bands: &[CalibrationBand]) -> f64 {
 pub fn b_cubed(found: &[PositionPair], truth: &[PositionPair]) -> BCubed {
     let found = components(found);
     let truth = components(truth);
-    let share = |of: &[BTreeSet<u32>], other: &[BTreeSet<u32>]| {
-        let group_of: HashMap<u32, &BTreeSet<u32>> =
-            other.iter().flat_map(|group| group.iter().map(move |record| (*record, group))).collect();
-        let one = |group: &BTreeSet<u32>, record: &u32| {
-            let shared = group_of.get(record).map_or(1, |other| group.intersection(other).count());
-            shared as f64 / group.len() as f64
-        };
-        let records: usize = of.iter().map(BTreeSet::len).sum();
-        let sum: f64 = of.iter().flat_map(|group| group.iter().map(move |record| one(group, record))).sum();
-        if records == 0 { 1.0 } else { sum / records as f64 }
-    };
-    BCubed { recall: share(&truth, &found), precision: share(&found, &truth) }
+    BCubed { recall: mean_share(&truth, &found), precision: mean_share(&found, &truth) }
+}
+
+/// Returns the mean share of a group that is also in the other group of a record, over all records of `groups`; 1 without records.
+fn mean_share(groups: &[BTreeSet<u32>], others: &[BTreeSet<u32>]) -> f64 {
+    let other_of: HashMap<u32, &BTreeSet<u32>> =
+        others.iter().flat_map(|group| group.iter().map(move |record| (*record, group))).collect();
+    let mut records = 0;
+    let mut sum = 0.0;
+    for group in groups {
+        records += group.len();
+        for record in group {
+            let shared = other_of.get(record).map_or(1, |other| group.intersection(other).count());
+            sum += shared as f64 / group.len() as f64;
+        }
+    }
+    if records == 0 { 1.0 } else { sum / records as f64 }
 }
 
 /// Returns the sets of records that pairs connect, in an order that depends on the records only, so that sums of shares are the same in
@@ -255,8 +264,7 @@ fn components(pairs: &[PositionPair]) -> Vec<BTreeSet<u32>> {
 
 /// Returns for each set a model that is fitted to the other sets.
 pub fn leave_one_out_models(sets: &[MeasuredSet]) -> Vec<EvidenceModel> {
-    let others = |left: usize| sets.iter().enumerate().filter(move |(at, _)| *at != left).map(|(_, set)| set);
-    (0..sets.len()).map(|left| fit_model(others(left))).collect()
+    (0..sets.len()).map(|left| fit_model(sets[..left].iter().chain(&sets[left + 1..]))).collect()
 }
 
 /// Returns the figures of each set, by its model of [`leave_one_out_models`].
@@ -317,19 +325,25 @@ mod tests {
         assert!((precision - (1.0 + 1.0 + 0.5 + 0.5) / 4.0).abs() < 1e-12);
     }
 
-    #[test]
-    fn probabilities_that_are_right_on_average_have_no_calibration_error() {
-        let pair = |same| MeasuredPair {
+    fn pair(same: bool) -> MeasuredPair {
+        MeasuredPair {
             kind: PairKind::Real,
             pair: PositionPair(0, 1),
             label: None,
             same,
             counted: PairFeatures::default(),
             uncounted: None,
-        };
+        }
+    }
+
+    fn error(real: &[(&MeasuredPair, f64)]) -> f64 {
+        calibration_error(&calibration_bands(real))
+    }
+
+    #[test]
+    fn probabilities_that_are_right_on_average_have_no_calibration_error() {
         let same = pair(true);
         let other = pair(false);
-        let error = |real: &[(&MeasuredPair, f64)]| calibration_error(&calibration_bands(real));
         assert!(error(&[(&same, 0.75), (&same, 0.75), (&same, 0.75), (&other, 0.75)]) < 1e-12);
         assert!((error(&[(&other, 0.8), (&same, 0.2)]) - 0.8).abs() < 1e-12);
         assert_eq!(error(&[]), 0.0);

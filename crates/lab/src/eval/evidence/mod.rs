@@ -153,6 +153,11 @@ impl RecordComparer {
         self.read(row).map(|other| self.features(record, &other))
     }
 
+    /// Returns the features of two rows; `None` if one of them has no content.
+    fn row_features(&self, a: &Row, b: &Row) -> Option<PairFeatures> {
+        self.features_with(&self.read(a)?, b)
+    }
+
     fn features(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
@@ -206,16 +211,15 @@ impl<'a> SetComparison<'a> {
         if is_complete {
             wanted.extend(alike(&self.counted_records));
         }
-        let measured = |pair: &PositionPair| {
-            let label = labels.get(pair).map(|label| (*label).to_owned());
-            let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
-            let uncounted = self.plain.pair_features(&self.plain_records, *pair);
-            let counted = self.counted.pair_features(&self.counted_records, *pair)?;
-            Some(MeasuredPair { kind: PairKind::Real, pair: *pair, same, counted, uncounted, label })
-        };
         let pairs = wanted
             .par_iter()
-            .filter_map(measured)
+            .filter_map(|pair| {
+                let label = labels.get(pair).map(|label| (*label).to_owned());
+                let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
+                let uncounted = self.plain.pair_features(&self.plain_records, *pair);
+                let counted = self.counted.pair_features(&self.counted_records, *pair)?;
+                Some(MeasuredPair { kind: PairKind::Real, pair: *pair, same, counted, uncounted, label })
+            })
             .filter(|pair: &MeasuredPair| {
                 pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
             })
@@ -257,18 +261,16 @@ impl<'a> SetComparison<'a> {
                 add(PairKind::Hot(kind), true, counted, None);
             }
         }
-        if let Some((order, call)) = citation(row, &mut random) {
-            let features = |by: &RecordComparer| by.features_with(&by.read(&order)?, &call);
-            if let Some(counted) = features(&self.counted) {
-                add(PairKind::Citation, true, counted, features(&self.plain));
-            }
+        if let Some((order, call)) = citation(row, &mut random)
+            && let Some(counted) = self.counted.row_features(&order, &call)
+        {
+            add(PairKind::Citation, true, counted, self.plain.row_features(&order, &call));
         }
         let other = self.rows[(at + self.rows.len() / 3) % self.rows.len()];
         if let Some([order, second, other]) = calls(row, other, &mut random) {
             for (kind, same, call) in [(PairKind::SecondCall, true, second), (PairKind::OtherCall, false, other)] {
-                let features = |by: &RecordComparer| by.features_with(&by.read(&order)?, &call);
-                if let Some(counted) = features(&self.counted) {
-                    add(kind, same, counted, features(&self.plain));
+                if let Some(counted) = self.counted.row_features(&order, &call) {
+                    add(kind, same, counted, self.plain.row_features(&order, &call));
                 }
             }
         }
@@ -290,19 +292,20 @@ fn is_judged(label: &str) -> bool {
 /// Returns the document frequencies of the records of a set, as a collection of this size counts them.
 fn frequencies_of(plain: &RecordComparer, rows: &[&Row]) -> Arc<Frequencies> {
     let rows = &rows[..counted_of(rows.len() as u64) as usize];
-    let codes = |row: &&Row| {
-        let Some(record) = plain.read(row) else { return Vec::new() };
-        let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
-        codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
-        codes.extend(record.contacts);
-        codes.sort_unstable();
-        codes.dedup();
-        codes
-    };
-    let counted: Vec<Vec<u64>> = rows.par_iter().map(codes).collect();
+    let counted: Vec<Vec<u64>> = rows.par_iter().map(|row| counted_codes(plain, row)).collect();
     let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
     counted.into_iter().for_each(|codes| counter.observe(codes));
     decoded(&counter, rows.len() as u64)
+}
+
+fn counted_codes(plain: &RecordComparer, row: &Row) -> Vec<u64> {
+    let Some(record) = plain.read(row) else { return Vec::new() };
+    let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
+    codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
+    codes.extend(record.contacts);
+    codes.sort_unstable();
+    codes.dedup();
+    codes
 }
 
 fn decoded(counter: &Counter, records: u64) -> Arc<Frequencies> {
@@ -322,12 +325,14 @@ fn alike(records: &[Option<PreparedRecord>]) -> BTreeSet<PositionPair> {
             holders[..number].iter().for_each(|b| *shared.entry(PositionPair::new(*a, *b)).or_default() += 1);
         }
     }
-    let is_alike = |pair: &PositionPair| {
-        let (Some(a), Some(b)) = (&records[pair.0 as usize], &records[pair.1 as usize]) else { return false };
-        let found = a.set.resemblance(&b.set);
-        found.jaccard >= MIN_JACCARD || found.containment >= MIN_CONTAINMENT
-    };
-    shared.into_iter().filter(|(_, count)| *count >= MIN_SHARED).map(|(pair, _)| pair).filter(is_alike).collect()
+    let shared = shared.into_iter().filter(|(_, count)| *count >= MIN_SHARED).map(|(pair, _)| pair);
+    shared.filter(|pair| are_alike(&records[pair.0 as usize], &records[pair.1 as usize])).collect()
+}
+
+fn are_alike(a: &Option<PreparedRecord>, b: &Option<PreparedRecord>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
+    let found = a.set.resemblance(&b.set);
+    found.jaccard >= MIN_JACCARD || found.containment >= MIN_CONTAINMENT
 }
 
 /// Returns the document frequencies of a collection in which one record in four is a copy of this record.

@@ -182,20 +182,8 @@ impl HarmlessChange {
                 let name = random.pick(&["赵", "钱", "孙", "李", "周", "吴", "郑", "王"]);
                 format!("{text}\n反映人:{name}某某  2024年{}月{}日", 1 + random.below(12), 1 + random.below(28))
             }
-            Self::Punctuation => {
-                let other = |c: char, random: &mut XorShift64| match c {
-                    '，' | '。' | '！' | '？' | '；' | '：' | '、' => {
-                        random.pick(&[" ", ",", "。", ""]).to_owned()
-                    }
-                    other => other.to_string(),
-                };
-                text.chars().map(|c| other(c, random)).collect()
-            }
-            Self::FullWidth => {
-                let wide =
-                    |c: char| char::from_u32(u32::from(c) + 0xfee0).filter(|_| ('!'..='~').contains(&c)).unwrap_or(c);
-                text.chars().map(wide).collect()
-            }
+            Self::Punctuation => with_other_marks(text, random),
+            Self::FullWidth => text.chars().map(full_width).collect(),
             Self::Numerals => with_numerals(text, random),
             Self::Hashtag => format!("{text}#问政平台#来自网友{}的帖子", random.below(1_000)),
             Self::Footer => format!("{text}（请承办单位按规定在5个工作日内联系来件人并反馈办理情况）"),
@@ -207,6 +195,25 @@ impl HarmlessChange {
             Self::Synonym => with_synonym(text, random),
         }
     }
+}
+
+/// Returns a text with another mark, or none, for each Chinese mark.
+fn with_other_marks(text: &str, random: &mut XorShift64) -> String {
+    let mut changed = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '，' | '。' | '！' | '？' | '；' | '：' | '、' => {
+                changed.push_str(random.pick(&[" ", ",", "。", ""]));
+            }
+            other => changed.push(other),
+        }
+    }
+    changed
+}
+
+/// Returns the full-width form of an ASCII character, and other characters as they are.
+fn full_width(c: char) -> char {
+    char::from_u32(u32::from(c) + 0xfee0).filter(|_| ('!'..='~').contains(&c)).unwrap_or(c)
 }
 
 /// Returns a row with a change in its longest text; `None` if the row has no text.
@@ -225,9 +232,12 @@ fn with_longest_text(row: &Row, change: impl FnOnce(&str) -> String) -> Option<R
 pub fn citation(row: &Row, random: &mut XorShift64) -> Option<(Row, Row)> {
     let number = format!("2024{:02}{:02}{:06}", 1 + random.below(12), 1 + random.below(28), random.below(1_000_000));
     let order = with_longest_text(row, |text| format!("{text}（工单编号：{number}）"))?;
-    let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
     let call = with_longest_text(row, |text| format!("催办工单{number}，到今天还没有人来。{}", beginning(text)))?;
     Some((order, call))
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(text.chars().count() * 2 / 5).collect()
 }
 
 /// Returns an order, a shorter call about the same matter, and a call about the matter of another row, all with the same telephone number;
@@ -235,7 +245,6 @@ pub fn citation(row: &Row, random: &mut XorShift64) -> Option<(Row, Row)> {
 pub fn calls(row: &Row, other: &Row, random: &mut XorShift64) -> Option<[Row; 3]> {
     let phone = format!("1{}{:09}", 3 + random.below(6), random.below(1_000_000_000));
     let order = with_longest_text(row, |text| format!("{text}联系电话{phone}。"))?;
-    let beginning = |text: &str| text.chars().take(text.chars().count() * 2 / 5).collect::<String>();
     let second = with_longest_text(row, |text| format!("请问什么时候有人来,{},电话{phone}", beginning(text)))?;
     let other = with_longest_text(other, |text| format!("{text}联系电话{phone}。"))?;
     Some([order, second, other])
@@ -271,7 +280,6 @@ fn with_other_forms(text: &str, forms: &str) -> String {
 
 /// Returns a text with one wrong Han character in each [`TYPO_EVERY`] characters.
 fn mistyped(text: &str, random: &mut XorShift64) -> String {
-    let is_han = |c: char| ('\u{4E00}'..'\u{9FA5}').contains(&c);
     text.chars()
         .enumerate()
         .map(|(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
@@ -279,6 +287,10 @@ fn mistyped(text: &str, random: &mut XorShift64) -> String {
             false => c,
         })
         .collect()
+}
+
+fn is_han(c: char) -> bool {
+    ('\u{4E00}'..'\u{9FA5}').contains(&c)
 }
 
 /// Returns a text that begins with another of its sentences.
@@ -294,17 +306,23 @@ fn reordered(text: &str, random: &mut XorShift64) -> String {
 /// Returns a text in which half of the single digits are Chinese numerals.
 fn with_numerals(text: &str, random: &mut XorShift64) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
-    let numeral = |at: usize, c: char| {
-        let alone = is_digit(at) && c != '0' && !is_digit(at + 1) && (at == 0 || !is_digit(at - 1));
-        c.to_digit(10).filter(|_| alone).and_then(|digit| "零一二三四五六七八九".chars().nth(digit as usize))
-    };
     let mut changed = String::with_capacity(text.len());
     for (at, c) in chars.iter().enumerate() {
         let half = random.below(2) == 0;
-        changed.push(numeral(at, *c).filter(|_| half).unwrap_or(*c));
+        changed.push(numeral(&chars, at).filter(|_| half).unwrap_or(*c));
     }
     changed
+}
+
+/// Returns the Chinese numeral of the digit at a position; `None` for 0, for a digit next to another, and for other characters.
+fn numeral(chars: &[char], at: usize) -> Option<char> {
+    let alone = chars[at] != '0' && !is_digit(chars, at + 1) && (at == 0 || !is_digit(chars, at - 1));
+    let digit = chars[at].to_digit(10).filter(|_| alone)?;
+    "零一二三四五六七八九".chars().nth(digit as usize)
+}
+
+fn is_digit(chars: &[char], at: usize) -> bool {
+    chars.get(at).is_some_and(char::is_ascii_digit)
 }
 
 /// A change after which a record names another object.
@@ -352,8 +370,11 @@ impl HarmfulChange {
                 // Objects are in lower case, plates are written in upper case.
                 let plate = objects.iter().find(|object| object.kind == ObjectKind::Plate)?.name.to_uppercase();
                 let step = 1 + random.below(8) as u32;
-                let digit = |c: char| c.to_digit(10).and_then(|digit| char::from_digit((digit + step) % 10, 10));
-                let other = plate.chars().map(|c| digit(c).unwrap_or(c)).collect();
+                let other = plate.chars().map(|c| match c.to_digit(10) {
+                    Some(digit) => char::from_digit((digit + step) % 10, 10).unwrap_or(c),
+                    None => c,
+                });
+                let other = other.collect();
                 (plate, other)
             }
         };

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::data::{families, row};
 use super::report::{ReportChart, ReportTable, ms, percent, thousands};
 use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
+use crate::eval::metrics::share;
 use crate::eval::svg::scatter;
 use crate::sample::{CrawlNotices, SampleNotice};
 use doppel_core::collection::{Channel, Field, Md5Params, MultiMd5Params, Role, Settings};
@@ -73,20 +74,23 @@ pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> Experiment
         return Err(ExperimentError::Unfit("no record has text".into()));
     }
     let all: Vec<u32> = (0..signed.len() as u32).collect();
-    let signing = |of: &[u32], scheme: usize| of.iter().map(|at| signed[*at as usize].seconds[scheme]).sum::<f64>();
     let mut single = clean(&profile, &signed, &all, SINGLE, progress)?;
     let mut multiple = clean(&profile, &signed, &all, MULTIPLE, progress)?;
     let gone: HashSet<u32> = single.deleted.iter().map(|(gone, _)| *gone).collect();
     let left: Vec<u32> = all.iter().copied().filter(|at| !gone.contains(at)).collect();
     let second = clean(&profile, &signed, &left, MULTIPLE, progress)?;
-    single.seconds += signing(&all, SINGLE);
-    multiple.seconds += signing(&all, MULTIPLE);
+    single.seconds += signing_seconds(&signed, &all, SINGLE);
+    multiple.seconds += signing_seconds(&signed, &all, MULTIPLE);
     let hybrid = MethodDeletions {
         cut: single.cut + second.cut,
-        seconds: single.seconds + second.seconds + signing(&left, MULTIPLE),
+        seconds: single.seconds + second.seconds + signing_seconds(&signed, &left, MULTIPLE),
         deleted: single.deleted.iter().chain(&second.deleted).copied().collect(),
     };
     Ok(report(setup, &settings, &signed, &[hybrid, single, multiple]))
+}
+
+fn signing_seconds(signed: &[SignedNotice], of: &[u32], scheme: usize) -> f64 {
+    of.iter().map(|at| signed[*at as usize].seconds[scheme]).sum()
 }
 
 /// The source of the records.
@@ -116,14 +120,13 @@ impl<'a> RecordSource<'a> {
 
     /// Returns settings with both schemes. Title, contact and number come first, as in the paper's data.
     fn settings(&self, setup: &ExperimentSetup) -> Settings {
-        let field = |(name, role): (&str, Role)| Field::new(name, role);
         let (fields, lead_fields) = match self {
             Self::Given(setup, _, leads) => (setup.settings.fields.clone(), leads.clone()),
             Self::Made(_) => {
                 let whole = ["title", "contact", "phone"];
-                let fields = whole.map(|name| (name, Role::Whole)).into_iter();
-                let fields = fields.chain([("content", Role::Text), ("reg_time", Role::Time)]);
-                (fields.map(field).collect(), whole.map(str::to_owned).to_vec())
+                let fields = whole.map(|name| Field::new(name, Role::Whole)).into_iter();
+                let others = [Field::new("content", Role::Text), Field::new("reg_time", Role::Time)];
+                (fields.chain(others).collect(), whole.map(str::to_owned).to_vec())
             }
         };
         let multiple = MultiMd5Params { lead_fields, ..MultiMd5Params::default() };
@@ -179,15 +182,12 @@ fn clean(
 ) -> ExperimentResult<MethodDeletions> {
     let what = if scheme == SINGLE { "cleaning by single MD5" } else { "cleaning by multiple MD5" };
     let begun = Instant::now();
-    let keys_of = |at: u32| {
-        let mut signatures = [None, None];
-        signatures[scheme].clone_from(&signed[at as usize].signatures[scheme]);
-        profile.keys(&signatures)
-    };
     let index = GenerationIndex::new();
     let mut filed: Vec<(Slot, Vec<PostingKey>)> = Vec::with_capacity(among.len());
     for (at, seq) in among.iter().zip(1..) {
-        let keys = keys_of(*at);
+        let mut signatures = [None, None];
+        signatures[scheme].clone_from(&signed[*at as usize].signatures[scheme]);
+        let keys = profile.keys(&signatures);
         // The exact stage is not part of the experiment, so that no two records get the same digest.
         let slot = index.insert(Seq(seq), splitmix64(seq), None, &keys);
         let slot = slot.map_err(|error| ExperimentError::Failed(error.to_string()))?;
@@ -226,12 +226,13 @@ fn alike(
     place: (usize, usize),
 ) -> (Vec<usize>, bool) {
     let (own, scheme) = place;
-    let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
-    let Some(mine) = signature(own) else { return (vec![own], false) };
+    let Some(mine) = &signed[among[own] as usize].signatures[scheme] else { return (vec![own], false) };
     let proposals = index.propose(&Lookup { digest_key: None, ball: None, keys });
     let others = proposals.items.iter().map(|proposal| proposal.seq.0 as usize - 1).filter(|at| *at != own);
-    let matching =
-        others.filter(|at| signature(*at).is_some_and(|other| profile.schemes()[scheme].compare(mine, other)));
+    let matching = others.filter(|at| {
+        let other = signed[among[*at] as usize].signatures[scheme].as_ref();
+        other.is_some_and(|other| profile.schemes()[scheme].compare(mine, other))
+    });
     (std::iter::once(own).chain(matching).collect(), proposals.truncated)
 }
 
@@ -245,16 +246,19 @@ pub fn write_notices(
     progress: &ExperimentProgress,
 ) -> ExperimentResult<()> {
     let notices = CrawlNotices::new(setup.size(NOTICES, 200), setup.seed);
-    let failed = |error: std::io::Error| ExperimentError::Failed(format!("the notices cannot be written: {error}"));
     for position in 0..notices.count() {
         if position.is_multiple_of(PIECE) {
             progress.at("writing the notices", position, notices.count())?;
         }
         let line = LabelledNotice { notice: notices.notice(position), matter: notices.matter(position) };
         let json = serde_json::to_string(&line).map_err(|error| ExperimentError::Failed(error.to_string()))?;
-        writeln!(file, "{json}").map_err(failed)?;
+        writeln!(file, "{json}").map_err(|error| not_written(&error))?;
     }
-    file.flush().map_err(failed)
+    file.flush().map_err(|error| not_written(&error))
+}
+
+fn not_written(error: &std::io::Error) -> ExperimentError {
+    ExperimentError::Failed(format!("the notices cannot be written: {error}"))
 }
 
 /// A notice and its matter.
@@ -274,26 +278,27 @@ struct MethodScores {
 }
 
 fn scores(signed: &[SignedNotice], methods: &[MethodDeletions]) -> Vec<MethodScores> {
-    let correct = |cleaned: &MethodDeletions| -> HashSet<u32> {
-        cleaned
-            .deleted
-            .iter()
-            .filter(|(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter)
-            .map(|(gone, _)| *gone)
-            .collect()
-    };
-    let correct: Vec<HashSet<u32>> = methods.iter().map(correct).collect();
+    let correct: Vec<HashSet<u32>> = methods.iter().map(|cleaned| correct(signed, cleaned)).collect();
     let union = methods.iter().flat_map(|cleaned| &cleaned.deleted).map(|(gone, _)| gone).collect::<HashSet<_>>().len();
     let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
     signed.iter().for_each(|record| *sizes.entry(record.matter).or_default() += 1);
     let superfluous: usize = sizes.values().map(|size| size - 1).sum();
-    let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
-    let of = |(cleaned, correct): (&MethodDeletions, &HashSet<u32>)| MethodScores {
+    let scores = methods.iter().zip(&correct).map(|(cleaned, correct)| MethodScores {
         precision: share(correct.len(), cleaned.deleted.len()),
         of_union: share(cleaned.deleted.len(), union),
         of_truth: share(correct.len(), superfluous),
-    };
-    methods.iter().zip(&correct).map(of).collect()
+    });
+    scores.collect()
+}
+
+/// Returns the deleted records whose kept record is about the same matter.
+fn correct(signed: &[SignedNotice], cleaned: &MethodDeletions) -> HashSet<u32> {
+    cleaned
+        .deleted
+        .iter()
+        .filter(|(gone, kept): &&(u32, u32)| signed[*gone as usize].matter == signed[*kept as usize].matter)
+        .map(|(gone, _)| *gone)
+        .collect()
 }
 
 fn report(
@@ -370,7 +375,7 @@ fn report(
 
 fn reading(scores: &[MethodScores], methods: &[MethodDeletions]) -> Vec<String> {
     let ([hybrid, single, multiple], [h, s, m]) = (scores, methods) else { return Vec::new() };
-    let times = |a: f64, b: f64| a / b.max(1e-9);
+    let unit = s.seconds.max(1e-9);
     let cut = methods.iter().zip(PAPER).filter(|(cleaned, _)| cleaned.cut > 0);
     let cut: Vec<String> =
         cut.map(|(cleaned, (name, ..))| format!("{name} {}", thousands(cleaned.cut as u64))).collect();
@@ -388,8 +393,8 @@ fn reading(scores: &[MethodScores], methods: &[MethodDeletions]) -> Vec<String> 
         percent(hybrid.of_truth),
         percent(single.of_truth),
         percent(multiple.of_truth),
-        times(h.seconds, s.seconds),
-        times(m.seconds, s.seconds),
+        h.seconds / unit,
+        m.seconds / unit,
         PAPER[0].3 as f64 / PAPER[1].3 as f64,
         PAPER[2].3 as f64 / PAPER[1].3 as f64,
     );
@@ -430,23 +435,27 @@ mod tests {
         ExperimentSetup { set: None, settings: Settings::preset(Preset::Paper), seed: 2, scale: 0.001 }
     }
 
+    fn sign_one(profile: &Profile, content: &str, time: &str) -> SignedNotice {
+        let json = format!(r#"{{"title":"t","contact":"c","phone":"1","content":"{content}","reg_time":"{time}"}}"#);
+        sign(profile, &profile.read(&Row::parse(json.as_bytes()).unwrap()).unwrap(), 7)
+    }
+
+    fn cleaned(deleted: &[(u32, u32)]) -> MethodDeletions {
+        MethodDeletions { deleted: deleted.to_vec(), seconds: 1.0, cut: 0 }
+    }
+
     #[test]
     fn of_what_matches_the_latest_stays() {
         let setup = setup();
         let records = RecordSource::new(&setup).unwrap();
         let profile = Profile::compile(&records.settings(&setup), None);
-        let sign_one = |content: &str, time: &str| {
-            let json =
-                format!(r#"{{"title":"t","contact":"c","phone":"1","content":"{content}","reg_time":"{time}"}}"#);
-            sign(&profile, &profile.read(&Row::parse(json.as_bytes()).unwrap()).unwrap(), 7)
-        };
         let signed = [
             ("供应白菜", "2008-03-02 00:00:00"),
             ("供应白菜", ""),
             ("供应土豆", "2008-03-09 00:00:00"),
             ("供应白菜", "2008-03-02 00:00:00"),
         ];
-        let signed: Vec<SignedNotice> = signed.map(|(content, time)| sign_one(content, time)).into();
+        let signed: Vec<SignedNotice> = signed.map(|(content, time)| sign_one(&profile, content, time)).into();
         let mut deleted =
             clean(&profile, &signed, &[0, 1, 2, 3], SINGLE, &ExperimentProgress::silent()).unwrap().deleted;
         deleted.sort_unstable();
@@ -458,7 +467,6 @@ mod tests {
         let signed: Vec<SignedNotice> = [1, 1, 1, 2, 2, 3, 4]
             .map(|matter| SignedNotice { signatures: [None, None], seconds: [0.0; 2], time: None, matter })
             .into();
-        let cleaned = |deleted: &[(u32, u32)]| MethodDeletions { deleted: deleted.to_vec(), seconds: 1.0, cut: 0 };
         let scores = scores(&signed, &[cleaned(&[(0, 2)]), cleaned(&[(0, 1), (1, 2), (5, 6)])]);
         assert_eq!(scores[0], MethodScores { precision: 1.0, of_union: 1.0 / 3.0, of_truth: 1.0 / 3.0 });
         assert_eq!(scores[1], MethodScores { precision: 2.0 / 3.0, of_union: 1.0, of_truth: 2.0 / 3.0 });

@@ -130,10 +130,10 @@ mod tests {
         let groups: Vec<_> = sample.groups().collect();
         let pairs: usize = groups.iter().map(|group| group.members.len() * (group.members.len() - 1) / 2).sum();
         assert_eq!((set.records.len(), set.truth.len()), (300, pairs));
-        let position = |id: &String| set.positions[&RecordId::new(id).unwrap()];
         for group in &groups {
             let [a, b, ..] = &group.members[..] else { panic!("a group of one") };
-            assert!(set.truth.contains(&PositionPair::new(position(a), position(b))));
+            let [a, b] = [a, b].map(|id| set.positions[&RecordId::new(id).unwrap()]);
+            assert!(set.truth.contains(&PositionPair::new(a, b)));
         }
     }
 

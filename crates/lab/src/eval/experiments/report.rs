@@ -54,34 +54,44 @@ impl ReportTable {
         Self { caption: caption.into(), head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
     }
 
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![3; self.head.len()];
+        for row in std::iter::once(&self.head).chain(&self.rows) {
+            widths.iter_mut().zip(row).for_each(|(most, cell)| *most = width(cell).max(*most));
+        }
+        widths
+    }
+
     fn write(&self, out: &mut String) {
-        let all = || std::iter::once(&self.head).chain(&self.rows);
-        let widths: Vec<usize> =
-            (0..self.head.len()).map(|at| all().map(|row| width(&row[at])).max().unwrap_or(0).max(3)).collect();
-        let line = |out: &mut String, cells: &[String]| {
-            for (at, (cell, most)) in cells.iter().zip(&widths).enumerate() {
-                let pad = " ".repeat(most - width(cell));
-                // Names are aligned left, figures right.
-                let _ = if at == 0 { write!(out, "| {cell}{pad} ") } else { write!(out, "| {pad}{cell} ") };
-            }
-            out.push_str("|\n");
-        };
+        let widths = self.widths();
         let _ = writeln!(out, "{}\n", self.caption);
-        line(out, &self.head);
+        write_line(out, &self.head, &widths);
         for (at, most) in widths.iter().enumerate() {
             let dashes = "-".repeat(*most);
             let _ = if at == 0 { write!(out, "|:{dashes}-") } else { write!(out, "|-{dashes}:") };
         }
         out.push_str("|\n");
-        self.rows.iter().for_each(|row| line(out, row));
+        self.rows.iter().for_each(|row| write_line(out, row, &widths));
         out.push('\n');
     }
 }
 
+fn write_line(out: &mut String, cells: &[String], widths: &[usize]) {
+    for (at, (cell, most)) in cells.iter().zip(widths).enumerate() {
+        let pad = " ".repeat(most - width(cell));
+        // Names are aligned left, figures right.
+        let _ = if at == 0 { write!(out, "| {cell}{pad} ") } else { write!(out, "| {pad}{cell} ") };
+    }
+    out.push_str("|\n");
+}
+
 /// Returns the number of columns of `text` on a terminal. Han characters and full-width marks take two columns.
 fn width(text: &str) -> usize {
-    let wide = |c: char| matches!(c, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{A4CF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FE30}'..='\u{FE6F}' | '\u{FF00}'..='\u{FF60}');
-    text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
+    text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
+}
+
+fn is_wide(c: char) -> bool {
+    matches!(c, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{A4CF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FE30}'..='\u{FE6F}' | '\u{FF00}'..='\u{FF60}')
 }
 
 impl ExperimentReport {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::data::documents;
 use super::report::{ReportChart, ReportTable, UNKNOWN, ms, percent, thousands};
 use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
-use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::plot::{ChartAxis, plot};
 use crate::eval::svg::PlotLine;
 use doppel_core::collection::{Channel, HashFunction, Settings, SimhashParams};
 use doppel_core::schemes::hash::{FeatureHash, bkdr_raw};
@@ -78,14 +78,9 @@ struct StepTimes {
 /// There are no records, or the experiment is stopped.
 pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentResult<ExperimentReport> {
     let set = setup.records(setup.size(RECORDS, STEPS as u64), progress)?;
-    let settings = |hash| Settings {
-        channels: vec![Channel::Simhash(SimhashParams { hash, ..SimhashParams::default() })],
-        verify: None,
-        ..setup.settings.clone()
-    };
     let profiles: Vec<Option<Profile>> =
-        CONTENDERS.iter().map(|one| one.channel.map(|hash| Profile::compile(&settings(hash), None))).collect();
-    let plain = Profile::compile(&settings(HashFunction::City64), None);
+        CONTENDERS.iter().map(|one| one.channel.map(|hash| profile(&setup.settings, hash))).collect();
+    let plain = profile(&setup.settings, HashFunction::City64);
     let documents = documents(&set, &plain);
     if documents.len() < STEPS {
         return Err(ExperimentError::Unfit(format!("t2 needs at least {STEPS} records with text")));
@@ -119,6 +114,11 @@ pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> Experiment
     Ok(report(setup, &sizes, &times, words))
 }
 
+fn profile(settings: &Settings, hash: HashFunction) -> Profile {
+    let channels = vec![Channel::Simhash(SimhashParams { hash, ..SimhashParams::default() })];
+    Profile::compile(&Settings { channels, verify: None, ..settings.clone() }, None)
+}
+
 fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
     let begun = Instant::now();
     black_box(work());
@@ -126,9 +126,9 @@ fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
 }
 
 fn report(setup: &ExperimentSetup, sizes: &[usize], times: &[StepTimes], words: u64) -> ExperimentReport {
-    let live = || CONTENDERS.iter().zip(times).filter(|(contender, _)| contender.channel.is_some());
     let hashing: Vec<_> = CONTENDERS.iter().zip(times).map(|(one, times)| (one, &times.hashing[..])).collect();
-    let whole: Vec<_> = live().map(|(one, times)| (one, &times.whole[..])).collect();
+    let live = CONTENDERS.iter().zip(times).filter(|(contender, _)| contender.channel.is_some());
+    let whole: Vec<_> = live.map(|(one, times)| (one, &times.whole[..])).collect();
     ExperimentReport {
         name: "t2",
         title: "time to fingerprint with different hash functions",
@@ -163,10 +163,11 @@ fn table(caption: &str, sizes: &[usize], times: &[(&HashContender, &[f64])]) -> 
         let cells = times.iter().map(|(_, seconds)| ms(seconds[at]));
         table.rows.push(std::iter::once(thousands(*size as u64)).chain(cells).collect());
     }
-    let known = |one: &HashContender| {
-        if one.document == "not measured" { "–".into() } else { format!("{UNKNOWN} ({})", one.document) }
-    };
-    table.rows.push(std::iter::once("document".into()).chain(times.iter().map(|(one, _)| known(one))).collect());
+    let known = times.iter().map(|(one, _)| match one.document {
+        "not measured" => "–".into(),
+        order => format!("{UNKNOWN} ({order})"),
+    });
+    table.rows.push(std::iter::once("document".into()).chain(known).collect());
     table
 }
 
@@ -178,12 +179,11 @@ fn figure(file: &str, title: &str, sizes: &[usize], times: &[(&HashContender, &[
             points: sizes.iter().zip(*seconds).map(|(size, seconds)| (*size as f64, seconds * 1e3)).collect(),
         })
         .collect();
-    let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
-    ReportChart { file: file.into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }
+    let svg = plot(title, ChartAxis::linear("records"), ChartAxis::linear("ms"), &lines);
+    ReportChart { file: file.into(), alt: title.into(), svg }
 }
 
 fn reading(times: &[StepTimes]) -> Vec<String> {
-    let last = |seconds: &[f64]| seconds.last().copied().unwrap_or(0.0);
     let mut order: Vec<(&str, f64)> =
         CONTENDERS.iter().zip(times).map(|(one, times)| (one.name, last(&times.hashing))).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -197,6 +197,10 @@ fn reading(times: &[StepTimes]) -> Vec<String> {
         ranked(&order),
         percent(share)
     )]
+}
+
+fn last(seconds: &[f64]) -> f64 {
+    seconds.last().copied().unwrap_or(0.0)
 }
 
 /// Returns the names in the order of their times, which ascend. Names whose times are at most [`ALIKE`] above the first of them share a

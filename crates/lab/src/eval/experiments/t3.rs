@@ -89,53 +89,50 @@ pub fn run(setup: &ExperimentSetup, progress: &ExperimentProgress) -> Experiment
 }
 
 fn algorithms(settings: &Settings) -> Vec<TopicAlgorithm> {
-    let alone = |fields: Vec<Field>, channel| Settings {
-        fields,
-        channels: vec![channel],
-        verify: None,
-        min_features: 0,
-        ..settings.clone()
-    };
-    let as_text = |field: &Field| Field {
+    let fields = settings.fields.iter().map(|field| Field {
         role: if field.role == Role::Whole { Role::Text } else { field.role },
         weight: None,
         ..field.clone()
-    };
-    let plain: Vec<Field> = settings.fields.iter().map(as_text).collect();
+    });
+    let plain = Settings { fields: fields.collect(), ..settings.clone() };
     let classic = SimhashParams { hash: HashFunction::Classic, ..SimhashParams::default() };
     let ours = Settings::preset(Preset::Default);
     vec![
         TopicAlgorithm {
             name: "I-Match",
-            settings: alone(plain.clone(), Channel::IMatch(IMatchParams::default())),
+            settings: alone(&plain, Channel::IMatch(IMatchParams::default())),
             exact: false,
             document: (UNKNOWN, UNKNOWN),
         },
         TopicAlgorithm {
             name: "plain Simhash",
-            settings: alone(plain.clone(), Channel::Simhash(classic)),
+            settings: alone(&plain, Channel::Simhash(classic)),
             exact: false,
             document: (UNKNOWN, UNKNOWN),
         },
         TopicAlgorithm {
             name: "improved Simhash",
-            settings: alone(settings.fields.clone(), Channel::Simhash(SimhashParams::default())),
+            settings: alone(settings, Channel::Simhash(SimhashParams::default())),
             exact: false,
             document: ("about 90 %", "about 95 %"),
         },
         TopicAlgorithm {
             name: "doppel's default",
             settings: Settings {
-                fields: plain,
                 min_features: ours.min_features,
                 channels: ours.channels,
                 verify: ours.verify,
-                ..settings.clone()
+                ..plain
             },
             exact: true,
             document: ("–", "–"),
         },
     ]
+}
+
+/// Returns settings with this channel alone.
+fn alone(settings: &Settings, channel: Channel) -> Settings {
+    Settings { channels: vec![channel], verify: None, min_features: 0, ..settings.clone() }
 }
 
 fn count(topic: &TopicRecords, algorithm: &TopicAlgorithm) -> TopicCounts {
@@ -183,17 +180,14 @@ fn topics(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentR
             &made
         }
     };
-    let label = |position: u32| said(&set.records[position as usize], "label").unwrap_or("");
     let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (position, family) in (0..).zip(families(set.records.len(), &set.truth)) {
         members.entry(family).or_default().push(position);
     }
     let mut topics = Vec::new();
-    for (name, labels) in named(&members, &label) {
-        let of_topic =
-            |family: &&Vec<u32>| family.iter().all(|member| labels.iter().any(|known| known == label(*member)));
+    for (name, labels) in named(set, &members) {
         let mut alike = Vec::new();
-        for family in members.values().filter(of_topic) {
+        for family in members.values().filter(|family| is_about(set, family, &labels)) {
             let size = family.len();
             // A single remaining record could not be filled later.
             if size > 1 && alike.len() + size <= similar && alike.len() + size + 1 != similar {
@@ -201,7 +195,8 @@ fn topics(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentR
             }
         }
         for same_topic in [false, true].into_iter().filter(|_| !alike.is_empty()) {
-            let alone = members.values().filter(|family| family.len() == 1 && of_topic(family) == same_topic);
+            let alone = members.values().filter(|family| family.len() == 1);
+            let alone = alone.filter(|family| is_about(set, family, &labels) == same_topic);
             let positions: BTreeSet<u32> = alone.take(others).chain([&alike]).flatten().copied().collect();
             topics.push(TopicRecords {
                 name: name.clone(),
@@ -220,25 +215,33 @@ fn topics(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentR
     Ok(topics)
 }
 
+fn label(set: &LabelledSet, position: u32) -> &str {
+    said(&set.records[position as usize], "label").unwrap_or("")
+}
+
+/// True if each record of a family has one of these labels.
+fn is_about(set: &LabelledSet, family: &[u32], labels: &[String]) -> bool {
+    family.iter().all(|member| labels.iter().any(|known| known == label(set, *member)))
+}
+
 /// Returns the document's topics that occur in the records; without any, the labels with most records in groups.
-fn named<'a>(members: &BTreeMap<u32, Vec<u32>>, label: &impl Fn(u32) -> &'a str) -> Vec<(String, Vec<String>)> {
+fn named(set: &LabelledSet, members: &BTreeMap<u32, Vec<u32>>) -> Vec<(String, Vec<String>)> {
     let mut grouped: BTreeMap<&str, usize> = BTreeMap::new();
     for position in members.values().filter(|family| family.len() > 1).flatten() {
-        *grouped.entry(label(*position)).or_default() += 1;
+        *grouped.entry(label(set, *position)).or_default() += 1;
     }
     grouped.remove("");
-    let owned = |labels: &[&str]| labels.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>();
     let known: Vec<_> = TOPICS
         .iter()
         .filter(|(_, labels)| labels.iter().any(|label| grouped.contains_key(label)))
-        .map(|(name, labels)| ((*name).to_owned(), owned(labels)))
+        .map(|(name, labels)| ((*name).to_owned(), labels.iter().map(|label| (*label).to_owned()).collect()))
         .collect();
     if known.len() > 1 {
         return known;
     }
     let mut most: Vec<_> = grouped.into_iter().collect();
     most.sort_by_key(|(label, count)| (std::cmp::Reverse(*count), *label));
-    most.into_iter().take(MOST_TOPICS).map(|(label, _)| (label.to_owned(), owned(&[label]))).collect()
+    most.into_iter().take(MOST_TOPICS).map(|(label, _)| (label.to_owned(), vec![label.to_owned()])).collect()
 }
 
 fn report(
@@ -275,10 +278,11 @@ fn report(
             precision.into(),
         ]);
     }
-    let point = |(topic, algorithm, counted): &(&TopicRecords, &TopicAlgorithm, TopicCounts)| {
+    let shown = counted.iter().filter(|(topic, ..)| !topic.same_topic);
+    let points = shown.map(|(topic, algorithm, counted)| {
         (format!("{} {}", topic.name, algorithm.name), (counted.recall(), counted.precision()))
-    };
-    let points: Vec<_> = counted.iter().filter(|(topic, ..)| !topic.same_topic).map(point).collect();
+    });
+    let points: Vec<_> = points.collect();
     let title = "Recall and precision of records, by topic";
     let figure =
         ReportChart { file: "t3.svg".into(), alt: title.into(), svg: scatter(title, "recall", "precision", &points) };
@@ -301,18 +305,14 @@ fn report(
 }
 
 fn reading(counted: &[(&TopicRecords, &TopicAlgorithm, TopicCounts)]) -> Vec<String> {
-    let among = |same_topic| counted.iter().filter(move |(topic, ..)| topic.same_topic == same_topic);
-    let each = |sums: Vec<(&str, TopicCounts)>| {
-        let each =
-            sums.iter().map(|(name, sum)| format!("{name} {} / {}", percent(sum.recall()), percent(sum.precision())));
-        each.collect::<Vec<_>>().join("; ")
-    };
+    let others = sums(counted.iter().filter(|(topic, ..)| !topic.same_topic));
+    let same = sums(counted.iter().filter(|(topic, ..)| topic.same_topic));
     let all = sums(counted.iter());
     let cut = all.iter().filter(|(_, sum)| sum.cut > 0);
     let cut: Vec<String> = cut.map(|(name, sum)| format!("{name} {}", thousands(sum.cut as u64))).collect();
     vec![
-        format!("All topics together, recall / precision: {}.", each(sums(among(false)))),
-        format!("Among records of the same topic: {}.", each(sums(among(true)))),
+        format!("All topics together, recall / precision: {}.", listed(&others)),
+        format!("Among records of the same topic: {}.", listed(&same)),
         match cut.is_empty() {
             true => format!("No limit cut a lookup short ({POSTINGS_PER_KEY} records a key, {MAX_CANDIDATES} candidates a record)."),
             false => format!(
@@ -325,6 +325,12 @@ fn reading(counted: &[(&TopicRecords, &TopicAlgorithm, TopicCounts)]) -> Vec<Str
          finds more of the similar records, and takes many others for such."
             .into(),
     ]
+}
+
+fn listed(sums: &[(&str, TopicCounts)]) -> String {
+    let each =
+        sums.iter().map(|(name, sum)| format!("{name} {} / {}", percent(sum.recall()), percent(sum.precision())));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the counts of each algorithm over all topics.

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::data::row;
 use super::report::{ReportChart, ReportTable, UNKNOWN, ms, thousands};
 use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
-use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::plot::{ChartAxis, plot};
 use crate::eval::svg::PlotLine;
 use crate::sample::{RecordSample, SampleOptions, UNTIL};
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
@@ -139,16 +139,21 @@ fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
 impl RadiusPairs {
     /// Returns the number of pairs of records that `wanted` accepts. It gets the places of the records.
     fn count(&self, wanted: impl Fn(u32, u32) -> bool) -> u64 {
-        let between = |a: &[u32], b: &[u32]| {
-            a.iter().map(|a: &u32| b.iter().filter(|b| wanted(*a, **b)).count() as u64).sum::<u64>()
-        };
-        let near = self.near.iter().map(|pair| between(self.distinct.places(pair.a), self.distinct.places(pair.b)));
+        let near = self.near.iter().map(|pair| {
+            let others = self.distinct.places(pair.b);
+            self.distinct.places(pair.a).iter().map(|a| count_with(*a, others, &wanted)).sum::<u64>()
+        });
         let equal = self.distinct.positions().map(|position| {
             let places = self.distinct.places(position);
-            places.iter().enumerate().map(|(at, a)| between(&[*a], &places[at + 1..])).sum::<u64>()
+            places.iter().enumerate().map(|(at, a)| count_with(*a, &places[at + 1..], &wanted)).sum::<u64>()
         });
         near.chain(equal).sum()
     }
+}
+
+/// Returns the number of `others` that are wanted with the record `a`.
+fn count_with(a: u32, others: &[u32], wanted: &impl Fn(u32, u32) -> bool) -> u64 {
+    others.iter().filter(|b| wanted(a, **b)).count() as u64
 }
 
 /// Returns the fingerprints of up to `most` records, by the settings of the paper.
@@ -159,9 +164,6 @@ fn fingerprints(
 ) -> ExperimentResult<Vec<Fingerprint>> {
     let channels = vec![Channel::Simhash(SimhashParams::default())];
     let profile = Profile::compile(&Settings { channels, verify: None, ..setup.settings.clone() }, None);
-    let sign = |row: &Row| {
-        profile.read(row).ok().filter(|document| !document.is_empty()).and_then(|d| profile.sign(&d).fingerprint())
-    };
     let sample = RecordSample::new(&SampleOptions {
         records: most,
         seed: setup.seed,
@@ -176,12 +178,18 @@ fn fingerprints(
         progress.at("fingerprinting", first, all)?;
         let piece = (first..(first + PIECE).min(all)).into_par_iter();
         let signed: Vec<Option<Fingerprint>> = match &setup.set {
-            Some(set) => piece.map(|at| sign(&set.records[at as usize].1)).collect(),
-            None => piece.map(|at| Ok(sign(&row(&sample.record(at))?))).collect::<ExperimentResult<_>>()?,
+            Some(set) => piece.map(|at| fingerprint(&profile, &set.records[at as usize].1)).collect(),
+            None => {
+                piece.map(|at| Ok(fingerprint(&profile, &row(&sample.record(at))?))).collect::<ExperimentResult<_>>()?
+            }
         };
         prints.extend(signed.into_iter().flatten());
     }
     Ok(prints)
+}
+
+fn fingerprint(profile: &Profile, row: &Row) -> Option<Fingerprint> {
+    profile.read(row).ok().filter(|document| !document.is_empty()).and_then(|d| profile.sign(&d).fingerprint())
 }
 
 fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentReport {
@@ -197,27 +205,23 @@ fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentRe
     ];
     let mut table = ReportTable::new("Time to find all that is within 3 bits of each other.", &head);
     for one in measured {
-        let or = |value: Option<String>| value.unwrap_or_else(|| "–".into());
         table.rows.push(vec![
             thousands(one.records as u64),
-            or(one.single_pass.as_ref().map(|(seconds, _)| ms(*seconds))),
-            or(one.single_pass.as_ref().map(|(_, clusters)| thousands(clusters.comparisons))),
+            or_dash(one.single_pass.as_ref().map(|(seconds, _)| ms(*seconds))),
+            or_dash(one.single_pass.as_ref().map(|(_, clusters)| thousands(clusters.comparisons))),
             ms(one.index.0),
             ms(one.join.0),
             thousands(one.join.1.count(|_, _| true)),
-            or(one.lost.map(thousands)),
+            or_dash(one.lost.map(thousands)),
             UNKNOWN.into(),
         ]);
     }
-    let points = |of: &dyn Fn(&SizeMeasurement) -> Option<f64>| {
-        measured.iter().filter_map(|one| Some((one.records as f64, of(one)? * 1e3))).collect()
-    };
     let lines = [
-        PlotLine { name: "Single-Pass".into(), points: points(&|one| one.single_pass.as_ref().map(|found| found.0)) },
-        PlotLine { name: "block index".into(), points: points(&|one| Some(one.index.0)) },
-        PlotLine { name: "block join".into(), points: points(&|one| Some(one.join.0)) },
+        line("Single-Pass", measured, |one| one.single_pass.as_ref().map(|found| found.0)),
+        line("block index", measured, |one| Some(one.index.0)),
+        line("block join", measured, |one| Some(one.join.0)),
     ];
-    let axis = |label| ChartAxis { label, scale: AxisScale::Logarithmic };
+    let records = ChartAxis::logarithmic("records");
     let title = "Single-Pass and blocks, by number of records";
     ExperimentReport {
         name: "t4",
@@ -230,7 +234,7 @@ fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentRe
             ("threads", "Single-Pass and the block index one, the join all cores".into()),
         ],
         tables: vec![table],
-        figures: vec![ReportChart { file: "t4.svg".into(), alt: title.into(), svg: plot(title, axis("records"), axis("ms"), &lines) }],
+        figures: vec![ReportChart { file: "t4.svg".into(), alt: title.into(), svg: plot(title, records, ChartAxis::logarithmic("ms"), &lines) }],
         reading: reading(measured),
         differs: vec![
             "The document's times and its sizes are lost in our copy.".into(),
@@ -263,6 +267,15 @@ fn reading(measured: &[SizeMeasurement]) -> Vec<String> {
         thousands(clusters.representatives.len() as u64),
         thousands(one.lost.unwrap_or(0)),
     )]
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".into())
+}
+
+fn line(name: &str, measured: &[SizeMeasurement], seconds: fn(&SizeMeasurement) -> Option<f64>) -> PlotLine {
+    let points = measured.iter().filter_map(|one| Some((one.records as f64, seconds(one)? * 1e3)));
+    PlotLine { name: name.into(), points: points.collect() }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::data::documents;
 use super::report::{ReportChart, ReportTable, UNKNOWN, ms, thousands};
 use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
 use crate::eval::baselines::mysql::{BlockTable, MysqlError};
-use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::plot::{ChartAxis, plot};
 use crate::eval::svg::PlotLine;
 use doppel_core::collection::{Channel, CollectionName, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::Ball;
@@ -144,12 +144,13 @@ fn items(
 ) -> ExperimentResult<Vec<NewRecord>> {
     let now: Arc<str> = now.into();
     let set = setup.records(setup.size(STOCK, 100) + setup.size(NEW, 10), progress)?;
-    let item = |(position, document): &(u32, _)| {
+    let documents = documents(&set, profile);
+    let items = documents.iter().filter_map(|(position, document)| {
         let signed = Arc::new(profile.sign(document));
         let (id, row) = set.records[*position as usize].clone();
         signed.fingerprint().map(|fingerprint| NewRecord { id, row, signed, fingerprint, now: now.clone() })
-    };
-    Ok(documents(&set, profile).iter().filter_map(item).collect())
+    });
+    Ok(items.collect())
 }
 
 async fn measure(
@@ -363,19 +364,16 @@ fn report(
                 .collect(),
         );
     }
-    let line = |(name, asked): (&String, &Vec<QueryAnswers>)| PlotLine {
+    let lines = names.iter().zip(asked).map(|(name, asked)| PlotLine {
         name: name.split(" (").next().unwrap_or_default().into(),
         points: (0..QUESTIONS.len())
-            .map(|question: usize| {
-                let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
-                (question as f64 + 1.0, mean(&seconds) * 1e3)
-            })
+            .map(|question| (question as f64 + 1.0, mean_seconds(asked, question) * 1e3))
             .collect(),
-    };
-    let lines: Vec<PlotLine> = names.iter().zip(asked).map(line).collect();
-    let x = ChartAxis { label: "1 any similar?   2 all similar   3 insert", scale: AxisScale::Linear };
+    });
+    let lines: Vec<PlotLine> = lines.collect();
+    let x = ChartAxis::linear("1 any similar?   2 all similar   3 insert");
     let title = "Mean time of a new record, by store";
-    let y = ChartAxis { label: "ms", scale: AxisScale::Logarithmic };
+    let y = ChartAxis::logarithmic("ms");
     ExperimentReport {
         name: "t5",
         title: "incremental lookups in MySQL, in MongoDB, and embedded",
@@ -413,17 +411,21 @@ fn mean(seconds: &[f64]) -> f64 {
     seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
 }
 
+fn mean_seconds(asked: &[QueryAnswers], question: usize) -> f64 {
+    mean(&asked.iter().map(|one| one.seconds[question]).collect::<Vec<_>>())
+}
+
+fn ratio(a: &[QueryAnswers], b: &[QueryAnswers], question: usize) -> f64 {
+    mean_seconds(a, question) / mean_seconds(b, question).max(1e-12)
+}
+
 fn reading(asked: &[Vec<QueryAnswers>]) -> Vec<String> {
     let [mysql, mongodb, embedded] = asked else { return Vec::new() };
     let new = mysql.len();
     let agree = (0..new).filter(|&at| {
-        let of = |asked: &[QueryAnswers]| (asked[at].any, asked[at].all);
-        of(mysql) == of(mongodb) && of(mongodb) == of(embedded) && mysql[at].any == (mysql[at].all > 0)
+        let [mysql, mongodb, embedded] = [mysql, mongodb, embedded].map(|asked| (asked[at].any, asked[at].all));
+        mysql == mongodb && mongodb == embedded && mysql.0 == (mysql.1 > 0)
     });
-    let ratio = |a: &[QueryAnswers], b: &[QueryAnswers], question: usize| {
-        let of = |asked: &[QueryAnswers]| mean(&asked.iter().map(|one| one.seconds[question]).collect::<Vec<_>>());
-        of(a) / of(b).max(1e-12)
-    };
     vec![
         format!("The three give the same answers for {} of {} new records.", agree.count(), new),
         format!(

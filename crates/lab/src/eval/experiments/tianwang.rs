@@ -8,7 +8,7 @@ use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentRes
 use crate::eval::dataset::LabelledSet;
 use crate::eval::direct::{self, ExtraStages, LookupResults};
 use crate::eval::metrics::{FoundPairs, PairQuality};
-use crate::eval::plot::{AxisScale, ChartAxis, plot};
+use crate::eval::plot::{ChartAxis, plot};
 use crate::eval::svg::PlotLine;
 use doppel_core::collection::{AbstractParams, Channel, KeywordParams, KeywordVectorParams, Settings};
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -31,12 +31,12 @@ struct AlgorithmRun {
 }
 
 fn algorithms(n: u32) -> Vec<(&'static str, Channel)> {
-    let vector = || KeywordVectorParams { n, ..KeywordVectorParams::default() };
+    let vector = KeywordVectorParams { n, ..KeywordVectorParams::default() };
     vec![
         ("MD5 of the first 512 bytes", Channel::Tianwang1(AbstractParams::default())),
         ("MD5 of the top N words in order", Channel::Tianwang2(KeywordParams { n })),
-        ("as 2, and SIM < ε", Channel::Tianwang3(vector())),
-        ("as 5, and SIM < ε", Channel::Tianwang4(vector())),
+        ("as 2, and SIM < ε", Channel::Tianwang3(vector.clone())),
+        ("as 5, and SIM < ε", Channel::Tianwang4(vector)),
         ("MD5 of the top N words, sorted", Channel::Tianwang5(KeywordParams { n })),
     ]
 }
@@ -79,8 +79,9 @@ fn measure(set: &LabelledSet, documents: &[(u32, Document)], base: &Settings, ch
     let LookupResults { pairs, lookup_s, .. } =
         direct::look_up(&profile, &settings, &positions, &signed, ExtraStages { exact: false, verify: None });
     let quality = PairQuality::of(&set.truth, pairs.keys());
-    let each = |seconds: f64| seconds * 1e6 / signed.len().max(1) as f64;
-    AlgorithmRun { name, what: "", n: None, quality, pairs, sign_us: each(sign_s), lookup_us: each(lookup_s) }
+    let sign_us = direct::micros_each(sign_s, signed.len());
+    let lookup_us = direct::micros_each(lookup_s, signed.len());
+    AlgorithmRun { name, what: "", n: None, quality, pairs, sign_us, lookup_us }
 }
 
 fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[AlgorithmRun]) -> ExperimentReport {
@@ -105,27 +106,29 @@ fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[Algorit
         ]);
     }
     let names = ["tianwang2", "tianwang3", "tianwang4", "tianwang5"];
-    let of = |name: &str, n: u32| runs.iter().find(|run| run.name == name && run.n == Some(n));
     let mut table = ReportTable::new(
         "Recall / precision by the number of keywords N.",
         &["N", names[0], names[1], names[2], names[3]],
     );
     for n in KEYWORDS {
-        let cell = |name: &&str| {
-            of(name, n).map_or("–".into(), |run| {
+        let cells = names.iter().map(|name| {
+            find_run(runs, name, n).map_or("–".into(), |run| {
                 format!("{} / {}", percent(run.quality.recall), percent(run.quality.precision))
             })
-        };
-        table.rows.push(std::iter::once(n.to_string()).chain(names.iter().map(cell)).collect());
+        });
+        table.rows.push(std::iter::once(n.to_string()).chain(cells).collect());
     }
     let lines: Vec<PlotLine> = names
         .iter()
         .map(|name: &&str| PlotLine {
             name: (*name).into(),
-            points: KEYWORDS.iter().filter_map(|n| Some((f64::from(*n), of(name, *n)?.quality.recall))).collect(),
+            points: KEYWORDS
+                .iter()
+                .filter_map(|n| Some((f64::from(*n), find_run(runs, name, *n)?.quality.recall)))
+                .collect(),
         })
         .collect();
-    let axis = |label| ChartAxis { label, scale: AxisScale::Linear };
+    let recall = ChartAxis::linear("recall");
     let title = "Recall of pairs by the number of keywords";
     ExperimentReport {
         name: "tianwang",
@@ -134,7 +137,7 @@ fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[Algorit
                    pairs, and how many of those it finds are true? (Web page de-duplication, reference article.)",
         setting: vec![("records", setup.origin()), ("compared", thousands(records as u64))],
         tables: vec![five, table],
-        figures: vec![ReportChart { file: "tianwang.svg".into(), alt: title.into(), svg: plot(title, axis("N"), axis("recall"), &lines) }],
+        figures: vec![ReportChart { file: "tianwang.svg".into(), alt: title.into(), svg: plot(title, ChartAxis::linear("N"), recall, &lines) }],
         reading: reading(&defaults),
         differs: vec![
             "The article gives no figures of the five, nor N and ε; and its formula of SIM is lost in our copy; Σ(a − b)² / (Σa² + Σb²) has \
@@ -147,18 +150,24 @@ fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[Algorit
     }
 }
 
+fn find_run<'a>(runs: &'a [AlgorithmRun], name: &str, n: u32) -> Option<&'a AlgorithmRun> {
+    runs.iter().find(|run| run.name == name && run.n == Some(n))
+}
+
 fn reading(defaults: &[&AlgorithmRun]) -> Vec<String> {
-    let of = |name: &str| defaults.iter().find(|run| run.name == name);
-    let within = |inner: &str, outer: &str| {
-        let (Some(inner), Some(outer)) = (of(inner), of(outer)) else { return String::new() };
-        let outside = inner.pairs.keys().filter(|pair| !outer.pairs.contains_key(pair)).count();
-        format!("{outside} of the pairs of {} are not among those of {}", inner.name, outer.name)
-    };
     let order = [("tianwang2", "tianwang5"), ("tianwang3", "tianwang2"), ("tianwang4", "tianwang5")];
     let best = defaults.iter().max_by(|a, b| a.quality.f1.total_cmp(&b.quality.f1));
     let best = best.map(|run| format!("The best of the five by F1 is {}. ", run.name)).unwrap_or_default();
     vec![format!(
         "{best}As the article says, 2 is stricter than 5, 3 than 2, and 4 than 5: {}.",
-        order.map(|(inner, outer)| within(inner, outer)).join(", ")
+        order.map(|(inner, outer)| pairs_outside(defaults, inner, outer)).join(", ")
     )]
+}
+
+/// Says how many pairs of the algorithm `inner` the algorithm `outer` did not find.
+fn pairs_outside(defaults: &[&AlgorithmRun], inner: &str, outer: &str) -> String {
+    let [inner, outer] = [inner, outer].map(|name| defaults.iter().find(|run| run.name == name));
+    let (Some(inner), Some(outer)) = (inner, outer) else { return String::new() };
+    let outside = inner.pairs.keys().filter(|pair| !outer.pairs.contains_key(pair)).count();
+    format!("{outside} of the pairs of {} are not among those of {}", inner.name, outer.name)
 }

@@ -14,6 +14,8 @@ mod resubmit;
 
 use std::collections::BTreeSet;
 
+use jiff::civil::Date;
+
 use super::grammar::person;
 use super::layout::FileLayout;
 use super::measure::{TextGrams, TextOverlap};
@@ -151,11 +153,14 @@ impl SampleOrders {
         edits(RandomStream::of(&[self.plan.seed, item, 61]).next())
     }
 
+    fn day(&self, position: u64) -> Date {
+        self.layout.calendar.time(self.layout.order(position)).date()
+    }
+
     /// Writes an order. `order` and `original` are the positions and items of the order and of the first order about its matter.
     fn written(&self, filled: &FilledMatter, order: [u64; 2], original: [u64; 2]) -> SampleOrder {
         let first = filled.matter.first;
         let [_, item] = order;
-        let day = |[position, _]: [u64; 2]| self.layout.calendar.time(self.layout.order(position)).date();
         let repeated = order != original;
         let mut of_matter = RandomStream::of(&[self.plan.seed, first, 62]);
         // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
@@ -167,7 +172,7 @@ impl SampleOrders {
         if !unnamed {
             person(if another { &mut of_order } else { &mut of_matter }, &mut user);
         }
-        let call = OrderCall { told: day(original), received: day(order), caller: user.clone() };
+        let call = OrderCall { told: self.day(original[0]), received: self.day(order[0]), caller: user.clone() };
         let OrderText { title, content, office } =
             if repeated { filled.tell(item, &self.edits_of(item), &call) } else { filled.tell(first, &[], &call) };
         SampleOrder {

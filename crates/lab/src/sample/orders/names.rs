@@ -233,9 +233,12 @@ mod tests {
         assert!(plates.len() > 1_990 && plates.iter().all(|plate| plate.contains("I·")));
     }
 
+    fn digits(text: &str) -> String {
+        text.chars().filter(char::is_ascii_digit).collect()
+    }
+
     #[test]
     fn a_short_name_is_no_longer_and_keeps_its_number() {
-        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         for (name, slot) in NameSlot::NAMED {
             for seed in 0..100 {
                 let OrderName { full, short } = slot.fill(seed, seed % 2 == 0, &["商贸"]);

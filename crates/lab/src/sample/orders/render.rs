@@ -37,28 +37,8 @@ impl FilledMatter {
         let slots = form.slots;
         let free = slots.iter().filter(|slot| **slot != NameSlot::Chased).count();
         let own = RandomStream::of(&[seed, matter.first, 42]).below(free);
-        let changed = |n: usize| {
-            let chance = || RandomStream::of(&[seed, matter.first, n as u64, 43]).chance(40);
-            n == own || slots[n] == NameSlot::Chased || chance()
-        };
-        let source = |n: usize| {
-            let of = if changed(n) { matter.first } else { matter.family };
-            RandomStream::of(&[seed, of, n as u64, 44]).next()
-        };
-        let fill = |(n, slot): (usize, &NameSlot)| match slot {
-            NameSlot::Question => {
-                // Another position in the list is taken, so that two matters of a family never ask the same question by chance.
-                let shift = if changed(n) { (matter.first - matter.family) as usize } else { 0 };
-                let base = RandomStream::of(&[seed, matter.family, 53]).below(form.questions.len());
-                plain(form.questions[(base + shift) % form.questions.len()].to_owned())
-            }
-            // A name that many matters have in common must not be the only name that identifies a matter.
-            _ => {
-                let popular = slots.iter().enumerate().any(|(m, other)| m != n && other.tells());
-                slot.fill(source(n), popular, form.trades())
-            }
-        };
-        let names: Vec<OrderName> = slots.iter().enumerate().map(fill).collect();
+        let filler = SlotFiller { matter: &matter, form, seed, own };
+        let names: Vec<OrderName> = (0..slots.len()).map(|n| filler.fill(n)).collect();
         let place: Vec<u64> = names[0].full.chars().map(u64::from).collect();
         Self {
             matter,
@@ -75,6 +55,11 @@ impl FilledMatter {
         let differing = both.filter(|(_, (own, theirs))| own != theirs).map(|(slot, _)| slot.sign());
         let signs: std::collections::BTreeSet<_> = differing.collect();
         signs.into_iter().collect()
+    }
+
+    /// Returns the random numbers of a matter, a family or an order for one purpose.
+    fn stream(&self, of: u64, purpose: u64) -> RandomStream {
+        RandomStream::of(&[self.seed, of, purpose])
     }
 
     fn name(&self, slot: NameSlot) -> &OrderName {
@@ -144,6 +129,40 @@ impl FilledMatter {
     }
 }
 
+/// Chooses the names in the slots of a matter.
+struct SlotFiller<'a> {
+    matter: &'a OrderMatter,
+    form: &'static OrderForm,
+    seed: u64,
+    /// The slot that always has another name than in the family.
+    own: usize,
+}
+
+impl SlotFiller<'_> {
+    fn is_changed(&self, n: usize) -> bool {
+        n == self.own
+            || self.form.slots[n] == NameSlot::Chased
+            || RandomStream::of(&[self.seed, self.matter.first, n as u64, 43]).chance(40)
+    }
+
+    fn fill(&self, n: usize) -> OrderName {
+        let OrderMatter { first, family, .. } = *self.matter;
+        let is_changed = self.is_changed(n);
+        if self.form.slots[n] == NameSlot::Question {
+            // Another position in the list is taken, so that two matters of a family never ask the same question by chance.
+            let shift = if is_changed { (first - family) as usize } else { 0 };
+            let questions = self.form.questions;
+            let base = RandomStream::of(&[self.seed, family, 53]).below(questions.len());
+            return plain(questions[(base + shift) % questions.len()].to_owned());
+        }
+        // A name that many matters have in common must not be the only name that identifies a matter.
+        let popular = self.form.slots.iter().enumerate().any(|(m, other)| m != n && other.tells());
+        let of = if is_changed { first } else { family };
+        let source = RandomStream::of(&[self.seed, of, n as u64, 44]).next();
+        self.form.slots[n].fill(source, popular, self.form.trades())
+    }
+}
+
 /// The text of an order.
 pub(super) struct OrderText {
     pub(super) title: String,
@@ -184,34 +203,29 @@ struct OrderTeller<'a> {
 impl<'a> OrderTeller<'a> {
     fn new(filled: &'a FilledMatter, item: u64, edits: &[ResubmitEdit], call: &OrderCall) -> Self {
         let OrderMatter { first, family, .. } = filled.matter;
-        let seed = |of: u64, purpose: u64| RandomStream::of(&[filled.seed, of, purpose]).next();
-        let mut habits = RandomStream::of(&[filled.seed, first, 45]);
-        let mut mine = |percent: usize| if habits.chance(percent) { first } else { family };
-        let edited = |edit: ResubmitEdit| edits.contains(&edit);
-        let own_words = mine(40) == first;
-        let desk = mine(50);
-        let details = mine(80);
-        let remarks = mine(90);
-        let fact = mine(30);
-        let desk = if edited(ResubmitEdit::Desk) { item } else { desk };
-        let voice = |of: u64, percent: usize| (RandomStream::of(&[filled.seed, of, 46]), percent);
-        let rng = RandomStream::of(&[filled.seed, item, 47]);
+        let mut habits = filled.stream(first, 45);
+        let [words, desk, details, remarks, fact] =
+            [40, 50, 80, 90, 30].map(|percent| if habits.chance(percent) { first } else { family });
+        let desk = if edits.contains(&ResubmitEdit::Desk) { item } else { desk };
+        let is_chased = edits.contains(&ResubmitEdit::Chased);
         let received = if edits.is_empty() { call.told } else { call.received };
-        let remarked = [0, 0, 0, 0, 1, 1, 2][RandomStream::of(&[seed(remarks, 48)]).below(7)];
+        let remarks = filled.stream(remarks, 48).next();
+        let remarked = [0, 0, 0, 0, 1, 1, 2][RandomStream::of(&[remarks]).below(7)];
+        let facts = filled.form.facts;
         Self {
             filled,
             voices: [
-                voice(family, 100),
-                voice(first, if own_words { 100 } else { 10 }),
-                voice(item, if edited(ResubmitEdit::Words) { 30 } else { 0 }),
+                (filled.stream(family, 46), 100),
+                (filled.stream(first, 46), if words == first { 100 } else { 10 }),
+                (filled.stream(item, 46), if edits.contains(&ResubmitEdit::Words) { 30 } else { 0 }),
             ],
-            desk: desk_of(filled.form, seed(desk, 49), edited(ResubmitEdit::Chased)),
-            fact: filled.form.facts[RandomStream::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
-            details: seed(details, 50),
+            desk: desk_of(filled.form, filled.stream(desk, 49).next(), is_chased),
+            fact: facts[RandomStream::of(&[filled.stream(fact, 52).next()]).below(facts.len())],
+            details: filled.stream(details, 50).next(),
             call: OrderCall { received, ..call.clone() },
-            shortened: if edited(ResubmitEdit::Shortened) { 80 } else { 0 },
-            remarks: (seed(remarks, 48), remarked + usize::from(edited(ResubmitEdit::Added))),
-            rng,
+            shortened: if edits.contains(&ResubmitEdit::Shortened) { 80 } else { 0 },
+            remarks: (remarks, remarked + usize::from(edits.contains(&ResubmitEdit::Added))),
+            rng: filled.stream(item, 47),
         }
     }
 
@@ -390,12 +404,13 @@ mod tests {
         }
     }
 
+    fn named(template: &str) -> Vec<NameSlot> {
+        let names = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+        names.filter_map(NameSlot::named).filter(|slot| *slot != NameSlot::District).collect()
+    }
+
     #[test]
     fn every_text_of_a_form_names_all_its_slots_and_no_others() {
-        let named = |template: &str| {
-            let names = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-            names.filter_map(NameSlot::named).filter(|slot| *slot != NameSlot::District).collect::<Vec<_>>()
-        };
         for form in (0..forms::count()).map(form) {
             for (subject, body) in form.facts {
                 assert!(form.slots.iter().all(|slot| named(body).contains(slot)), "{}: {body}", form.name);
