@@ -47,13 +47,18 @@ fn measure(records: u64, skewed_percent: u64) {
         let queries = queries(records, skewed_percent, if radius == 3 { LOOKUPS } else { 512 });
         timed(&format!("lookup, radius {radius}"), &queries, |&query| {
             let ball = Ball { centre: query, within: SimhashChannel::first(radius) };
-            black_box(index.propose(&Lookup { digest_key: None, ball: Some(ball), keys: &[] }));
+            black_box(index.propose(&Lookup { ball: Some(ball), ..Lookup::default() }));
         });
     }
     let new: Vec<Entry> = (0..LOOKUPS).map(|n| entry(records + n, skewed_percent, KEYS)).collect();
     timed("lookup, whole record", &new, |entry| {
         let ball = entry.fingerprint.map(|centre| Ball { centre, within: SimhashChannel::first(3) });
-        black_box(index.propose(&Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }));
+        black_box(index.propose(&Lookup {
+            digest_key: Some(entry.digest_key),
+            ball,
+            keys: &entry.keys,
+            ..Lookup::default()
+        }));
     });
     timed("insert", &new, |e| {
         black_box(index.insert(e.seq, e.digest_key, e.fingerprint, &e.keys).expect("room for it"));

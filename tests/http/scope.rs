@@ -39,6 +39,25 @@ fn a_match_meets_the_conditions_of_the_collection() {
 }
 
 #[test]
+fn a_repeat_of_yesterday_is_found_behind_many_copies_that_are_too_old() {
+    let desk = TestDesk::new("scope-crowd");
+    let fields = json!([{"name": "content", "role": "text"}, {"name": "time", "role": "time"}]);
+    desk.send("PUT", "", &json!({"fields": fields, "match": {"days": 30}}));
+    let old: String = (0..300)
+        .map(|n| json!({"id": format!("old{n}"), "content": LAMPS, "time": "2024-03-01"}).to_string() + "\n")
+        .collect();
+    let path = format!("{}/records/_bulk", desk.path);
+    assert_eq!(desk.server.send_text("POST", &path, "application/x-ndjson", &old).status, 200);
+    let yesterday = desk.register("yesterday", &order("2026-03-01", "", ""));
+    assert_eq!((&yesterday["verdict"], &yesterday["truncated"]), (&json!("original"), &json!(true)), "{yesterday}");
+    let today = desk.register("today", &order("2026-03-02", "", ""));
+    assert_eq!(today["duplicate_of"], "yesterday", "{today}");
+    let near = format!("{LAMPS}此事已经拖了两天。");
+    let near = desk.register("near", &json!({"content": near, "time": "2026-03-03"}));
+    assert_eq!(near["duplicate_of"], "yesterday", "{near}");
+}
+
+#[test]
 fn conditions_that_cannot_be_used_are_refused() {
     let desk = TestDesk::new("scope-refused");
     let cases = [

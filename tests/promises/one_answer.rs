@@ -109,7 +109,7 @@ fn reindex(server: &TestServer) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_same_records_in_the_same_order_give_the_same_answers() {
-    let letters = letters(setting("DOPPEL_TEST_ONE_ANSWER", 300));
+    let letters = letters(setting("DOPPEL_TEST_ONE_ANSWER", 270));
     let expected = groups_of_a_file(&letters);
     assert!(expected.len() > 20, "{expected:?}");
     let mongo = SharedMongod::start().await;

@@ -74,6 +74,11 @@ impl Engine {
         if self.context(&spec.name).await?.state.settings == spec.settings {
             return Ok(());
         }
+        if let Some(task) = self.unfinished_task(&spec.name).await?
+            && self.is_renewal(&task.id).await?
+        {
+            self.after_task(&task.id).await;
+        }
         match self.unfinished_task(&spec.name).await? {
             Some(task) if matches!(&*task.kind, "reindex" | "activate") => {
                 Err(Error::TaskRunning(spec.name.clone(), task.id))

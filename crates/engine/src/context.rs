@@ -21,7 +21,7 @@ use doppel_core::collection::{
     Channel, CollectionName, Form, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify,
 };
 use doppel_core::columns;
-use doppel_core::index::{Ball, Lookup};
+use doppel_core::index::{Ball, Lookup, ProposalOrder};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -371,7 +371,7 @@ impl Context {
 
     /// Returns the index query for a record.
     pub(super) fn lookup<'a>(&self, signed: &'a Signed) -> Lookup<'a> {
-        Lookup::of(signed, self.state.settings.simhash())
+        Lookup::of(signed, self.state.settings.simhash(), ProposalOrder::of(&self.state.settings))
     }
 
     /// True if a judge needs the signatures of candidates. This depends on the channels, and on whether the collection keeps texts that can

@@ -97,6 +97,18 @@ impl Engine {
         Ok(())
     }
 
+    /// True if the task is a renewal.
+    pub(super) async fn is_renewal(&self, task: &str) -> Result<bool> {
+        let request = self.task_state(task).await?.map(|task| task.request);
+        Ok(request.and_then(|request| serde_json::from_value(request).ok()) == Some(Work::Reindex(automatic())))
+    }
+
+    /// Waits for the end of a task, as long as a registration would.
+    pub(super) async fn after_task(&self, task: &str) {
+        // The caller finds out whether the task has ended.
+        let _ = uncounted(tokio::time::timeout(LONGEST_WAIT, self.succeeds(task))).await;
+    }
+
     /// Counts the frequencies of all records now, and then indexes the collection anew in the background.
     ///
     /// # Errors

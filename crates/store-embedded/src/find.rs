@@ -74,6 +74,7 @@ impl SharedState {
                 digest_key: query.digest.map(|digest| digest.key()),
                 ball: query.ball,
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
+                order: live.order,
             };
             let view = self.disk.view();
             let proposals = live.index.propose(&lookup);

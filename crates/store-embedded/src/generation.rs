@@ -2,7 +2,7 @@
 
 use super::layout::IndexEntry;
 use doppel_core::collection::{Channel, Settings, SimhashChannel};
-use doppel_core::index::{GenerationIndex, IndexFull, Lookup, Proposals, Slot};
+use doppel_core::index::{GenerationIndex, IndexFull, Lookup, ProposalOrder, Proposals, Slot};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
 
@@ -35,16 +35,17 @@ pub(super) struct Generation {
     pub(super) id: GenerationId,
     pub(super) index: GenerationIndex,
     simhash: Option<SimhashChannel>,
+    pub(super) order: ProposalOrder,
 }
 
 impl Generation {
     pub(super) fn new(id: GenerationId, settings: &Settings, index: GenerationIndex) -> Self {
-        Self { id, index, simhash: settings.simhash() }
+        Self { id, index, simhash: settings.simhash(), order: ProposalOrder::of(settings) }
     }
 
     /// Returns the candidates that the index proposes for a record with these signatures.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
-        self.index.propose(&Lookup::of(signed, self.simhash))
+        self.index.propose(&Lookup::of(signed, self.simhash, self.order))
     }
 
     /// Adds a record. Its seq is higher than those of all records in the index.

@@ -303,7 +303,7 @@ mod tests {
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
             let last = entry(seq, if seq < Seq(4) { large } else { 3 }).keys.last().copied();
-            let lookup = Lookup { digest_key: None, ball: None, keys: last.as_slice() };
+            let lookup = Lookup { keys: last.as_slice(), ..Lookup::default() };
             let found: Vec<Seq> = index.propose(&lookup).items.iter().map(|proposal| proposal.seq).collect();
             assert_eq!(found, [seq]);
         }

@@ -18,6 +18,7 @@ use super::read::GenerationKey;
 use super::retry::TxnError;
 use super::{MongoStore, SharedStore, records_of};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::index::ProposalOrder;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::GenerationPhase;
@@ -75,7 +76,7 @@ async fn examined_generations<'a>(
     });
     let mut examined_generations = Vec::new();
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
-        let place = GenerationKey { number: *number, generation };
+        let place = GenerationKey { number: *number, generation, order: ProposalOrder::of(settings) };
         let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
         examined_generations.push(ExaminedGeneration { place, settings, is_building, profile, prefix });
     }

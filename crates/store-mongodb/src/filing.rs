@@ -16,6 +16,7 @@ use super::read::{GenerationKey, next, signatures_among};
 use super::retry::{TransactionEnd, TransactionWork, TxnError};
 use super::write::IndexWrites;
 use doppel_core::collection::CollectionName;
+use doppel_core::index::ProposalOrder;
 use doppel_store::generations::FiledSignatures;
 use doppel_store::{GenerationId, Result, StoreError};
 
@@ -30,7 +31,7 @@ impl SharedStore {
         batch: &[FiledSignatures],
     ) -> Result<u64> {
         let number = self.beside(name, generation).await?;
-        let place = GenerationKey { number, generation };
+        let place = GenerationKey { number, generation, order: ProposalOrder::default() };
         let mut filed = 0;
         for batch in batch.chunks(AT_ONCE) {
             let mut work = FilingBatch { shared: self, name, place, batch };

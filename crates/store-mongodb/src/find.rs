@@ -15,6 +15,7 @@ use super::propose::{JudgeContext, ProposedHits, RecordSeqs, RecordSignatures, R
 use super::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
+use doppel_core::index::ProposalOrder;
 use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::rules::plan::check_live;
@@ -42,7 +43,11 @@ impl SharedStore {
         until: LookupEnd,
     ) -> Result<LookupResult> {
         let known = self.known(&query.collection).await?;
-        let place = GenerationKey { number: known.number, generation: query.generation };
+        let place = GenerationKey {
+            number: known.number,
+            generation: query.generation,
+            order: ProposalOrder::of(&known.state.settings),
+        };
         let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
         if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
             self.cache.forget(&query.collection);
@@ -95,7 +100,7 @@ impl SharedStore {
         let lookup = JudgedLookup { place, query, judge, until };
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == LookupEnd::FirstMatch && !filed.digest.is_empty() {
-            let exact = FiledPostings { digest: filed.digest, ..FiledPostings::default() };
+            let exact = FiledPostings { digest: filed.digest, order: filed.order, ..FiledPostings::default() };
             let hits = ProposedHits::gather(exact, &[], BucketContents::default(), ChannelPosition::default());
             let found = self.judge_hits(session, lookup, hits, &[], began).await?;
             if !found.matches.is_empty() {

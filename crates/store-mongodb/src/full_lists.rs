@@ -1,6 +1,7 @@
 //! Full posting lists: the earliest records of keys that many records share, cached for lookups and registrations.
 //!
-//! New records are later than all stored records, so that a full list changes only if a record is removed from lists. The log of
+//! New records are later than all stored records, so that a full list changes only if a record is removed from lists. Lists of the latest
+//! records are therefore not cached. The log of
 //! changes shows this: a user of the cache reads, in the snapshot of its other reads, whether a record was removed since the lists
 //! were right. If so, all lists of the collection are dropped. A lookup in a large collection reads most of its documents for a few
 //! such keys.
@@ -20,6 +21,7 @@ use super::interned::InternedLists;
 use super::postings::{LIMIT, ListKey, ListsByKey, PostingAnswer, PostingQuery, RecordPosting};
 use super::read::{CollectionPointer, GenerationKey};
 use super::retry::TxnError;
+use doppel_core::index::ProposalOrder;
 use doppel_store::{GenerationId, Seq};
 
 /// Largest size of the lists of all collections in bytes: about thirty thousand keys.
@@ -99,6 +101,9 @@ impl FullLists {
         place: GenerationKey,
         keys: impl Iterator<Item = &'k ListKey>,
     ) -> Option<KnownLists> {
+        if place.order == ProposalOrder::LatestFirst {
+            return None;
+        }
         let all = self.all.lock();
         let kept = all.get(&place.number).filter(|kept| kept.generation == place.generation)?;
         let lists = keys.filter_map(|key| Some((*key, Arc::clone(kept.lists.get(key)?))));
@@ -126,6 +131,9 @@ impl FullLists {
         as_of: Seq,
         lists: impl Iterator<Item = (&'l ListKey, &'l Arc<Vec<RecordPosting>>)>,
     ) {
+        if place.order == ProposalOrder::LatestFirst {
+            return;
+        }
         let mut all = self.all.lock();
         let kept = match (all.get_mut(&place.number), known) {
             (Some(kept), Some(known)) if kept.epoch == known.epoch => kept,
@@ -188,7 +196,7 @@ mod tests {
     const LIST_BYTES: usize = LIMIT * size_of::<RecordPosting>() + 96;
 
     fn place(number: StoredNumber) -> GenerationKey {
-        GenerationKey { number, generation: GenerationId(1) }
+        GenerationKey { number, generation: GenerationId(1), order: ProposalOrder::default() }
     }
 
     fn lists(keys: std::ops::Range<i64>, length: usize) -> ListsByKey {

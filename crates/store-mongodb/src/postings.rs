@@ -1,6 +1,6 @@
 //! Reads the posting lists of digests and keys.
 //!
-//! A list gives its [`POSTINGS_PER_KEY`] earliest records, and whether there are more. The number of documents that are read is
+//! A list gives its first [`POSTINGS_PER_KEY`] records in the [`ProposalOrder`] of the generation, and whether there are more. The number of documents that are read is
 //! therefore bounded for lists of any length.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use super::finds::{BoundedFind, FoundRows};
 use super::read::GenerationKey;
 use super::retry::TxnError;
 use super::server::ServerTopology;
-use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
+use doppel_core::index::{POSTINGS_PER_KEY, ProposalOrder, looked_up};
 use doppel_core::record::MAX_ID_BYTES;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_store::Seq;
@@ -39,7 +39,7 @@ pub(super) struct RecordPosting {
     pub(super) seq: Seq,
 }
 
-/// The earliest records of a key, at most [`LIMIT`].
+/// The first records of a key in the [`ProposalOrder`] of the generation, at most [`LIMIT`].
 pub(super) type PostingList = Vec<RecordPosting>;
 
 /// Posting lists by key.
@@ -110,9 +110,13 @@ impl PostingQuery {
         self.lists.is_empty()
     }
 
-    /// Returns one find for each group of digests or keys. Each returns [`GROUP_LIMIT`] + 1 records if there are more.
+    /// Returns one find for each group of digests or keys. Each returns [`GROUP_LIMIT`] + 1 records if there are more. Lists of the
+    /// latest records are not read in groups.
     pub(super) fn finds(&self, place: GenerationKey) -> Vec<BoundedFind> {
-        self.groups().map(|group| group.find(place)).collect()
+        match place.order {
+            ProposalOrder::EarliestFirst => self.groups().map(|group| group.find(place)).collect(),
+            ProposalOrder::LatestFirst => Vec::new(),
+        }
     }
 
     fn groups(&self) -> impl Iterator<Item = KeyGroup> {
@@ -181,6 +185,7 @@ pub(super) struct PostingAnswer {
     lists: ListsByKey,
     /// Records that were added under keys outside the query.
     others: Vec<(ListKey, RecordPosting)>,
+    order: ProposalOrder,
 }
 
 /// The postings of the digest and the keys of one record.
@@ -189,6 +194,7 @@ pub(super) struct FiledPostings<'a> {
     pub(super) digest: &'a [RecordPosting],
     /// In the order of the keys of the record.
     pub(super) keys: Vec<&'a [RecordPosting]>,
+    pub(super) order: ProposalOrder,
 }
 
 impl PostingAnswer {
@@ -196,7 +202,7 @@ impl PostingAnswer {
     pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> FiledPostings<'_> {
         let digest = digest.map_or(&[][..], |digest| self.list(ListKey::Digest(digest.0)));
         let keys = looked_up(keys).0.map(|key| self.list(ListKey::Key(key.key as i64)));
-        FiledPostings { digest, keys: keys.collect() }
+        FiledPostings { digest, keys: keys.collect(), order: self.order }
     }
 
     fn list(&self, key: ListKey) -> &[RecordPosting] {
@@ -217,6 +223,7 @@ impl PostingAnswer {
     pub(super) fn add(&mut self, posting: &RecordPosting, digest: &Digest, keys: &[PostingKey]) {
         for key in list_keys(digest, keys) {
             match self.lists.get_mut(&key) {
+                Some(list) if self.order == ProposalOrder::LatestFirst => prepend(list, posting),
                 Some(list) => _ = append(list, posting),
                 None => self.others.push((key, posting.clone())),
             }
@@ -227,11 +234,16 @@ impl PostingAnswer {
     pub(super) fn extend(&mut self, more: Self) {
         self.lists.extend(more.lists);
         self.others.extend(more.others);
+        self.order = more.order;
     }
 
-    /// Returns the lists of the query, and the records that were added under other keys.
+    /// Returns the lists of the query, and the records that were added under other keys, for a cache; nothing for lists of the latest
+    /// records, which are not cached.
     pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, RecordPosting)>) {
-        (self.lists, self.others)
+        match self.order {
+            ProposalOrder::EarliestFirst => (self.lists, self.others),
+            ProposalOrder::LatestFirst => Default::default(),
+        }
     }
 
     /// Removes a record. Returns true if all lists are still complete; a list that was cut lacks its next record now.
@@ -260,6 +272,12 @@ impl SharedStore {
     ) -> Result<PostingAnswer, TxnError> {
         let mut all: HashMap<ListKey, PostingList> =
             question.lists.iter().map(|key| (*key, PostingList::default())).collect();
+        if place.order == ProposalOrder::LatestFirst {
+            let lists = question.lists.iter().map(|key| (*key, doc! { key.field(): key.value() })).collect();
+            all.extend(self.each_bounded(session, place, lists).await?);
+            let lists = all.into_iter().map(|(key, list)| (key, Arc::new(list))).collect();
+            return Ok(PostingAnswer { lists, others: Vec::new(), order: place.order });
+        }
         if found.len() != question.groups().count() {
             return Err(damaged("a group of keys has no answer").into());
         }
@@ -284,10 +302,10 @@ impl SharedStore {
             cut(&mut list);
             (key, Arc::new(list))
         });
-        Ok(PostingAnswer { lists: lists.collect(), others: Vec::new() })
+        Ok(PostingAnswer { lists: lists.collect(), others: Vec::new(), order: place.order })
     }
 
-    /// Reads the earliest records of each digest or key. Each list is a range of the index with a bounded length. One round trip
+    /// Reads the first records of each digest or key. Each list is a range of the index with a bounded length. One round trip
     /// for every 128 lists; on a cluster, whose shards have no common order, one for each list.
     async fn each_bounded(
         &self,
@@ -297,9 +315,10 @@ impl SharedStore {
     ) -> Result<HashMap<ListKey, PostingList>, TxnError> {
         let mut all = HashMap::with_capacity(filters.len());
         let (keys, filters): (Vec<ListKey>, Vec<Document>) = filters.into_iter().unzip();
+        let direction = if place.order == ProposalOrder::LatestFirst { -1 } else { 1 };
         let finds = filters.into_iter().map(|filter| {
             let find = BoundedFind::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, LIMIT, POSTING_BYTES);
-            find.sorted(doc! { "seq": 1 })
+            find.sorted(doc! { "seq": direction })
         });
         let found = self.find_all(session, finds.collect()).await?;
         for (key, found) in keys.into_iter().zip(found) {
@@ -316,6 +335,14 @@ const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
 pub(super) const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
 impl ListKey {
+    /// Returns the field in the database.
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Digest(_) => "digest",
+            Self::Key(_) => KEYS,
+        }
+    }
+
     /// Returns the value in the database.
     fn value(&self) -> Bson {
         match self {
@@ -359,6 +386,13 @@ pub(super) fn append(list: &mut Arc<PostingList>, posting: &RecordPosting) -> bo
         Arc::make_mut(list).push(posting.clone());
     }
     has_room
+}
+
+/// Adds a record that is later than all others to a list of the latest records.
+fn prepend(list: &mut Arc<PostingList>, posting: &RecordPosting) {
+    let list = Arc::make_mut(list);
+    list.insert(0, posting.clone());
+    list.truncate(LIMIT);
 }
 
 /// Sorts a list, removes repeated records, and keeps the earliest.

@@ -16,7 +16,7 @@ use super::read::{BucketContents, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
-use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
+use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, ProposalOrder, Via, looked_up, weight};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::PostingKey;
@@ -41,6 +41,7 @@ pub(super) struct ProposedHits {
     keyed: Vec<(usize, Via, u64)>,
     near: Vec<usize>,
     simhash: ChannelPosition,
+    order: ProposalOrder,
     truncated: bool,
 }
 
@@ -83,7 +84,7 @@ impl ProposedHits {
         buckets: BucketContents,
         simhash: ChannelPosition,
     ) -> Self {
-        let mut hits = Self { simhash, ..Self::default() };
+        let mut hits = Self { simhash, order: filed.order, ..Self::default() };
         for (id, fingerprint) in buckets.near {
             let at = hits.position(&id);
             hits.fingerprints[at] = Some(fingerprint);
@@ -190,7 +191,7 @@ impl ProposedHits {
             let keyed = self.keyed.iter();
             let keyed = keyed.filter_map(|&(at, via, weight)| Some(Hit { slot: slots[at]?, via, weight }));
             scratch.hits.extend(keyed);
-            let ranked = scratch.rank().iter().map(|hit| {
+            let ranked = scratch.rank(self.order).iter().map(|hit| {
                 let at = order[hit.slot as usize];
                 let id = self.ids[at].clone();
                 let seq = self.seqs[at];
@@ -393,6 +394,7 @@ mod tests {
         fn the_ranking_is_that_of_the_in_memory_index(
             records in prop::collection::vec((0..4u64, prop::collection::btree_set(0..6u64, 0..4), 0..3u32), 1..700),
             asked in prop::collection::btree_set(0..6u64, 0..6),
+            order in prop::sample::select(vec![ProposalOrder::EarliestFirst, ProposalOrder::LatestFirst]),
         ) {
             let index = GenerationIndex::new();
             let target = Fingerprint(0);
@@ -414,11 +416,15 @@ mod tests {
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| hashed_key(k)).collect();
             let expected = index.propose(&Lookup {
-                digest_key: Some(digest_key(0)), ball: Some(Ball { centre: target, within }), keys: &keys,
+                digest_key: Some(digest_key(0)), ball: Some(Ball { centre: target, within }), keys: &keys, order,
             });
+            if order == ProposalOrder::LatestFirst {
+                exact.reverse();
+                lists.iter_mut().for_each(|list| list.reverse());
+            }
             let exact = postings(&exact);
             let lists = lists.iter().map(|list| postings(list)).collect::<Vec<_>>();
-            let filed = FiledPostings { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
+            let filed = FiledPostings { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect(), order };
             let mut hits = ProposedHits::gather(filed, &keys, buckets, within.position);
             let seqs: RecordSeqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
             hits.learn(&RecordTexts::new(), &seqs);

@@ -21,8 +21,8 @@ use super::propose::{RecordSignatures, RecordTexts};
 use super::retry::TxnError;
 use super::write::HighestPages;
 use doppel_core::collection::{CollectionName, Keep, Radius};
-use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::index::probes::{self, Probe};
+use doppel_core::index::{POSTINGS_PER_KEY, ProposalOrder};
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::verdict::Fingerprint;
 use doppel_store::rules::plan::CollectionMoment;
@@ -43,6 +43,8 @@ const POINTER_BYTES: usize = 4 << 10;
 pub(super) struct GenerationKey {
     pub(super) number: StoredNumber,
     pub(super) generation: GenerationId,
+    /// The order in which lookups read its posting lists.
+    pub(super) order: ProposalOrder,
 }
 
 /// The state of a collection at a moment, read from its document.

@@ -46,7 +46,7 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
         for radius in RADII {
             let Some((asked, rounds)) = variants.next() else { break };
             rounds.push(timed(slice, asked, query, |&query| {
-                let lookup = Lookup { digest_key: None, ball: Some(ball(query, radius)), keys: &[] };
+                let lookup = Lookup { ball: Some(ball(query, radius)), ..Lookup::default() };
                 drop(black_box(index.propose(&lookup)));
             }));
         }
@@ -54,7 +54,8 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
             let made = |n| Entry { fingerprint: Some(query(n)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
                 let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, 3));
-                let lookup = Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys };
+                let lookup =
+                    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys, ..Lookup::default() };
                 drop(black_box(index.propose(&lookup)));
             }));
         }

@@ -134,6 +134,7 @@ impl GenerationIndex {
     /// Returns the records that share a key or a near fingerprint with `lookup`, best first, within the limits of [`Proposals`]. Exact proposals
     /// agree in 44 bits of the digest key; the caller must compare the digests to be certain.
     pub fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
+        let order = lookup.order;
         Scratch::with(|scratch| {
             if let Some(Ball { centre, within }) = lookup.ball {
                 let end = self.end.load(Ordering::Acquire);
@@ -160,10 +161,10 @@ impl GenerationIndex {
             let Scratch { hits, truncated, .. } = scratch;
             let mut hit =
                 |slot, (_, via): (FiledKey, Via), length| hits.push(Hit { slot, via, weight: weight(length) });
-            self.postings.first(asked, limit, &mut hit);
+            self.postings.first(asked, order, limit, &mut hit);
             *truncated |= longer;
-            self.postings.first(common.into_iter(), |(_, via), _| counts.limit(via), hit);
-            let items = scratch.rank().iter().filter_map(|hit| self.proposal(hit)).collect();
+            self.postings.first(common.into_iter(), order, |(_, via), _| counts.limit(via), hit);
+            let items = scratch.rank(order).iter().filter_map(|hit| self.proposal(hit)).collect();
             Proposals { items, truncated: scratch.truncated }
         })
     }

@@ -51,12 +51,13 @@ mod tests;
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;
 
-use crate::collection::{ChannelPosition, SimhashChannel};
+use crate::collection::{ChannelPosition, MatchScope, Settings, SimhashChannel};
 use crate::numbers::Seq;
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// Number of records that a key proposes: the earliest ones. A key with more records is *common*. The same in every store.
+/// Number of records that a key proposes: the first ones in the [`ProposalOrder`]. A key with more records is *common*. The same in every
+/// store.
 pub const POSTINGS_PER_KEY: usize = 256;
 /// Number of records that a common key proposes if at most half of the query's keys of the channel are common. The keys of a widely used form
 /// then propose only a few records, and the keys that are particular to the record propose the others. The same in every store.
@@ -139,8 +140,36 @@ impl Via {
     }
 }
 
+/// The order in which a key proposes its records, and in which records of equal weight are ranked. Near fingerprints are proposed in the order
+/// of [`ProposalOrder::EarliestFirst`] always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProposalOrder {
+    /// The earliest records first: the original of many copies is among them.
+    #[default]
+    EarliestFirst,
+    /// The latest records first. For a collection in which old records do not match (`match.days`), or closed ones (`match.closed`): the
+    /// earliest records of a common key are of no use there.
+    LatestFirst,
+}
+
+impl ProposalOrder {
+    /// Returns the order of a generation with these settings.
+    pub fn of(settings: &Settings) -> Self {
+        let MatchScope { days, closed, .. } = &settings.scope;
+        if days.is_some() || !closed.is_empty() { Self::LatestFirst } else { Self::EarliestFirst }
+    }
+
+    /// Returns a number for a slot that ascends in this order. The same call turns the number into the slot again.
+    pub fn place(self, slot: u32) -> u32 {
+        match self {
+            Self::EarliestFirst => slot,
+            Self::LatestFirst => !slot,
+        }
+    }
+}
+
 /// A query to the index.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lookup<'a> {
     /// The key of the digest, for the exact stage.
     pub digest_key: Option<u64>,
@@ -148,12 +177,14 @@ pub struct Lookup<'a> {
     pub ball: Option<Ball>,
     /// The posting keys.
     pub keys: &'a [PostingKey],
+    /// The order of the proposals.
+    pub order: ProposalOrder,
 }
 
 impl<'a> Lookup<'a> {
     /// Makes the query that finds candidates for a signed record.
-    pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>) -> Self {
-        Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys }
+    pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>, order: ProposalOrder) -> Self {
+        Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys, order }
     }
 }
 
@@ -192,7 +223,7 @@ pub struct Proposal {
 }
 
 /// The proposals of a lookup, best first. Exact proposals come first; the others are ordered by Σ 1/min(number of records, [`POSTINGS_PER_KEY`])
-/// over the shared keys (a Simhash match counts 1), and by seq among equals.
+/// over the shared keys (a Simhash match counts 1), and in the [`ProposalOrder`] among equals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proposals {
     /// At most [`MAX_CANDIDATES`] proposals, and in addition at most [`POSTINGS_PER_KEY`] exact ones, which need no verification.

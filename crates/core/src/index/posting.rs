@@ -15,9 +15,10 @@
 
 use parking_lot::RwLockWriteGuard;
 
+use super::ProposalOrder;
 use super::batched_locks::{HeldLocks, touch};
 use super::locks::LazyLocks;
-use super::table::PostingTable;
+use super::table::{EMPTY_TABLE, PostingTable};
 
 const SHARD_BITS: u32 = 12;
 /// Number of shards.
@@ -111,22 +112,23 @@ impl PostingIndex {
         found
     }
 
-    /// Calls `each` with the lowest slots of every key, ascending, with the value that belongs to the key and with the number of all slots of
+    /// Calls `each` with the first slots of every key in `order`, with the value that belongs to the key and with the number of all slots of
     /// the key. `limit` returns the number of slots for a key; it gets the same value and number.
     pub(super) fn first<T: Copy>(
         &self,
         keys: impl Iterator<Item = (FiledKey, T)>,
+        order: ProposalOrder,
         mut limit: impl FnMut(T, usize) -> usize,
         mut each: impl FnMut(u32, T, usize),
     ) {
         self.in_groups(keys, |key, with, table| {
             let postings = table.get(key.tag());
             let length = postings.len();
-            postings.first(limit(with, length), |slot| each(slot, with, length));
+            postings.first(order, limit(with, length), |slot| each(slot, with, length));
         });
     }
 
-    /// Calls `each` with every key and the table of its shard. Loads the tables of [`KEY_GROUP`] keys from memory together.
+    /// Calls `each` with every key and the table of its shard, which is empty if the shard has none. Loads the tables of [`KEY_GROUP`] keys from memory together.
     fn in_groups<T: Copy>(
         &self,
         mut keys: impl Iterator<Item = (FiledKey, T)>,
@@ -138,7 +140,12 @@ impl PostingIndex {
             for (place, (key, with)) in group.iter_mut().zip(keys.by_ref()) {
                 *place = Some((key, with, shards.lock(key.shard())));
             }
-            let tables = || group.iter().flatten().filter_map(|&(key, with, at)| Some((key, with, shards.get(at)?)));
+            let tables = || {
+                group
+                    .iter()
+                    .flatten()
+                    .filter_map(|&(key, with, at)| Some((key, with, shards.get(at).unwrap_or(&EMPTY_TABLE))))
+            };
             touch(tables().map(|(key, _, table)| table.touch(key.tag())));
             tables().for_each(|(key, with, table)| each(key, with, table));
             if group[KEY_GROUP - 1].is_none() {

@@ -1,12 +1,12 @@
 //! Adds up the proposals of the parts of the index for one lookup, and applies the limits.
 //!
 //! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then by
-//! seq, which is the order of slots. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its
+//! seq, in the [`ProposalOrder`]. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its
 //! answer.
 
 use std::cell::Cell;
 
-use super::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, weight};
+use super::{MAX_CANDIDATES, POSTINGS_PER_KEY, ProposalOrder, Via, weight};
 
 /// A slot that one key proposed, or after merging all keys that proposed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,9 @@ impl Scratch {
         self.hits.extend(near.map(|slot| Hit { slot, via, weight: weight(1) }));
     }
 
-    /// Merges the hits and keeps the best ones in order: all exact hits, then the [`MAX_CANDIDATES`] heaviest of the others.
-    pub fn rank(&mut self) -> &[Hit] {
+    /// Merges the hits and keeps the best ones: all exact hits, then the [`MAX_CANDIDATES`] heaviest of the others, hits of equal weight in
+    /// `order`.
+    pub fn rank(&mut self, order: ProposalOrder) -> &[Hit] {
         let hits = &mut self.hits;
         if hits.len() > 1 {
             hits.sort_unstable_by_key(|hit| hit.slot);
@@ -76,17 +77,17 @@ impl Scratch {
             let exact = hits.iter().filter(|hit| hit.via.contains(Via::EXACT)).count();
             if hits.len() > exact + MAX_CANDIDATES {
                 self.truncated = true;
-                hits.select_nth_unstable_by_key(exact + MAX_CANDIDATES, order);
+                hits.select_nth_unstable_by_key(exact + MAX_CANDIDATES, |hit| ranks(hit, order));
                 hits.truncate(exact + MAX_CANDIDATES);
             }
-            hits.sort_unstable_by_key(order);
-            hits[..exact].sort_unstable_by_key(|hit| hit.slot);
+            hits.sort_unstable_by_key(|hit| ranks(hit, order));
+            hits[..exact].sort_unstable_by_key(|hit| order.place(hit.slot));
         }
         hits
     }
 }
 
-/// Orders exact hits first, then the heaviest, then the earliest.
-fn order(hit: &Hit) -> (bool, std::cmp::Reverse<u64>, u32) {
-    (!hit.via.contains(Via::EXACT), std::cmp::Reverse(hit.weight), hit.slot)
+/// Ranks exact hits first, then the heaviest, then the first in `order`.
+fn ranks(hit: &Hit, order: ProposalOrder) -> (bool, std::cmp::Reverse<u64>, u32) {
+    (!hit.via.contains(Via::EXACT), std::cmp::Reverse(hit.weight), order.place(hit.slot))
 }

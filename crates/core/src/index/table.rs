@@ -20,6 +20,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use super::ProposalOrder;
 use super::slots::MAX_SLOTS;
 
 const EMPTY: u64 = u64::MAX;
@@ -39,6 +40,10 @@ pub(super) struct PostingTable {
     used: u32,
     lists: OverflowLists,
 }
+
+/// The table of a shard without postings.
+pub(super) static EMPTY_TABLE: PostingTable =
+    PostingTable { cells: Vec::new(), homes: 0, used: 0, lists: OverflowLists(None) };
 
 /// The lists of a table by number. They are allocated separately, because there are many tables and most have no list.
 #[derive(Default)]
@@ -122,11 +127,19 @@ impl TagPostings<'_> {
         }
     }
 
-    /// Calls `each` with the lowest `limit` slots, ascending.
-    pub(super) fn first(&self, limit: usize, mut each: impl FnMut(u32)) {
-        match self {
-            Self::Cells(cells) => cells.iter().take(limit).for_each(|&cell| each(cell as u32)),
-            Self::List(list) => list.iter().take(limit).for_each(|&slot| each(slot)),
+    /// Calls `each` with the first `limit` slots in an order.
+    pub(super) fn first(&self, order: ProposalOrder, limit: usize, mut each: impl FnMut(u32)) {
+        match (self, order) {
+            (Self::Cells(cells), ProposalOrder::EarliestFirst) => {
+                cells.iter().take(limit).for_each(|&cell| each(cell as u32));
+            }
+            (Self::List(list), ProposalOrder::EarliestFirst) => list.iter().take(limit).for_each(|&slot| each(slot)),
+            (Self::Cells(cells), ProposalOrder::LatestFirst) => {
+                cells.iter().rev().take(limit).for_each(|&cell| each(cell as u32));
+            }
+            (Self::List(list), ProposalOrder::LatestFirst) => {
+                list.iter().rev().take(limit).for_each(|&slot| each(slot))
+            }
         }
     }
 }
@@ -256,7 +269,7 @@ impl PostingTable {
         tags.dedup();
         let mut all = Vec::new();
         for tag in tags {
-            self.get(tag).first(usize::MAX, |slot| all.push((tag, slot)));
+            self.get(tag).first(ProposalOrder::EarliestFirst, usize::MAX, |slot| all.push((tag, slot)));
         }
         all
     }
@@ -435,7 +448,7 @@ mod tests {
                 settle(&mut table);
                 let expected: Vec<u32> = model.range((tag, 0)..=(tag, u32::MAX)).map(|p| p.1).collect();
                 let mut found = Vec::new();
-                table.get(tag).first(usize::MAX, |slot| found.push(slot));
+                table.get(tag).first(ProposalOrder::EarliestFirst, usize::MAX, |slot| found.push(slot));
                 prop_assert_eq!(found, expected);
             }
             prop_assert_eq!(table.postings(), model.iter().copied().collect::<Vec<_>>());

@@ -90,7 +90,7 @@ fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> E
 /// Makes a lookup by the digest, the fingerprint and all posting keys of an entry.
 fn lookup(entry: &Entry, radius: u8) -> Lookup<'_> {
     let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, radius));
-    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }
+    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys, ..Lookup::default() }
 }
 
 fn ball(centre: Fingerprint, radius: u8) -> Ball {
@@ -215,7 +215,7 @@ fn splitting_and_widening_a_popular_bucket_loses_no_record() {
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
             let query = ball(Fingerprint(popular(n).0 ^ flips), 3);
-            let found = index.propose(&Lookup { digest_key: None, ball: Some(query), keys: &[] });
+            let found = index.propose(&Lookup { ball: Some(query), ..Lookup::default() });
             assert!(found.items.iter().any(|item| item.seq == Seq(n + 1)), "{n} with {flips:x}");
         }
     }
@@ -239,9 +239,9 @@ fn a_key_proposes_its_256_earliest_records_and_reports_truncation() {
         index.insert(Seq(seq), 5, Some(twin), &key).unwrap();
     }
     let ways = [
-        Lookup { digest_key: Some(5), ball: None, keys: &[] },
-        Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] },
-        Lookup { digest_key: None, ball: None, keys: &key },
+        Lookup { digest_key: Some(5), ..Lookup::default() },
+        Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() },
+        Lookup { keys: &key, ..Lookup::default() },
     ];
     for way in &ways {
         let found = index.propose(way);
@@ -258,6 +258,25 @@ fn a_key_proposes_its_256_earliest_records_and_reports_truncation() {
         let found = index.propose(way);
         assert!(!found.truncated);
         assert!(found.items.iter().map(|item| item.seq).eq((2..=257).map(Seq)));
+    }
+}
+
+#[test]
+fn a_key_proposes_its_latest_records_first_if_the_collection_wants_them() {
+    let index = GenerationIndex::new();
+    let key = [posting(1, 7)];
+    for seq in 1..=300 {
+        index.insert(Seq(seq), 5, None, &key).unwrap();
+    }
+    let order = ProposalOrder::LatestFirst;
+    // No record has a key of the shard of the other key.
+    let by_digest = index.propose(&Lookup { digest_key: Some(5), order, ..Lookup::default() });
+    let by_key = index.propose(&Lookup { keys: &key, order, ..Lookup::default() });
+    let common = index.propose(&Lookup { keys: &[posting(1, 7), posting(1, 8)], order, ..Lookup::default() });
+    for (found, count) in [(by_digest, 256), (by_key, 256), (common, 16)] {
+        assert!(found.truncated);
+        let latest: Vec<u64> = found.items.iter().map(|item| item.seq.0).collect();
+        assert_eq!(latest, (301 - count..=300).rev().collect::<Vec<_>>());
     }
 }
 
@@ -280,7 +299,7 @@ fn a_common_key_proposes_few_records_if_the_other_keys_of_the_query_are_rarer() 
 
 /// Returns the proposals of a lookup that finds too many.
 fn truncated(index: &GenerationIndex, keys: &[PostingKey]) -> Vec<Seq> {
-    let found = index.propose(&Lookup { digest_key: None, ball: None, keys });
+    let found = index.propose(&Lookup { keys, ..Lookup::default() });
     assert!(found.truncated);
     found.items.iter().map(|item| item.seq).collect()
 }
@@ -300,7 +319,7 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
         index.insert(Seq(seq), seq, None, &[posting(2, 1_000 + seq / 2)]).unwrap();
     }
     let keys: Vec<PostingKey> = (1_100..=1_250).chain([1]).map(|key| posting(2, key)).collect();
-    let found = index.propose(&Lookup { digest_key: Some(9), ball: None, keys: &keys });
+    let found = index.propose(&Lookup { digest_key: Some(9), keys: &keys, ..Lookup::default() });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);
     assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(ChannelPosition(2)))));
@@ -314,10 +333,10 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
-    let found = index.propose(&Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
+    let found = index.propose(&Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() });
     assert!(found.truncated && found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
-    let found = index.propose(&Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
+    let found = index.propose(&Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() });
     assert!(found.items.iter().map(|item| item.seq).eq((1_001..=1_256).map(Seq)));
 }
 
@@ -326,7 +345,7 @@ fn a_digest_key_and_an_equal_key_of_a_channel_do_not_share_postings() {
     let index = GenerationIndex::new();
     index.insert(Seq(1), 77, None, &[]).unwrap();
     let keys = [posting(0, 77)];
-    assert_eq!(index.propose(&Lookup { digest_key: None, ball: None, keys: &keys }), Proposals::default());
+    assert_eq!(index.propose(&Lookup { keys: &keys, ..Lookup::default() }), Proposals::default());
 }
 
 #[test]
@@ -360,9 +379,9 @@ fn readers_find_records_inserted_before_them_and_none_removed_before_them() {
             }
             let query = numbered_entry(low + (random >> 33) % (high - low));
             let ways = [
-                Lookup { digest_key: Some(query.digest_key), ball: None, keys: &[] },
-                Lookup { digest_key: None, ball: Some(ball(query.fingerprint.unwrap(), 3)), keys: &[] },
-                Lookup { digest_key: None, ball: None, keys: &query.keys },
+                Lookup { digest_key: Some(query.digest_key), ..Lookup::default() },
+                Lookup { ball: Some(ball(query.fingerprint.unwrap(), 3)), ..Lookup::default() },
+                Lookup { keys: &query.keys, ..Lookup::default() },
             ];
             for way in ways {
                 let found = index.propose(&way);
@@ -404,7 +423,7 @@ fn a_query_of_very_many_keys_looks_up_the_first_keys_of_every_channel() {
     let index = GenerationIndex::new();
     index.insert(Seq(1), 1, None, &many[share as usize..MAX_KEYS]).unwrap();
     index.insert(Seq(2), 2, None, &many[..1]).unwrap();
-    let found = index.propose(&Lookup { digest_key: None, ball: None, keys: &many });
+    let found = index.propose(&Lookup { keys: &many, ..Lookup::default() });
     assert!(found.truncated);
     assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [Seq(2)]);
 }

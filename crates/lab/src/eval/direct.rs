@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::dataset::LabelledSet;
 use super::metrics::{FoundPair, FoundPairs, PositionPair};
 use doppel_core::collection::{ChannelPosition, Settings, Verify};
-use doppel_core::index::{GenerationIndex, Lookup, Proposal, Via};
+use doppel_core::index::{GenerationIndex, Lookup, Proposal, ProposalOrder, Via};
 use doppel_core::numbers::Seq;
 use doppel_core::schemes::encoding::put_signature;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -141,7 +141,8 @@ pub fn look_up(
     let begun = Instant::now();
     for (at, own) in signed.iter().enumerate() {
         let digest_key = stages.exact.then(|| own.digest.key());
-        let proposals = index.propose(&Lookup { digest_key, ..Lookup::of(own, settings.simhash()) });
+        let proposals =
+            index.propose(&Lookup { digest_key, ..Lookup::of(own, settings.simhash(), ProposalOrder::of(settings)) });
         looked.truncated += usize::from(proposals.truncated);
         for proposal in &proposals.items {
             let other = proposal.seq.0 as usize - 1;

@@ -87,6 +87,7 @@ checks! {
     SCHEMES:
     schemes::every_scheme_finds_what_its_keys_and_signatures_say,
     schemes::a_hot_issue_is_found_by_its_earliest_records,
+    schemes::a_hot_issue_is_found_by_its_latest_records_if_only_near_times_match,
 }
 
 checks! {

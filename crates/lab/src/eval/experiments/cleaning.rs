@@ -227,7 +227,7 @@ fn alike(
 ) -> (Vec<usize>, bool) {
     let (own, scheme) = place;
     let Some(mine) = &signed[among[own] as usize].signatures[scheme] else { return (vec![own], false) };
-    let proposals = index.propose(&Lookup { digest_key: None, ball: None, keys });
+    let proposals = index.propose(&Lookup { keys, ..Lookup::default() });
     let others = proposals.items.iter().map(|proposal| proposal.seq.0 as usize - 1).filter(|at| *at != own);
     let matching = others.filter(|at| {
         let other = signed[among[*at] as usize].signatures[scheme].as_ref();

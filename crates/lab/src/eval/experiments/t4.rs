@@ -125,7 +125,7 @@ fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
         let mut found = 0;
         for (print, seq) in prints.iter().zip(1..) {
             let ball = Ball { centre: *print, within: SimhashChannel::first(RADIUS) };
-            let lookup = Lookup { digest_key: None, ball: Some(ball), keys: &[] };
+            let lookup = Lookup { ball: Some(ball), ..Lookup::default() };
             found += index.propose(&lookup).items.len() as u64;
             index
                 .insert(Seq(seq), seq, Some(*print), &[])

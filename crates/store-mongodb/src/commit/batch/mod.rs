@@ -34,6 +34,7 @@ use crate::propose::{JudgeContext, ProposedHits, RankedProposals, dismiss};
 use crate::read::{BucketContents, CollectionPointer, GenerationKey};
 use crate::retry::{TransactionEnd, TransactionWork, TxnError};
 use doppel_core::collection::{CollectionName, Settings, SimhashChannel};
+use doppel_core::index::ProposalOrder;
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::LoggedKind;
 use doppel_store::rules::conclude::{RegistrationConclusion, conclude};
@@ -169,7 +170,8 @@ impl<'a> BatchRound<'a> {
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
-        let place = GenerationKey { number: pointer.number, generation: pointer.generation };
+        let order = self.settings(pointer.generation).map(ProposalOrder::of).unwrap_or_default();
+        let place = GenerationKey { number: pointer.number, generation: pointer.generation, order };
         let behind = match self.cache {
             Some(cache) => self.shared.behind(session, place, cache, first.before(1), pointer.forgotten).await?,
             // The updates of the earlier rounds come first.
@@ -266,11 +268,15 @@ impl<'a> BatchRound<'a> {
         Ok((outcomes, writes, standby))
     }
 
-    /// Returns the `simhash` channel of the live generation. A member that knows another generation was signed for that one and is
-    /// not judged.
+    /// Returns the `simhash` channel of the live generation.
     fn simhash(&self, live: GenerationId) -> SimhashChannel {
+        self.settings(live).and_then(Settings::simhash).unwrap_or_default()
+    }
+
+    /// Returns the settings of the live generation. A member that knows another generation was signed for that one and is not judged.
+    fn settings(&self, live: GenerationId) -> Option<&Settings> {
         let known = self.members.iter().map(|member| &*member.known.state);
-        simhash_of(known.map(|state| (state.generation, &state.settings)), live)
+        settings_of(known.map(|state| (state.generation, &state.settings)), live)
     }
 
     /// Judges the member at `at` and returns its conclusion.
@@ -304,9 +310,12 @@ impl<'a> BatchRound<'a> {
     }
 }
 
-/// Returns the `simhash` channel of the generation `live` among the known generations.
-fn simhash_of<'s>(mut known: impl Iterator<Item = (GenerationId, &'s Settings)>, live: GenerationId) -> SimhashChannel {
-    known.find(|(generation, _)| *generation == live).and_then(|(_, settings)| settings.simhash()).unwrap_or_default()
+/// Returns the settings of the generation `live` among the known generations.
+fn settings_of<'s>(
+    mut known: impl Iterator<Item = (GenerationId, &'s Settings)>,
+    live: GenerationId,
+) -> Option<&'s Settings> {
+    known.find(|(generation, _)| *generation == live).map(|(_, settings)| settings)
 }
 
 /// Returns the candidates of a registration, the best first.
@@ -317,15 +326,14 @@ fn ranked(hits: &ProposedHits, registration: &Registration) -> RankedProposals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doppel_core::collection::Radius;
 
     #[test]
     fn buckets_are_read_for_the_live_generation_even_if_a_removal_knows_another() {
         let old = settings_with_radius(3);
         let new = settings_with_radius(6);
         let known = [(GenerationId(1), &old), (GenerationId(2), &new)];
-        assert_eq!(simhash_of(known.into_iter(), GenerationId(1)).radius, Radius(3));
-        assert_eq!(simhash_of(known.into_iter(), GenerationId(2)).radius, Radius(6));
+        assert_eq!(settings_of(known.into_iter(), GenerationId(1)), Some(&old));
+        assert_eq!(settings_of(known.into_iter(), GenerationId(2)), Some(&new));
     }
 
     fn settings_with_radius(radius: u8) -> Settings {

@@ -23,6 +23,7 @@ use crate::postings::{PostingAnswer, PostingQuery};
 use crate::propose::{JudgeContext, dismiss, judge_together, on_all_cores};
 use crate::read::{BucketContents, BucketQuery, CollectionPointer, GenerationKey, among, next};
 use doppel_core::collection::Retention;
+use doppel_core::index::ProposalOrder;
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Registration};
@@ -42,10 +43,11 @@ pub(super) struct BatchReads {
 }
 
 impl BatchRound<'_> {
-    /// Starts to read the lists that the waiting changes need and the cache will not contain. It starts only once, even if the
+    /// Starts to read the lists that the waiting changes need and the cache will not contain; lists of the latest records are not
+    /// cached. It starts only once, even if the
     /// batch is attempted several times.
     pub(super) fn read_ahead(&self, place: GenerationKey, behind: &CommitsBehind, answer: &PostingAnswer) {
-        if self.reading.get().is_some() {
+        if self.reading.get().is_some() || place.order == ProposalOrder::LatestFirst {
             return;
         }
         let waiting = self.shared.commits.waiting(place.number);
