@@ -141,10 +141,8 @@ impl PostingIndex {
                 *place = Some((key, with, shards.lock(key.shard())));
             }
             let tables = || {
-                group
-                    .iter()
-                    .flatten()
-                    .filter_map(|&(key, with, at)| Some((key, with, shards.get(at).unwrap_or(&EMPTY_TABLE))))
+                let looked_up = group.iter().flatten();
+                looked_up.map(|&(key, with, at)| (key, with, shards.get(at).unwrap_or(&EMPTY_TABLE)))
             };
             touch(tables().map(|(key, _, table)| table.touch(key.tag())));
             tables().for_each(|(key, with, table)| each(key, with, table));

@@ -138,7 +138,7 @@ impl TagPostings<'_> {
                 cells.iter().rev().take(limit).for_each(|&cell| each(cell as u32));
             }
             (Self::List(list), ProposalOrder::LatestFirst) => {
-                list.iter().rev().take(limit).for_each(|&slot| each(slot))
+                list.iter().rev().take(limit).for_each(|&slot| each(slot));
             }
         }
     }
