@@ -204,11 +204,11 @@ async fn find_hot_issue(store: &SharedStore, collection: &str, scope: &MatchScop
             let (row, signed) = sign_numbered(number, &profile);
             put(&desk, &number.to_string(), row, &signed, judge(&signed)).await;
         }
-        for asked in [0, 200, all + 1] {
+        let first = if scope.days.is_some() { all - POSTINGS_PER_KEY } else { 0 };
+        for asked in [first, 200, all + 1] {
             let (_, asked) = sign_numbered(asked, &profile);
             let found = looked_up(&desk, &settings, &asked, judge(&asked)).await;
             let ids: BTreeSet<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
-            let first = if scope.days.is_some() { all - POSTINGS_PER_KEY } else { 0 };
             let proposed = first..first + POSTINGS_PER_KEY;
             let missing = proposed.filter(|number| !ids.contains(&number.to_string())).count();
             assert_eq!(missing, 0, "{name}: some of the first ones in the order of the collection");
