@@ -1,7 +1,7 @@
 //! The document frequencies of a collection. They are counted over a sample of its first records and stored in versions. `renewal` decides when.
 //!
-//! A count reads at most [`SAMPLE_RECORDS`] records, on the rebuilding threads, which have a lower priority than the serving threads. If two
-//! instances count at the same time, one result is kept.
+//! A count passes over the first records and counts a [`sample`] of them, on the rebuilding threads, which have a lower priority than the
+//! serving threads. If two instances count at the same time, one result is kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
