@@ -40,6 +40,7 @@ pub mod quality;
 mod read_records;
 pub mod rebuild;
 pub mod record_filter;
+mod rejudge;
 mod renewal;
 pub mod replay;
 pub mod rows;

@@ -163,6 +163,7 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
     // Groups may have been read before the task recorded pairs for their records.
     engine.forget_groups(&collection);
     let status = handle.finish(end).await;
+    engine.rejudge_later(&collection);
     tracing::info!(task = id, kind, %collection, status, "task ended or given back");
 }
 

@@ -39,6 +39,7 @@ async fn all_collections(engine: &Engine) -> Result<()> {
             Ok(records) => {
                 let ms = begun.elapsed().as_millis() as u64;
                 tracing::info!(collection = %collection, records, ms, "the sketches of records are made again");
+                engine.rejudge_later(&collection);
             }
         }
     }
