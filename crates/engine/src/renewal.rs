@@ -168,6 +168,8 @@ impl Engine {
             }
             match task {
                 Ok(task) => return Ok(self.succeeds(&task.id).await?.then_some(records)),
+                // Registrations wait for a renewal that was begun before the last start, or by another instance, and for no other task.
+                Err(Error::TaskRunning(_, other)) if self.is_renewal(&other).await? => {}
                 Err(Error::TaskRunning(..)) => context.growth.give_way(),
                 Err(error) => return Err(error),
             }
