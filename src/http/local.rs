@@ -1,7 +1,6 @@
 //! Answers requests without a connection. Commands that open a data directory themselves use it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,10 +13,7 @@ use tower::ServiceExt;
 
 use crate::http::router;
 use crate::http::state::App;
-use doppel_engine::runner::TaskRunner;
-
-/// Longest time that a command waits at its end until the collections that it filled are indexed anew. Later, the service does so.
-const SETTLING: Duration = Duration::from_secs(60);
+use doppel_engine::runner::{SETTLING, TaskRunner};
 
 /// The service without a network.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 //! request, the answer says so, whatever another request did a moment later. A request that a drop interrupted begins again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::answers::Collection;
 use crate::context::{self, Context};
@@ -45,7 +46,7 @@ impl Engine {
                 let spec = self.with_taught(spec).await?;
                 self.refuse_lost_change(&spec).await?;
                 let state = self.store.update_collection(spec.clone()).await?;
-                self.renew_if_due(&spec.name).await?;
+                self.renew_if_due(&spec.name, Duration::ZERO).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),
@@ -73,11 +74,6 @@ impl Engine {
     async fn refuse_lost_change(&self, spec: &CollectionSpec) -> Result<()> {
         if self.context(&spec.name).await?.state.settings == spec.settings {
             return Ok(());
-        }
-        if let Some(task) = self.unfinished_task(&spec.name).await?
-            && self.is_renewal(&task.id).await?
-        {
-            self.after_task(&task.id).await;
         }
         match self.unfinished_task(&spec.name).await? {
             Some(task) if matches!(&*task.kind, "reindex" | "activate") => {

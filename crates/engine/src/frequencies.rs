@@ -26,6 +26,7 @@ const COUNT_TRIES: usize = 3;
 
 /// Number of bytes of a record's text that are counted: a long text adds no more information about common text than a usual one.
 const COUNTED_BYTES: usize = 64 << 10;
+
 /// The parts of records that are counted.
 #[derive(Clone)]
 pub(super) struct CountedParts {
@@ -40,6 +41,15 @@ impl Context {
     /// Returns the parts of records that are counted; `None` if the collection uses no document frequencies of text.
     pub(super) fn counted(&self) -> Option<CountedParts> {
         CountedParts::of(&self.profile, self.verifier.as_ref().map(|verifier| verifier.settings()))
+    }
+
+    /// Returns the number of first records that must be counted, because the collection has grown to it with its `records` records, or uses
+    /// frequencies that were not counted; `None` if the present frequencies apply.
+    pub(super) fn due_count(&self, records: u64) -> Option<u64> {
+        let first = counted_of(records);
+        let counted = self.frequencies.records();
+        let is_due = first > counted || (first > 0 && self.lacks_frequencies);
+        (is_due && self.counted().is_some()).then_some(first.max(counted))
     }
 }
 
@@ -85,7 +95,7 @@ impl CountedParts {
 }
 
 impl Engine {
-    /// Counts the document frequencies of all records and stores them; `None` if the collection uses none. O(sample).
+    /// Counts the document frequencies of all records and stores them; `None` if the collection uses none. O(records).
     ///
     /// # Errors
     /// The errors of the store.
@@ -154,17 +164,6 @@ impl Engine {
         })
     }
 
-    /// Returns the number of first records that must be counted, because the collection has grown to it or uses frequencies that were not
-    /// counted; `None` if the present frequencies apply.
-    pub(super) async fn due_count(&self, context: &Context) -> Result<Option<u64>> {
-        if context.counted().is_none() {
-            return Ok(None);
-        }
-        let records = counted_of(self.store.count(&context.state.name).await?);
-        let is_due = records > context.frequencies.records() || (records > 0 && context.lacks_frequencies);
-        Ok(is_due.then_some(records.max(context.frequencies.records())))
-    }
-
     /// Counts the document frequencies of a collection if a count is due. Returns the encoded frequencies that a new generation with
     /// `profile` keeps: those of the collection if they were counted of the same texts; otherwise frequencies that are counted for the
     /// generation alone. `None` if the profile uses none.
@@ -174,16 +173,16 @@ impl Engine {
         profile: &Arc<Profile>,
     ) -> Result<Option<Vec<u8>>> {
         let mut context = self.context(collection).await?;
-        if let Some(records) = self.due_count(&context).await? {
-            self.count_first(collection, records).await?;
+        let records = self.store.count(collection).await?;
+        if let Some(first) = context.due_count(records) {
+            self.count_first(collection, first).await?;
             context = self.context(collection).await?;
         }
         let Some(wanted) = CountedParts::of(profile, None) else { return Ok(None) };
         let live = context.counted().filter(|live| live.kinds().include(wanted.kinds()));
-        let counted = context.frequencies.records();
         if live.is_none() || context.profile.digest() != profile.digest() {
-            let records = counted.max(counted_of(self.store.count(collection).await?));
-            return Ok(Some(self.counter(collection, &wanted, records).await?.encode(records)));
+            let first = context.frequencies.records().max(counted_of(records));
+            return Ok(Some(self.counter(collection, &wanted, first).await?.encode(first)));
         }
         Ok(self.store.frequencies(collection, context.state.frequencies).await?)
     }

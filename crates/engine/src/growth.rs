@@ -1,8 +1,8 @@
 //! The growth of a collection up to the number of records with which it is renewed: counted and indexed anew (see `renewal`).
 //!
 //! A small collection is renewed before its next registration, so that each record is judged by the frequencies of its place in the commit
-//! order. Every registration is announced before it takes its place. It may take the place only if no more records than are due can have
-//! places then, whatever becomes of the registrations that are under way. Otherwise it waits until they have ended, and for the renewal.
+//! order. A registration asks before it takes its place. It may take the place if the collection has at most the number then, even if all
+//! registrations that are under way succeed. Otherwise it waits until they have ended, and for the renewal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,10 +59,13 @@ impl GrowthState {
         }
     }
 
-    /// Begins a renewal, for which registrations wait at most `longest`.
-    fn renew(&mut self, longest: Duration) {
-        self.renewing = true;
-        self.held_until = Some(Instant::now() + longest);
+    /// Begins a renewal if it is `wanted`, for which registrations wait at most `longest`. Returns `wanted`.
+    fn renew_if(&mut self, wanted: bool, longest: Duration) -> bool {
+        if wanted {
+            self.renewing = true;
+            self.held_until = Some(Instant::now() + longest);
+        }
+        wanted
     }
 }
 
@@ -121,8 +124,8 @@ impl CollectionGrowth {
                     state.under_way += 1;
                     return GrowthStep::Place(ReservedPlace { growth: Arc::clone(self), renewals: state.renewals });
                 }
-                if state.under_way == 0 && state.is_due() {
-                    state.renew(longest);
+                let is_next = state.under_way == 0 && state.is_due();
+                if state.renew_if(is_next, longest) {
                     return GrowthStep::Renew;
                 }
                 state.held_until.map_or(end, |held| held.min(end))
@@ -136,21 +139,15 @@ impl CollectionGrowth {
     pub(super) fn grow_by(&self, records: u64) -> bool {
         let mut state = self.state.lock();
         state.records += records;
-        let begins = state.is_due();
-        if begins {
-            state.renew(LONGEST_WAIT);
-        }
-        begins
+        let is_due = state.is_due();
+        state.renew_if(is_due, LONGEST_WAIT)
     }
 
     /// Begins a renewal that is not due. False if the collection is being renewed.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state.lock();
-        let begins = !state.renewing;
-        if begins {
-            state.renew(LONGEST_WAIT);
-        }
-        begins
+        let is_idle = !state.renewing;
+        state.renew_if(is_idle, LONGEST_WAIT)
     }
 
     /// Lets registrations continue, because another task is in the way of the renewal.

@@ -5,7 +5,6 @@
 //! at a start and after tasks. Pairs that were refused earlier are not searched; this needs a reindex.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
@@ -27,13 +26,15 @@ impl Engine {
     /// Judges the recorded pairs of the live generation again in the background.
     pub fn rejudge_later(&self, collection: &CollectionName) {
         let engine = self.clone();
-        let name = collection.clone();
-        in_background(collection.clone(), async move {
-            let refused = engine.rejudge(&name).await?;
-            if refused > 0 {
-                tracing::info!(collection = %name, refused, "recorded pairs are judged again");
+        let collection = collection.clone();
+        tokio::spawn(async move {
+            match engine.rejudge(&collection).await {
+                Ok(0) | Err(Error::UnknownCollection(_)) => {}
+                Ok(refused) => tracing::info!(%collection, refused, "recorded pairs are judged again"),
+                Err(error) => {
+                    tracing::warn!(%collection, %error, "recorded pairs could not be judged again; groups are outdated");
+                }
             }
-            Ok(refused)
         });
     }
 
@@ -81,18 +82,6 @@ impl Engine {
         }
         Ok(refused)
     }
-}
-
-/// Runs `judging` in the background and logs its errors.
-fn in_background(collection: CollectionName, judging: impl Future<Output = Result<u64>> + Send + 'static) {
-    tokio::spawn(async move {
-        match judging.await {
-            Ok(_) | Err(Error::UnknownCollection(_)) => {}
-            Err(error) => {
-                tracing::warn!(%collection, %error, "recorded pairs could not be judged again; groups are outdated");
-            }
-        }
-    });
 }
 
 /// Returns a record's pairs without those that do not match any more, and the number of removed pairs; `None` if it is 0.

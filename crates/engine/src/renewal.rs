@@ -1,8 +1,8 @@
 //! The renewal of a collection: its document frequencies are counted and its records are indexed anew when it has grown to 64, 256, 1,024, …
 //! records.
 //!
-//! Frequencies decide which text is common, and with it the verdicts, and the text under which records are found. Therefore pairs that were
-//! judged by older frequencies are judged again, and records are filed under other keys: this is a reindex. Between two renewals neither
+//! Frequencies decide which text is common. Verdicts depend on this, and so does the text under which records are found. Therefore a renewal is
+//! a reindex: pairs are judged again, and records are filed under other keys. Between two renewals neither
 //! changes. The verdicts and pairs of a collection at rest therefore depend on nothing but its settings and its records in their order. They
 //! are the same after an import, after a second one, after a reindex, in every store, and in a batch (`replay`). A small collection even
 //! gives the same answers on arrival, because registrations wait for the renewal (see `growth`).
@@ -19,7 +19,7 @@ use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_store::StoreError;
 use doppel_store::request::uncounted;
-use doppel_store::tasks::TaskStatus;
+use doppel_store::tasks::{TaskState, TaskStatus};
 
 /// Longest time that a registration waits until the task that it caused has begun.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(1);
@@ -74,12 +74,15 @@ impl Engine {
         }
     }
 
-    /// Renews a collection in the background if this is due, because an earlier process ended before it, or the settings changed.
+    /// Renews a collection in the background if this is due, because an earlier process ended before it, or the settings changed. Waits for
+    /// the end of the renewal, at most `longest`.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
-    pub async fn renew_if_due(&self, collection: &CollectionName) -> Result<()> {
-        self.grown(&self.context(collection).await?, 0).await;
+    pub async fn renew_if_due(&self, collection: &CollectionName, longest: Duration) -> Result<()> {
+        let context = self.context(collection).await?;
+        self.grown(&context, 0).await;
+        context.growth.settled(longest).await;
         Ok(())
     }
 
@@ -94,19 +97,12 @@ impl Engine {
     pub(super) async fn after_renewal(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
         uncounted(context.growth.settled(LONGEST_WAIT)).await;
+        // Another instance, or this process before its last start, may have begun one.
+        if let Some(task) = self.unfinished_task(collection).await?.filter(is_renewal) {
+            // The caller finds out whether the task has ended.
+            let _ = uncounted(tokio::time::timeout(LONGEST_WAIT, self.succeeds(&task.id))).await;
+        }
         Ok(())
-    }
-
-    /// True if the task is a renewal.
-    pub(super) async fn is_renewal(&self, task: &str) -> Result<bool> {
-        let request = self.task_state(task).await?.map(|task| task.request);
-        Ok(request.and_then(|request| serde_json::from_value(request).ok()) == Some(Work::Reindex(automatic())))
-    }
-
-    /// Waits for the end of a task, as long as a registration would.
-    pub(super) async fn after_task(&self, task: &str) {
-        // The caller finds out whether the task has ended.
-        let _ = uncounted(tokio::time::timeout(LONGEST_WAIT, self.succeeds(task))).await;
     }
 
     /// Counts the frequencies of all records now, and then indexes the collection anew in the background.
@@ -158,7 +154,7 @@ impl Engine {
                 return Err(Error::UnknownCollection(collection.clone()));
             }
             let records = self.store.count(collection).await?;
-            if cause == RenewalCause::Growth && self.due_count(&now).await?.is_none() {
+            if cause == RenewalCause::Growth && now.due_count(records).is_none() {
                 return Ok(Some(records));
             }
             let task = self.begin_task_now(collection, Work::Reindex(automatic())).await;
@@ -169,7 +165,8 @@ impl Engine {
             match task {
                 Ok(task) => return Ok(self.succeeds(&task.id).await?.then_some(records)),
                 // Registrations wait for a renewal that was begun before the last start, or by another instance, and for no other task.
-                Err(Error::TaskRunning(_, other)) if self.is_renewal(&other).await? => {}
+                Err(Error::TaskRunning(_, other))
+                    if self.task_state(&other).await?.as_ref().is_some_and(is_renewal) => {}
                 Err(Error::TaskRunning(..)) => context.growth.give_way(),
                 Err(error) => return Err(error),
             }
@@ -190,6 +187,11 @@ impl Engine {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// True if a task is a renewal.
+fn is_renewal(task: &TaskState) -> bool {
+    serde_json::from_value(task.request.clone()).ok() == Some(Work::Reindex(automatic()))
 }
 
 /// The reindex of a renewal. It leaves nothing behind.

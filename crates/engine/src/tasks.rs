@@ -285,14 +285,7 @@ impl Engine {
     /// `keep`, and when the store accepts no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         self.after_renewal(collection).await?;
-        match self.begin_task_now(collection, work.clone()).await {
-            // Another instance, or this process before its last start, began a renewal.
-            Err(Error::TaskRunning(_, task)) if self.is_renewal(&task).await? => {
-                self.after_task(&task).await;
-                self.begin_task_now(collection, work).await
-            }
-            begun => begun,
-        }
+        self.begin_task_now(collection, work).await
     }
 
     /// Creates a task for a collection, as [`Engine::begin_task`] does, without a wait for a renewal.

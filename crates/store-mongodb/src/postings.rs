@@ -273,7 +273,7 @@ impl SharedStore {
         let mut all: HashMap<ListKey, PostingList> =
             question.lists.iter().map(|key| (*key, PostingList::default())).collect();
         if place.order == ProposalOrder::LatestFirst {
-            let lists = question.lists.iter().map(|key| (*key, doc! { key.field(): key.value() })).collect();
+            let lists = question.lists.iter().map(|key| (*key, key.filter())).collect();
             all.extend(self.each_bounded(session, place, lists).await?);
             let lists = all.into_iter().map(|(key, list)| (key, Arc::new(list))).collect();
             return Ok(PostingAnswer { lists, others: Vec::new(), order: place.order });
@@ -295,7 +295,7 @@ impl SharedStore {
                 }
                 found = self.find_one(session, group.find(place)).await?;
             }
-            out_of_order.extend(group.keys.iter().map(|key| (*key, doc! { group.field: key.value() })));
+            out_of_order.extend(group.keys.iter().map(|key| (*key, key.filter())));
         }
         all.extend(self.each_bounded(session, place, out_of_order).await?);
         let lists = all.into_iter().map(|(key, mut list)| {
@@ -335,11 +335,11 @@ const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
 pub(super) const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
 impl ListKey {
-    /// Returns the field in the database.
-    fn field(&self) -> &'static str {
+    /// Returns the condition that the list contains a signature.
+    fn filter(&self) -> Document {
         match self {
-            Self::Digest(_) => "digest",
-            Self::Key(_) => KEYS,
+            Self::Digest(_) => doc! { "digest": self.value() },
+            Self::Key(_) => doc! { KEYS: self.value() },
         }
     }
 

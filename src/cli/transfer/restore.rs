@@ -22,7 +22,7 @@ use crate::texts;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
-use doppel_engine::runner::TaskRunner;
+use doppel_engine::runner::{SETTLING, TaskRunner};
 use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
 use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
 use doppel_store::{Store, StoreError};
@@ -34,9 +34,6 @@ const AT_ONCE: usize = 128;
 const SHOWN: u64 = 10;
 /// Number of attempts for a record while the store is not available. They are half a second apart.
 const TRIES: u32 = 120;
-
-/// Longest time that an import waits at its end until the collection is indexed anew. Later, the service does so.
-const SETTLING: Duration = Duration::from_secs(60);
 
 /// The file to import, and its destination.
 pub(in crate::cli) struct CollectionImport<'a> {

@@ -59,6 +59,9 @@ impl FormText {
     /// Returns the forms that `text` is on. A part of the text is on them although it has less than half of a form. O(forms × length).
     #[must_use]
     pub fn on(&self, text: &str) -> Self {
+        if self.is_empty() {
+            return Self::default();
+        }
         let codes = Self::codes(text);
         let forms = self.forms.iter().filter(|form| form.is_in(&codes));
         Self { forms: forms.map(|form| FormShingles { codes: form.codes.clone(), length: 0 }).collect() }

@@ -63,6 +63,9 @@ pub async fn run(engine: Engine, draining: CancellationToken) {
     while running.tasks.join_next().await.is_some() {}
 }
 
+/// Longest time that a command waits at its end until the collections that it filled are indexed anew. Later, the service does so.
+pub const SETTLING: Duration = Duration::from_secs(60);
+
 /// The tasks of an engine in a process that is no service, and ends when its own work is done.
 pub struct TaskRunner {
     engine: Engine,

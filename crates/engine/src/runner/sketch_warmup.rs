@@ -25,12 +25,11 @@ async fn all_collections(engine: &Engine) -> Result<()> {
         let begun = Instant::now();
         // On a shared store, the next registration does so.
         if !engine.tasks_are_shared() {
-            match engine.renew_if_due(&collection).await {
+            // One collection after the other: after an upgrade many may be due.
+            match engine.renew_if_due(&collection, RENEWED_WITHIN).await {
                 Err(Error::UnknownCollection(_)) => continue,
                 done => done?,
             }
-            // One collection after the other: after an upgrade many may be due.
-            engine.all_settled(RENEWED_WITHIN).await;
         }
         match engine.remember_records(&collection).await {
             // The collection was dropped meanwhile.
