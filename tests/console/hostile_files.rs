@@ -87,7 +87,12 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     assert_eq!(limit("Max cpu time"), Some(budget.seconds.to_string()));
     assert_eq!(limit("Max file size"), Some("0".to_owned()), "it can write no file");
     assert_eq!(limit("Max core file size"), Some("0".to_owned()), "a dump would hold texts of records");
-    assert_eq!(std::fs::read(format!("/proc/{child}/environ")).expect("it lives"), b"", "no variables");
+    let variables = std::fs::read(format!("/proc/{child}/environ")).expect("it lives");
+    assert_eq!(variables, b"MIMALLOC_ARENA_RESERVE=32MiB\0", "no variables of the service");
+    // A child that has used up its limit before it reads cannot read harmless workbooks either.
+    let used = line(child, "status", "VmPeak:").expect("it lives");
+    let used: u64 = used.trim_end_matches(" kB").parse().expect("a number");
+    assert!(used * 1024 < budget.memory / 2, "the child uses {used} kB of {}", budget.memory);
     let open = std::fs::read_dir(format!("/proc/{child}/fd")).expect("it lives").filter_map(Result::ok);
     let open: Vec<PathBuf> = open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
     assert!(!open.iter().any(|file| file.to_string_lossy().starts_with("socket:")), "{open:?}");

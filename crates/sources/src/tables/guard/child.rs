@@ -5,7 +5,8 @@
 //! input and answers with [`AnswerFrame`]s on its standard output. The child has
 //!
 //! * an address space of [`ChildBudget::memory`] bytes, [`ChildBudget::seconds`] of processor time, and no core dump,
-//! * no environment variables, and no open file except the three standard files (all others are closed on execution),
+//! * no environment variables except one for the allocator, and no open file except the three standard files (all others are closed on
+//!   execution),
 //! * a file size limit of zero, so that it can write to no file.
 //!
 //! The child ends together with its parent. The parent kills the child if it is silent for too long, or if no more rows are wanted.
@@ -30,6 +31,9 @@ use super::super::{TableError, TableRow, WorkbookKind, WorkbookLimits};
 pub const COMMAND: &str = "read-workbook";
 /// Address space of the program itself, its stack and its libraries, without a workbook.
 const RUNTIME_BYTES: u64 = 256 << 20;
+/// The variable that limits how much address space mimalloc reserves at once, and its value. Without it mimalloc takes 1 GiB before
+/// [`ChildBudget::enforce`] runs. Then the system refuses each further piece, and about one of 150 harmless workbooks cannot be read.
+const ALLOCATOR_RESERVE: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32MiB");
 /// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that calamine
 /// allocates for it, and the second copy of a text that moves while it grows.
 const MEMORY_PER_HELD: u64 = 4;
@@ -209,6 +213,7 @@ impl ReadingChild {
         let started = Command::new(program)
             .arg(COMMAND)
             .env_clear()
+            .env(ALLOCATOR_RESERVE.0, ALLOCATOR_RESERVE.1)
             // A separate process group: keys of a terminal that stop the parent in an orderly way must not end the child first.
             .process_group(0)
             .stdin(Stdio::piped())
