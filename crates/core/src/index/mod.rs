@@ -159,8 +159,16 @@ impl ProposalOrder {
         if days.is_some() || !closed.is_empty() { Self::LatestFirst } else { Self::EarliestFirst }
     }
 
-    /// Returns a number for a slot that ascends in this order. The same call turns the number into the slot again.
-    pub fn place(self, slot: u32) -> u32 {
+    /// Calls `each` with the first `limit` of some slots, which ascend.
+    fn first(self, slots: impl DoubleEndedIterator<Item = u32>, limit: usize, each: impl FnMut(u32)) {
+        match self {
+            Self::EarliestFirst => slots.take(limit).for_each(each),
+            Self::LatestFirst => slots.rev().take(limit).for_each(each),
+        }
+    }
+
+    /// Returns a number for a slot that ascends in this order.
+    fn place(self, slot: u32) -> u32 {
         match self {
             Self::EarliestFirst => slot,
             Self::LatestFirst => !slot,

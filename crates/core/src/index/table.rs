@@ -128,18 +128,10 @@ impl TagPostings<'_> {
     }
 
     /// Calls `each` with the first `limit` slots in an order.
-    pub(super) fn first(&self, order: ProposalOrder, limit: usize, mut each: impl FnMut(u32)) {
-        match (self, order) {
-            (Self::Cells(cells), ProposalOrder::EarliestFirst) => {
-                cells.iter().take(limit).for_each(|&cell| each(cell as u32));
-            }
-            (Self::List(list), ProposalOrder::EarliestFirst) => list.iter().take(limit).for_each(|&slot| each(slot)),
-            (Self::Cells(cells), ProposalOrder::LatestFirst) => {
-                cells.iter().rev().take(limit).for_each(|&cell| each(cell as u32));
-            }
-            (Self::List(list), ProposalOrder::LatestFirst) => {
-                list.iter().rev().take(limit).for_each(|&slot| each(slot));
-            }
+    pub(super) fn first(&self, order: ProposalOrder, limit: usize, each: impl FnMut(u32)) {
+        match self {
+            Self::Cells(cells) => order.first(cells.iter().map(|&cell| cell as u32), limit, each),
+            Self::List(list) => order.first(list.iter().copied(), limit, each),
         }
     }
 }
