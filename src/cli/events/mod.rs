@@ -7,6 +7,7 @@ mod duplicates;
 mod workbook;
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -31,8 +32,8 @@ use crate::findings::output::MOST_ROWS;
 use crate::texts;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::events::{
-    Citation, EventCollection, EventModel, EventRecord, EventSummary, FrequencyRule, FrequencyState, KnownLinks,
-    citations, find_events, summarise,
+    Citation, EventCollection, EventCounts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
+    FrequencyState, FrequencyWindow, KnownLinks, summarise,
 };
 use doppel_core::handling::Handling;
 use doppel_core::schemes::profile::Profile;
@@ -160,9 +161,9 @@ fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, reject
     let totals = EventTotals {
         records: orders.rows.len(),
         rejected: rejects.count,
-        events: found.summaries.len(),
-        in_events: found.summaries.iter().map(|event| event.members.len()).sum(),
-        frequent: found.summaries.iter().filter(|event| event.frequency == FrequencyState::Frequent).count(),
+        events: found.events.len(),
+        in_events: found.events.iter().map(|event| event.members.len()).sum(),
+        frequent: found.events.iter().filter(|event| event.frequency == FrequencyState::Frequent).count(),
         citations: found.citations.len(),
         seconds: found.began.elapsed().as_secs_f64(),
     };
@@ -237,11 +238,33 @@ impl OrderStock {
 
 /// The events of the orders, the most reported first.
 struct EventReport {
-    collection: EventCollection,
-    links: KnownLinks,
+    finder: EventFinder,
+    /// The citations of all orders, in their order.
     citations: Vec<Citation>,
-    summaries: Vec<EventSummary>,
+    /// The number of duplicate or citing pairs of each event, by its first member.
+    known_pairs: HashMap<u32, usize>,
+    events: Vec<ReportedEvent>,
     began: std::time::Instant,
+}
+
+/// An event with everything that the workbook shows about it.
+struct ReportedEvent {
+    /// The members, in the order of their ids.
+    members: Vec<u32>,
+    counts: EventCounts,
+    frequency: FrequencyState,
+    window: Option<FrequencyWindow>,
+    summary: EventSummary,
+}
+
+impl ReportedEvent {
+    fn of(finder: &EventFinder, members: &[u32], rule: FrequencyRule) -> Self {
+        let citations: Vec<Citation> = members.iter().flat_map(|member| finder.citations_by(*member)).collect();
+        let counts = EventCounts::of(finder.collection(), members, &citations);
+        let (frequency, window) = counts.frequency(rule);
+        let summary = summarise(finder.collection(), members);
+        Self { members: members.to_vec(), counts, frequency, window, summary }
+    }
 }
 
 fn event_record(checked: &CheckedLine, settings: &Settings, profile: &Profile) -> EventRecord {
@@ -260,40 +283,50 @@ impl EventReport {
         let began = std::time::Instant::now();
         progress.phase("comparing", Some(orders.rows.len() as u64));
         let duplicates = find_duplicates(&orders.rows, settings, |done| progress.at(done))?;
-        let collection = EventCollection::new(std::mem::take(&mut orders.records));
-        let known = duplicates.iter().filter_map(|pair| {
-            let [a, b] = pair.map(|at| collection.position(orders.rows[at as usize].id.as_str()));
-            Some([a?, b?])
-        });
-        let citations = citations(&collection, &[]);
-        let matches = known.chain(citations.iter().map(Citation::pair)).collect();
-        let links = KnownLinks { matches, ..KnownLinks::default() };
         progress.phase("events", None);
-        let found = find_events(&collection, &links, &EventModel::shipped(), |done, all| {
+        let records = std::mem::take(&mut orders.records);
+        let mut finder = EventFinder::of(records, EventModel::shipped(), |done, all| {
             progress.share(done as u64, all as u64);
         });
+        let known = duplicates.iter().filter_map(|pair| {
+            let [a, b] = pair.map(|at| finder.collection().position(orders.rows[at as usize].id.as_str()));
+            Some([a?, b?])
+        });
+        let matches = known.collect();
+        finder.set_links(KnownLinks { matches, ..KnownLinks::default() });
+        finder.refresh();
+        let collection = finder.collection();
+        let citations: Vec<Citation> = collection.positions().flat_map(|at| finder.citations_by(at)).collect();
+        let citing = citations.iter().map(|citation| [citation.record, citation.cited]);
+        let mut known_pairs: HashMap<u32, usize> = HashMap::new();
+        for [a, b] in finder.links().matches.iter().copied().chain(citing) {
+            if let Some(members) = finder.event_of(a).filter(|members| members.contains(&b)) {
+                *known_pairs.entry(members[0]).or_default() += 1;
+            }
+        }
         let rule = FrequencyRule {
             reports: args.reports.into(),
             days: args.days.into(),
-            utc_offset_s: utc_offset(&settings.time_zone, &collection)?,
+            utc_offset_s: utc_offset(&settings.time_zone, collection)?,
         };
-        let events = found.events.par_iter();
-        let mut summaries: Vec<EventSummary> =
-            events.map(|members| summarise(&collection, members, &citations, rule)).collect();
-        summaries.sort_by_cached_key(|event| {
+        let found: Vec<&[u32]> = finder.events().collect();
+        let described = found.into_par_iter().map(|members| ReportedEvent::of(&finder, members, rule));
+        let mut events: Vec<ReportedEvent> = described.collect();
+        events.sort_by_cached_key(|event| {
             let busiest = event.window.map_or(0, |window| window.reports);
-            (event.frequency, Reverse(busiest), Reverse(event.reports), event.members.clone())
+            (event.frequency, Reverse(busiest), Reverse(event.counts.reports), event.members.clone())
         });
         // The sheet of orders follows the ids, as the collection does.
         orders.rows.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
-        Ok(Self { collection, links, citations, summaries, began })
+        Ok(Self { finder, citations, known_pairs, events, began })
     }
 }
 
 /// Returns the offset of the time zone from UTC at the first time of the records, in seconds.
 fn utc_offset(time_zone: &str, collection: &EventCollection) -> anyhow::Result<i32> {
     let zone = jiff::tz::TimeZone::get(time_zone).context("the time zone of the settings is not known")?;
-    let first = collection.records().iter().filter_map(|record| record.time).min().unwrap_or_default();
+    let times = collection.positions().filter_map(|at| collection.record(at).time);
+    let first = times.min().unwrap_or_default();
     let time = jiff::Timestamp::from_second(first).context("a time is out of range")?;
     Ok(zone.to_offset(time).seconds())
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use anyhow::Context as _;
 use rust_xlsxwriter::{Workbook, Worksheet};
 
-use super::{EventReport, OrderStock};
+use super::{EventReport, OrderStock, ReportedEvent};
 use crate::cli::output::OutputFile;
 use crate::cli::progress::CommandProgress;
 use crate::console::words::Language;
 use crate::findings::output::{fitting, write_text};
-use doppel_core::events::{EventSummary, FactState, FrequencyState};
+use doppel_core::events::{FactState, FrequencyState};
 use doppel_core::record::{Row, Value};
 use doppel_core::verdict::ObjectKind;
 
@@ -84,14 +84,14 @@ impl EventBook<'_> {
 
     fn write_events(&self, sheet: &mut Worksheet, language: usize) -> anyhow::Result<()> {
         write_row(sheet, 0, EVENT_HEADINGS[language])?;
-        for (number, event) in self.report.summaries.iter().enumerate() {
+        for (number, event) in self.report.events.iter().enumerate() {
             let cells = self.event_cells(number, event, language)?;
             write_row(sheet, number as u32 + 1, cells.iter().map(String::as_str))?;
         }
         Ok(())
     }
 
-    fn event_cells(&self, number: usize, event: &EventSummary, language: usize) -> anyhow::Result<Vec<String>> {
+    fn event_cells(&self, number: usize, event: &ReportedEvent, language: usize) -> anyhow::Result<Vec<String>> {
         let state = match event.frequency {
             FrequencyState::Frequent => ["是", "frequent"],
             FrequencyState::NotReached => ["否", "not_reached"],
@@ -103,48 +103,41 @@ impl EventBook<'_> {
         };
         Ok(vec![
             (number + 1).to_string(),
-            event.name.clone(),
-            event.reports.to_string(),
-            event.petitioners.to_string(),
-            event.anonymous.to_string(),
-            event.first.map_or(Ok(String::new()), |time| self.day(time))?,
-            event.last.map_or(Ok(String::new()), |time| self.day(time))?,
+            event.summary.name.clone(),
+            event.counts.reports.to_string(),
+            event.counts.petitioners.to_string(),
+            event.counts.anonymous.to_string(),
+            event.counts.times.first().map_or(Ok(String::new()), |time| self.day(*time))?,
+            event.counts.times.last().map_or(Ok(String::new()), |time| self.day(*time))?,
             state[language].to_owned(),
             window,
-            event.places.join("、"),
-            event.category.clone().unwrap_or_default(),
+            event.summary.places.join("、"),
+            event.counts.category.clone().unwrap_or_default(),
             self.evidence(event, language),
-            event.unknown.iter().map(|kind| kind_word(*kind, language)).collect::<Vec<_>>().join("、"),
+            event.summary.unknown.iter().map(|kind| kind_word(*kind, language)).collect::<Vec<_>>().join("、"),
             self.contradictions(event, language),
         ])
     }
 
     /// Describes why the members belong together, with their ids.
-    fn evidence(&self, event: &EventSummary, language: usize) -> String {
-        let matches = self
-            .report
-            .links
-            .matches
-            .iter()
-            .filter(|pair| pair.iter().all(|record: &u32| event.members.binary_search(record).is_ok()))
-            .count();
+    fn evidence(&self, event: &ReportedEvent, language: usize) -> String {
+        let known = self.report.known_pairs.get(&event.members[0]).copied().unwrap_or_default();
         let ids = self.ids(&event.members);
         match language {
-            0 => format!("重复或引用 {matches} 对；工单 {ids}"),
-            _ => format!("{matches} duplicate or citing pairs; orders {ids}"),
+            0 => format!("重复或引用 {known} 对；工单 {ids}"),
+            _ => format!("{known} duplicate or citing pairs; orders {ids}"),
         }
     }
 
-    fn contradictions(&self, event: &EventSummary, language: usize) -> String {
-        let contradicted = event.facts.iter().filter(|fact| fact.state == FactState::Contradicted);
+    fn contradictions(&self, event: &ReportedEvent, language: usize) -> String {
+        let contradicted = event.summary.facts.iter().filter(|fact| fact.state == FactState::Contradicted);
         let one = contradicted
             .map(|fact| format!("{} {} ({})", kind_word(fact.kind, language), fact.value, self.ids(&fact.members)));
         one.collect::<Vec<_>>().join("; ")
     }
 
     fn ids(&self, members: &[u32]) -> String {
-        let listed =
-            members.iter().take(MAX_LISTED).map(|member| &*self.report.collection.records()[*member as usize].id);
+        let listed = members.iter().take(MAX_LISTED).map(|member| &*self.report.finder.collection().record(*member).id);
         let more = if members.len() > MAX_LISTED { " …" } else { "" };
         listed.collect::<Vec<_>>().join(" ") + more
     }
@@ -158,7 +151,7 @@ impl EventBook<'_> {
         let columns = &self.orders.columns;
         write_row(sheet, 0, ORDER_HEADINGS[language].into_iter().chain(columns.iter().map(String::as_str)))?;
         let mut event_of: HashMap<u32, usize> = HashMap::new();
-        for (number, event) in self.report.summaries.iter().enumerate() {
+        for (number, event) in self.report.events.iter().enumerate() {
             event_of.extend(event.members.iter().map(|member| (*member, number)));
         }
         let mut citations = self.report.citations.iter().peekable();
@@ -172,7 +165,7 @@ impl EventBook<'_> {
             let mut cells = vec![
                 order.id.as_str().to_owned(),
                 number.map_or_else(String::new, |number| (number + 1).to_string()),
-                number.map_or_else(String::new, |number| self.report.summaries[*number].name.clone()),
+                number.map_or_else(String::new, |number| self.report.events[*number].summary.name.clone()),
                 self.ids(&cited),
             ];
             cells.extend(columns.iter().map(|name| match row.value(name) {

@@ -1,60 +1,49 @@
 //! Candidates: for each record the records that share the most rare pairs of characters with it.
 //!
-//! The score is the cosine of two vectors of rarities. Only pairs of characters are read until a bound of postings is
-//! reached, the rarest pairs first. So the work for a record does not grow with the collection.
+//! A record is filed under its rarest pairs of characters, until these stand for a bound of records. The score of two records is the cosine of
+//! their rarities over the pairs under which both are filed. The work for a record therefore does not grow with the collection, and a record
+//! that arrives or goes away changes only the lists of those that share a rare pair with it: the lists are always those that a new
+//! computation would give.
 
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
+use super::cluster::RecordPair;
 use super::collection::EventCollection;
+use super::model::EventModel;
+use super::pair::{PairMeasure, PairRanks};
 
 /// Number of candidates of a record. In a set of orders that was read for events, the first 26 candidates contain 90 %
 /// of the links.
-pub const CANDIDATES: usize = 26;
-/// Maximum number of postings that are read for a record. 128,000 records need about 4 × 10^9 additions.
-const MAX_POSTINGS: usize = 30_000;
+pub(super) const CANDIDATES: usize = 26;
+/// Maximum number of counted records that contain the pairs under which a record is filed. 128,000 records need about 4 × 10^9 additions.
+const MAX_HOLDERS: usize = 30_000;
 /// Number of records that one task looks up with the same buffer.
 const RECORDS_AT_ONCE: usize = 512;
+/// Number of pairs that are measured between two reports of the progress.
+const PAIRS_AT_ONCE: usize = 1 << 16;
 
 /// A candidate of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EventCandidate {
+pub(super) struct EventCandidate {
     /// Position of the other record in the collection.
-    pub record: u32,
-    /// Cosine of the rarities, 0 to 1, of the pairs of characters that were read.
-    pub score: f32,
+    pub(super) record: u32,
+    /// Cosine of the rarities, 0 to 1, of the pairs of characters under which both are filed.
+    pub(super) score: f32,
+    pub(super) measure: PairMeasure,
 }
+
+/// A record that shares a filed pair of characters, with its score.
+type ScoredRecord = (u32, f32);
 
 /// The candidates of each record, the best first.
-#[derive(Debug)]
-pub struct CandidateLists(Vec<Box<[EventCandidate]>>);
-
-/// The records that contain each pair of characters.
-struct PairPostings {
-    starts: Vec<usize>,
-    records: Vec<u32>,
-}
-
-impl PairPostings {
-    fn of(collection: &EventCollection) -> Self {
-        let vocabulary = collection.pairs();
-        let mut starts = vec![0; vocabulary.len() + 1];
-        for at in 0..vocabulary.len() {
-            starts[at + 1] = starts[at] + vocabulary.holders(at as u32) as usize;
-        }
-        let mut next = starts.clone();
-        let mut records = vec![0; starts[vocabulary.len()]];
-        for record in 0..collection.records().len() as u32 {
-            for code in &collection.weighed(record).pairs.shared {
-                records[next[*code as usize]] = record;
-                next[*code as usize] += 1;
-            }
-        }
-        Self { starts, records }
-    }
-
-    fn of_code(&self, code: u32) -> &[u32] {
-        &self.records[self.starts[code as usize]..self.starts[code as usize + 1]]
-    }
+#[derive(Debug, Default)]
+pub(super) struct CandidateIndex {
+    /// The records that are filed under each pair of characters.
+    postings: HashMap<u32, Vec<u32>>,
+    lists: Vec<Vec<EventCandidate>>,
+    /// The records whose lists contain a record.
+    listed_by: Vec<Vec<u32>>,
 }
 
 /// Buffers for lookups.
@@ -62,28 +51,36 @@ impl PairPostings {
 struct LookupBuffer {
     scores: Vec<f32>,
     touched: Vec<u32>,
-    codes: Vec<u32>,
 }
 
-impl CandidateLists {
-    /// Finds the candidates of all records. O(records × [`MAX_POSTINGS`]), on all threads.
-    pub fn of(collection: &EventCollection) -> Self {
-        let postings = PairPostings::of(collection);
-        let count = collection.records().len();
-        let starts: Vec<usize> = (0..count).step_by(RECORDS_AT_ONCE).collect();
-        Self(starts.par_iter().flat_map_iter(|start| look_up_some(collection, &postings, *start)).collect())
+/// The result of looking up a record.
+struct FoundCandidates {
+    record: u32,
+    /// Its candidates, the best first.
+    best: Vec<ScoredRecord>,
+    /// Earlier records for whose lists it is good enough.
+    listed_in: Vec<ScoredRecord>,
+}
+
+impl CandidateIndex {
+    /// Returns the candidates of a record, the best first.
+    pub(super) fn list(&self, record: u32) -> &[EventCandidate] {
+        self.lists.get(record as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the candidates of the record at a position, the best first.
-    pub fn of_record(&self, at: u32) -> &[EventCandidate] {
-        &self.0[at as usize]
+    /// Returns the records of which a record is a candidate, or which are its candidates: each once.
+    pub(super) fn neighbours(&self, record: u32) -> Vec<u32> {
+        let mut found: Vec<u32> = self.list(record).iter().map(|candidate| candidate.record).collect();
+        found.extend_from_slice(self.listed_by.get(record as usize).map_or(&[], Vec::as_slice));
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
-    /// Returns all pairs of a record and a candidate: each once, the smaller position first, ascending. O(candidates ×
-    /// log candidates).
-    pub fn pairs(&self) -> Vec<[u32; 2]> {
-        let mut pairs: Vec<[u32; 2]> = Vec::with_capacity(self.0.len() * CANDIDATES);
-        for (at, list) in (0..).zip(&self.0) {
+    /// Returns all pairs of a record and a candidate: each once, the smaller position first, ascending. O(candidates × log candidates).
+    pub(super) fn pairs(&self) -> Vec<RecordPair> {
+        let mut pairs: Vec<RecordPair> = Vec::with_capacity(self.lists.len() * CANDIDATES);
+        for (at, list) in (0..).zip(&self.lists) {
             pairs.extend(list.iter().map(|found| [found.record.min(at), found.record.max(at)]));
         }
         pairs.par_sort_unstable();
@@ -91,63 +88,217 @@ impl CandidateLists {
         pairs
     }
 
-    /// Returns the rank of `other` among the candidates of `record`, from 0; `None` if it is none of them.
-    pub(super) fn rank(&self, record: u32, other: u32) -> Option<usize> {
-        self.of_record(record).iter().position(|found| found.record == other)
+    /// Returns the log-odds of a pair; `None` if neither is a candidate of the other.
+    pub(super) fn log_odds(&self, model: &EventModel, a: u32, b: u32) -> Option<f64> {
+        let of_b = self.list(a).iter().find(|candidate| candidate.record == b);
+        let found = of_b.or_else(|| self.list(b).iter().find(|candidate| candidate.record == a))?;
+        Some(found.measure.ranked(model, &self.ranks(a, b)))
     }
-}
 
-/// Looks up the records from `start` on, at most [`RECORDS_AT_ONCE`].
-fn look_up_some(collection: &EventCollection, postings: &PairPostings, start: usize) -> Vec<Box<[EventCandidate]>> {
-    let count = collection.records().len();
-    let mut buffer = LookupBuffer { scores: vec![0.0; count], ..LookupBuffer::default() };
-    let records = start..count.min(start + RECORDS_AT_ONCE);
-    records.map(|record| look_up(collection, postings, record as u32, &mut buffer)).collect()
-}
-
-/// Orders candidates by falling score, ties by their positions.
-fn best_first(a: &EventCandidate, b: &EventCandidate) -> std::cmp::Ordering {
-    b.score.total_cmp(&a.score).then(a.record.cmp(&b.record))
-}
-
-fn look_up(
-    collection: &EventCollection,
-    postings: &PairPostings,
-    record: u32,
-    buffer: &mut LookupBuffer,
-) -> Box<[EventCandidate]> {
-    let LookupBuffer { scores, touched, codes } = buffer;
-    let vocabulary = collection.pairs();
-    let own = &collection.weighed(record).pairs;
-    codes.clear();
-    codes.extend_from_slice(&own.shared);
-    codes.sort_unstable_by_key(|code| (vocabulary.holders(*code), *code));
-    let mut read = 0;
-    for code in codes.iter() {
-        let holders = postings.of_code(*code);
-        read += holders.len();
-        if read > MAX_POSTINGS && !touched.is_empty() {
-            break;
+    /// Returns the places of two records among the candidates of each other.
+    pub(super) fn ranks(&self, a: u32, b: u32) -> PairRanks {
+        let lists = [self.list(a), self.list(b)];
+        let largest = |scores: [Option<&EventCandidate>; 2]| {
+            scores.into_iter().flatten().fold(0.0, |largest, found| f64::from(found.score).max(largest))
+        };
+        let inverse = |list: &[EventCandidate], other: u32| {
+            list.iter().position(|found| found.record == other).map_or(0.0, |rank| 1.0 / (1.0 + rank as f64))
+        };
+        PairRanks {
+            background: largest(lists.map(<[EventCandidate]>::last)),
+            best: largest(lists.map(<[EventCandidate]>::first)),
+            inverse_ranks: [inverse(lists[0], b), inverse(lists[1], a)],
         }
-        let weight = vocabulary.rarity(*code).powi(2);
-        for other in holders.iter().filter(|other| **other != record) {
-            let score = &mut scores[*other as usize];
-            if *score == 0.0 {
-                touched.push(*other);
+    }
+
+    /// Adds records of the collection. Returns the records whose lists changed. O(records × [`MAX_HOLDERS`]), on all threads. `progress`
+    /// gets the number of measured pairs and the number of all pairs.
+    pub(super) fn insert(
+        &mut self,
+        collection: &EventCollection,
+        model: &EventModel,
+        new: &[u32],
+        progress: impl FnMut(usize, usize),
+    ) -> Vec<u32> {
+        self.lists.resize_with(collection.position_count(), Vec::new);
+        self.listed_by.resize_with(collection.position_count(), Vec::new);
+        for record in new {
+            for code in filed_codes(collection, *record) {
+                self.postings.entry(code).or_default().push(*record);
             }
-            *score += weight;
         }
+        let is_new: HashSet<u32> = new.iter().copied().collect();
+        let mut lists: HashMap<u32, Vec<ScoredRecord>> = HashMap::with_capacity(new.len());
+        for found in self.look_up_all(collection, new, &is_new) {
+            lists.insert(found.record, found.best);
+            for (other, score) in found.listed_in {
+                let list = lists.entry(other).or_insert_with(|| self.scored(other));
+                list.push((found.record, score));
+            }
+        }
+        for (_, list) in lists.iter_mut().filter(|(record, _)| !is_new.contains(*record)) {
+            keep_best(collection, list);
+        }
+        self.replace_lists(collection, model, lists, progress)
     }
-    let mut found = Vec::with_capacity(touched.len());
-    for &record in touched.iter() {
-        let norms = own.norm * collection.weighed(record).pairs.norm;
-        found.push(EventCandidate { record, score: scores[record as usize] / norms.max(f32::MIN_POSITIVE) });
+
+    /// Removes records, which the collection still contains. Returns the records whose lists changed.
+    pub(super) fn remove(&mut self, collection: &EventCollection, model: &EventModel, gone: &[u32]) -> Vec<u32> {
+        let is_gone: HashSet<u32> = gone.iter().copied().collect();
+        for record in gone {
+            for code in filed_codes(collection, *record) {
+                if let Some(holders) = self.postings.get_mut(&code) {
+                    holders.retain(|holder| holder != record);
+                }
+            }
+        }
+        let listing = gone.iter().flat_map(|record| self.listed_by[*record as usize].iter().copied());
+        let mut changed: Vec<u32> = listing.filter(|record| !is_gone.contains(record)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        let found = self.look_up_all(collection, &changed, &changed.iter().copied().collect());
+        let mut lists: HashMap<u32, Vec<ScoredRecord>> =
+            found.into_iter().map(|found| (found.record, found.best)).collect();
+        lists.extend(gone.iter().map(|record| (*record, Vec::new())));
+        self.replace_lists(collection, model, lists, |_, _| {})
     }
+
+    fn scored(&self, record: u32) -> Vec<ScoredRecord> {
+        self.list(record).iter().map(|candidate| (candidate.record, candidate.score)).collect()
+    }
+
+    /// Replaces lists, and measures the pairs that were in neither list. Returns the records whose lists changed, ascending.
+    fn replace_lists(
+        &mut self,
+        collection: &EventCollection,
+        model: &EventModel,
+        lists: HashMap<u32, Vec<ScoredRecord>>,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Vec<u32> {
+        let mut unknown: Vec<RecordPair> = Vec::new();
+        for (record, list) in &lists {
+            let unmeasured = list.iter().filter(|(other, _)| self.measure(*record, *other).is_none());
+            unknown.extend(unmeasured.map(|(other, _)| [*record.min(other), *record.max(other)]));
+        }
+        unknown.par_sort_unstable();
+        unknown.dedup();
+        let mut measured: Vec<PairMeasure> = Vec::with_capacity(unknown.len());
+        for some in unknown.chunks(PAIRS_AT_ONCE) {
+            progress(measured.len(), unknown.len());
+            measured.par_extend(some.par_iter().map(|[a, b]| PairMeasure::of(collection, model, *a, *b)));
+        }
+        progress(unknown.len(), unknown.len());
+        let made: Vec<(u32, Vec<EventCandidate>)> = lists
+            .into_iter()
+            .map(|(record, list)| {
+                let candidates = list.into_iter().map(|(other, score)| {
+                    let known = self.measure(record, other).or_else(|| {
+                        let at = unknown.binary_search(&[record.min(other), record.max(other)]).ok()?;
+                        Some(measured[at])
+                    });
+                    EventCandidate { record: other, score, measure: known.unwrap_or_default() }
+                });
+                (record, candidates.collect())
+            })
+            .collect();
+        let mut changed = Vec::with_capacity(made.len());
+        for (record, list) in made {
+            let before = std::mem::replace(&mut self.lists[record as usize], list);
+            for candidate in before {
+                self.listed_by[candidate.record as usize].retain(|other| *other != record);
+            }
+            for candidate in &self.lists[record as usize] {
+                self.listed_by[candidate.record as usize].push(record);
+            }
+            changed.push(record);
+        }
+        changed.sort_unstable();
+        changed
+    }
+
+    /// Returns the measurement of a pair that is in one of the lists.
+    fn measure(&self, a: u32, b: u32) -> Option<PairMeasure> {
+        let of_b = self.list(a).iter().find(|candidate| candidate.record == b);
+        of_b.or_else(|| self.list(b).iter().find(|candidate| candidate.record == a)).map(|found| found.measure)
+    }
+
+    /// Looks up some records, on all threads. Records in `is_new` get lists of their own and are in no `listed_in`.
+    fn look_up_all(
+        &self,
+        collection: &EventCollection,
+        records: &[u32],
+        is_new: &HashSet<u32>,
+    ) -> Vec<FoundCandidates> {
+        let chunks = records.par_chunks(RECORDS_AT_ONCE);
+        let found = chunks.flat_map_iter(|records| {
+            let mut buffer = LookupBuffer { scores: vec![0.0; collection.position_count()], ..LookupBuffer::default() };
+            let looked_up = records.iter().map(move |record| self.look_up(collection, *record, is_new, &mut buffer));
+            looked_up.collect::<Vec<_>>()
+        });
+        found.collect()
+    }
+
+    fn look_up(
+        &self,
+        collection: &EventCollection,
+        record: u32,
+        is_new: &HashSet<u32>,
+        buffer: &mut LookupBuffer,
+    ) -> FoundCandidates {
+        let LookupBuffer { scores, touched } = buffer;
+        for code in filed_codes(collection, record) {
+            let weight = collection.rarities().pairs.rarity(code).powi(2);
+            let holders = self.postings.get(&code).map_or(&[][..], Vec::as_slice);
+            for other in holders.iter().filter(|other| **other != record) {
+                let score = &mut scores[*other as usize];
+                if *score == 0.0 {
+                    touched.push(*other);
+                }
+                *score += weight;
+            }
+        }
+        let norm = collection.weighed(record).pairs.norm;
+        let mut best = Vec::with_capacity(touched.len());
+        let mut listed_in = Vec::new();
+        for other in touched.drain(..) {
+            let norms = norm * collection.weighed(other).pairs.norm;
+            let score = std::mem::take(&mut scores[other as usize]) / norms.max(f32::MIN_POSITIVE);
+            best.push((other, score));
+            if !is_new.contains(&other) {
+                let list = self.list(other);
+                // Ties are decided when the list is made.
+                if list.len() < CANDIDATES || list.last().is_some_and(|last| last.score <= score) {
+                    listed_in.push((other, score));
+                }
+            }
+        }
+        keep_best(collection, &mut best);
+        FoundCandidates { record, best, listed_in }
+    }
+}
+
+/// Sorts candidates by falling score, ties by their ids, and keeps the first [`CANDIDATES`].
+fn keep_best(collection: &EventCollection, found: &mut Vec<ScoredRecord>) {
+    let best_first = |a: &ScoredRecord, b: &ScoredRecord| {
+        b.1.total_cmp(&a.1).then_with(|| collection.record(a.0).id.cmp(&collection.record(b.0).id))
+    };
     if found.len() > CANDIDATES {
         found.select_nth_unstable_by(CANDIDATES, best_first);
         found.truncate(CANDIDATES);
     }
     found.sort_unstable_by(best_first);
-    touched.drain(..).for_each(|other| scores[other as usize] = 0.0);
-    found.into()
+}
+
+/// Returns the pairs of characters under which a record is filed, the rarest first.
+fn filed_codes(collection: &EventCollection, record: u32) -> Vec<u32> {
+    let rarities = &collection.rarities().pairs;
+    let codes = collection.weighed(record).pairs.codes.iter();
+    let mut counted: Vec<(u32, u32)> = codes.map(|code| (rarities.holders(*code), *code)).collect();
+    counted.sort_unstable();
+    let mut holders = 0;
+    let filed = counted.into_iter().enumerate().take_while(|(number, (count, _))| {
+        holders += *count as usize;
+        *number == 0 || holders <= MAX_HOLDERS
+    });
+    filed.map(|(_, (_, code))| code).collect()
 }

@@ -32,6 +32,22 @@ pub struct KnownLinks {
     pub matches: Vec<RecordPair>,
 }
 
+impl KnownLinks {
+    /// Returns the records to which the joining links lead from each record: each once, ascending.
+    pub(super) fn adjacent(&self) -> HashMap<u32, Vec<u32>> {
+        let mut adjacent: HashMap<u32, Vec<u32>> = HashMap::new();
+        for [a, b] in self.same.iter().chain(&self.matches) {
+            adjacent.entry(*a).or_default().push(*b);
+            adjacent.entry(*b).or_default().push(*a);
+        }
+        for others in adjacent.values_mut() {
+            others.sort_unstable();
+            others.dedup();
+        }
+        adjacent
+    }
+}
+
 /// A pair with the log-odds that both records report one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventEdge {
@@ -41,25 +57,31 @@ pub struct EventEdge {
     pub log_odds: f64,
 }
 
-/// Returns the events with at least two members: the members ascending, the events ordered by their first member.
-/// Deterministic; the order of the links does not matter. O(edges × log edges) for events of bounded size.
+/// Returns the events with at least two members among `records`, which have no links with other records. Members and events have the
+/// order of `records`. Deterministic; the order of the links does not matter. O(edges × log edges) for events of bounded size.
 pub fn cluster(
     collection: &EventCollection,
+    records: &[u32],
     links: &KnownLinks,
     edges: &[EventEdge],
     bounds: JoinBounds,
 ) -> Vec<Vec<u32>> {
-    let mut parts = EventParts::new(collection, links, bounds);
-    for pair in sorted(&links.same).into_iter().chain(sorted(&links.matches)) {
+    let places: HashMap<u32, u32> = records.iter().copied().zip(0..).collect();
+    let placed = |[a, b]: RecordPair| Some([*places.get(&a)?, *places.get(&b)?]);
+    let mut parts = EventParts::new(collection, records, bounds);
+    let joined = sorted(links.same.iter().copied().filter_map(placed));
+    parts.separate(sorted(links.not_same.iter().copied().filter_map(placed)), &joined);
+    for pair in joined.into_iter().chain(sorted(links.matches.iter().copied().filter_map(placed))) {
         parts.join_known(pair);
     }
-    parts.add_edges(edges);
+    let edges = edges.iter().filter_map(|edge| Some(EventEdge { pair: placed(edge.pair)?, ..*edge }));
+    parts.add_edges(edges.collect());
     parts.join_by_edges();
     parts.into_events()
 }
 
-fn sorted(pairs: &[RecordPair]) -> Vec<RecordPair> {
-    let mut pairs: Vec<RecordPair> = pairs.iter().map(|[a, b]| [*a.min(b), *a.max(b)]).collect();
+fn sorted(pairs: impl Iterator<Item = RecordPair>) -> Vec<RecordPair> {
+    let mut pairs: Vec<RecordPair> = pairs.map(|[a, b]| [a.min(b), a.max(b)]).collect();
     pairs.sort_unstable();
     pairs.dedup();
     pairs
@@ -95,9 +117,10 @@ impl PartialOrd for PossibleJoin {
     }
 }
 
-/// The parts of events while they grow. A part is identified by its smallest member.
+/// The parts of events while they grow. A record is identified by its place among the records, and a part by its first member.
 struct EventParts<'a> {
     collection: &'a EventCollection,
+    records: &'a [u32],
     bounds: JoinBounds,
     members: HashMap<u32, Vec<u32>>,
     part_of: Vec<u32>,
@@ -108,15 +131,24 @@ struct EventParts<'a> {
 }
 
 impl<'a> EventParts<'a> {
-    fn new(collection: &'a EventCollection, links: &KnownLinks, bounds: JoinBounds) -> Self {
-        let mut separated: HashMap<u32, HashSet<u32>> = HashMap::new();
-        let joined: HashSet<RecordPair> = sorted(&links.same).into_iter().collect();
-        for [a, b] in sorted(&links.not_same).into_iter().filter(|pair| !joined.contains(pair)) {
-            separated.entry(a).or_default().insert(b);
-            separated.entry(b).or_default().insert(a);
+    fn new(collection: &'a EventCollection, records: &'a [u32], bounds: JoinBounds) -> Self {
+        Self {
+            collection,
+            records,
+            bounds,
+            members: HashMap::new(),
+            part_of: (0..records.len() as u32).collect(),
+            links: HashMap::new(),
+            separated: HashMap::new(),
         }
-        let part_of = (0..collection.records().len() as u32).collect();
-        Self { collection, bounds, members: HashMap::new(), part_of, links: HashMap::new(), separated }
+    }
+
+    /// Separates pairs, unless a person joined them, too. Both lists ascend.
+    fn separate(&mut self, pairs: Vec<RecordPair>, joined: &[RecordPair]) {
+        for [a, b] in pairs.into_iter().filter(|pair| joined.binary_search(pair).is_err()) {
+            self.separated.entry(a).or_default().insert(b);
+            self.separated.entry(b).or_default().insert(a);
+        }
     }
 
     fn members(&self, part: u32) -> Vec<u32> {
@@ -176,8 +208,8 @@ impl<'a> EventParts<'a> {
     }
 
     /// Adds the links of the edges. Edges below the log-odds of an unmeasured pair count as unmeasured.
-    fn add_edges(&mut self, edges: &[EventEdge]) {
-        let mut edges: Vec<&EventEdge> = edges.iter().filter(|edge| edge.log_odds > self.bounds.unmeasured).collect();
+    fn add_edges(&mut self, mut edges: Vec<EventEdge>) {
+        edges.retain(|edge| edge.log_odds > self.bounds.unmeasured);
         edges.sort_unstable_by_key(|edge| [edge.pair[0].min(edge.pair[1]), edge.pair[0].max(edge.pair[1])]);
         for edge in edges {
             let parts = edge.pair.map(|record| self.part_of[record as usize]);
@@ -229,7 +261,7 @@ impl<'a> EventParts<'a> {
         let members = self.members(part);
         let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
         for member in &members {
-            let values: HashSet<&str> = self.collection.record(*member).values(kind).collect();
+            let values: HashSet<&str> = self.collection.record(self.records[*member as usize]).values(kind).collect();
             values.into_iter().for_each(|value| *holders.entry(value).or_default() += 1);
         }
         holders.into_iter().filter(|(_, count)| 2 * count > members.len()).map(|(value, _)| value).collect()
@@ -238,6 +270,7 @@ impl<'a> EventParts<'a> {
     fn into_events(self) -> Vec<Vec<u32>> {
         let mut events: Vec<Vec<u32>> = self.members.into_values().filter(|members| members.len() > 1).collect();
         events.sort_unstable();
+        events.iter_mut().flatten().for_each(|member| *member = self.records[*member as usize]);
         events
     }
 }

@@ -1,95 +1,14 @@
-//! A collection of records, with the rarity of everything that two records can have in common.
+//! The records among which events are found, each with the weights of its parts.
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use super::problems::kind_count;
+use super::rarity::{CodeSet, EventRarities};
 use super::record::EventRecord;
 use crate::verdict::ObjectKind;
 
-/// Number of invented records that are added to the counts. They contain each text once. So rarity means something in a
-/// small collection.
-const ADDED_RECORDS: f32 = 1_000.0;
-
-/// Returns the rarity of something that `holders` of `records` records contain: 0 if all contain it, nearly 1 if one
-/// contains it.
-fn rarity(holders: u32, records: usize) -> f32 {
-    let all = records as f32 + ADDED_RECORDS;
-    ((all / (holders as f32 + 1.0)).ln() / all.ln()).max(0.0)
-}
-
-/// The codes that at least two records contain, with their rarity. A code is identified by its position.
-#[derive(Clone, Debug)]
-pub(super) struct CodeVocabulary {
-    positions: HashMap<u32, u32>,
-    rarities: Vec<f32>,
-    counts: Vec<u32>,
-    /// The rarity of a code that one record contains.
-    unique: f32,
-}
-
-/// The codes of a record that other records contain, too.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CodeSet {
-    /// Positions in the vocabulary, ascending.
-    pub(super) shared: Box<[u32]>,
-    /// Sum of the rarities of all codes of the record.
-    pub(super) total: f32,
-    /// Square root of the sum of the squared rarities of all codes of the record.
-    pub(super) norm: f32,
-}
-
-impl CodeVocabulary {
-    fn of<'a>(sets: impl Iterator<Item = &'a [u32]>, records: usize) -> Self {
-        let mut holders: HashMap<u32, u32> = HashMap::new();
-        for code in sets.flatten() {
-            *holders.entry(*code).or_default() += 1;
-        }
-        let mut kept: Vec<(u32, u32)> = holders.into_iter().filter(|(_, count)| *count > 1).collect();
-        kept.sort_unstable();
-        Self {
-            positions: kept.iter().zip(0..).map(|((code, _), at)| (*code, at)).collect(),
-            rarities: kept.iter().map(|(_, count)| rarity(*count, records)).collect(),
-            counts: kept.iter().map(|(_, count)| *count).collect(),
-            unique: rarity(1, records),
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rarities.len()
-    }
-
-    pub(super) fn rarity(&self, position: u32) -> f32 {
-        self.rarities[position as usize]
-    }
-
-    /// Returns the number of records that contain the code at a position.
-    pub(super) fn holders(&self, position: u32) -> u32 {
-        self.counts[position as usize]
-    }
-
-    /// Returns the rarity of a code.
-    fn rarity_of_code(&self, code: u32) -> f32 {
-        self.positions.get(&code).map_or(self.unique, |at| self.rarity(*at))
-    }
-
-    fn set(&self, codes: &[u32]) -> CodeSet {
-        let mut shared: Vec<u32> = codes.iter().filter_map(|code| self.positions.get(code).copied()).collect();
-        shared.sort_unstable();
-        let alone = (codes.len() - shared.len()) as f32;
-        let total = self.sum_of_powers(&shared, alone, 1);
-        let norm = self.sum_of_powers(&shared, alone, 2).sqrt();
-        CodeSet { total, norm, shared: shared.into() }
-    }
-
-    /// Adds up a power of the rarities of the shared codes and of `alone` codes that no other record has.
-    fn sum_of_powers(&self, shared: &[u32], alone: f32, power: i32) -> f32 {
-        shared.iter().map(|at| self.rarity(*at).powi(power)).sum::<f32>() + alone * self.unique.powi(power)
-    }
-}
-
 /// A record with the weights of its parts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct WeighedRecord {
     pub(super) pairs: CodeSet,
     pub(super) triples: CodeSet,
@@ -117,69 +36,115 @@ pub(super) struct ProblemWeight {
     pub(super) weight: f32,
 }
 
-/// Records with the rarity of everything that they can have in common. The records are ordered by their ids, so that
-/// no result depends on the order of arrival.
+impl WeighedRecord {
+    /// Weighs the parts of a record. Moves the codes out of it. O(length).
+    fn take(record: &mut EventRecord, rarities: &EventRarities) -> Self {
+        Self {
+            pairs: rarities.pairs.set(std::mem::take(&mut record.pairs)),
+            triples: rarities.triples.set(std::mem::take(&mut record.triples)),
+            title: rarities.pairs.set(std::mem::take(&mut record.title_pairs)),
+            words: rarities.words.set(std::mem::take(&mut record.words)),
+            names: names(record, rarities),
+            problems: problems(record, &rarities.kinds),
+        }
+    }
+}
+
+/// Records with the rarity of everything that they can have in common. A record is identified by its position. No result depends on the
+/// positions: where the order matters, it is that of the ids.
 #[derive(Debug)]
 pub struct EventCollection {
+    rarities: EventRarities,
+    /// A removed record is empty.
     records: Vec<EventRecord>,
     weighed: Vec<WeighedRecord>,
-    pairs: CodeVocabulary,
-    triples: CodeVocabulary,
-    words: CodeVocabulary,
+    positions: HashMap<Box<str>, u32>,
+    /// Positions of removed records, which are given to new records.
+    free: Vec<u32>,
 }
 
 impl EventCollection {
-    /// Creates the collection. O(total length). The ids of the records must be distinct.
+    /// Creates the collection of some records by their own rarities, in the order of their ids. O(total length). The ids must be distinct.
     pub fn new(mut records: Vec<EventRecord>) -> Self {
         records.par_sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let count = records.len();
-        let pairs = CodeVocabulary::of(records.iter().map(|record| record.pairs.as_slice()), count);
-        let triples = CodeVocabulary::of(records.iter().map(|record| record.triples.as_slice()), count);
-        let words = CodeVocabulary::of(records.iter().map(|record| record.words.as_slice()), count);
-        let mut kinds = vec![0_u32; kind_count()];
-        let found = records.iter().flat_map(|record| &record.problems);
-        found.for_each(|found| kinds[usize::from(found.kind)] += 1);
-        let kind_rarities: Vec<f32> = kinds.iter().map(|holders| rarity(*holders, count)).collect();
-        let weighed = records.par_iter_mut().map(|record| WeighedRecord {
-            pairs: pairs.set(&std::mem::take(&mut record.pairs)),
-            triples: triples.set(&std::mem::take(&mut record.triples)),
-            title: pairs.set(&std::mem::take(&mut record.title_pairs)),
-            words: words.set(&std::mem::take(&mut record.words)),
-            names: names(record, &pairs),
-            problems: problems(record, &kind_rarities),
-        });
-        let weighed = weighed.collect();
-        Self { records, weighed, pairs, triples, words }
+        let mut collection = Self::with(EventRarities::count(&records));
+        collection.insert(records);
+        collection
     }
 
-    /// Returns the records, ordered by their ids.
-    pub fn records(&self) -> &[EventRecord] {
-        &self.records
+    /// Creates a collection without records.
+    pub fn with(rarities: EventRarities) -> Self {
+        Self { rarities, records: Vec::new(), weighed: Vec::new(), positions: HashMap::new(), free: Vec::new() }
     }
 
-    /// Returns the position of the record with this id. O(log records).
+    /// Adds records. Returns their positions. The ids must be distinct and new. O(total length).
+    pub fn insert(&mut self, mut records: Vec<EventRecord>) -> Vec<u32> {
+        let rarities = &self.rarities;
+        let weighed: Vec<_> = records.par_iter_mut().map(|record| WeighedRecord::take(record, rarities)).collect();
+        let mut inserted = Vec::with_capacity(records.len());
+        for (record, weighed) in records.into_iter().zip(weighed) {
+            let at = self.free.pop().unwrap_or_else(|| {
+                self.records.push(EventRecord::default());
+                self.weighed.push(WeighedRecord::default());
+                self.records.len() as u32 - 1
+            });
+            self.positions.insert(record.id.clone(), at);
+            self.records[at as usize] = record;
+            self.weighed[at as usize] = weighed;
+            inserted.push(at);
+        }
+        inserted
+    }
+
+    /// Removes the record at a position.
+    pub(super) fn remove(&mut self, at: u32) {
+        let record = std::mem::take(&mut self.records[at as usize]);
+        self.weighed[at as usize] = WeighedRecord::default();
+        self.positions.remove(&record.id);
+        self.free.push(at);
+    }
+
+    /// Returns the number of records.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// True if there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Returns the number of positions, including those of removed records.
+    pub(super) fn position_count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Returns the positions of the records, ascending.
+    pub fn positions(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.records).filter(|(_, record)| !record.id.is_empty()).map(|(at, _)| at)
+    }
+
+    /// Returns the record at a position.
+    pub fn record(&self, at: u32) -> &EventRecord {
+        &self.records[at as usize]
+    }
+
+    /// Returns the position of the record with this id.
     pub fn position(&self, id: &str) -> Option<u32> {
-        self.records.binary_search_by(|record| (*record.id).cmp(id)).ok().map(|at| at as u32)
+        self.positions.get(id).copied()
+    }
+
+    /// Sorts positions by the ids of the records.
+    pub(super) fn sort(&self, positions: &mut [u32]) {
+        positions.sort_unstable_by(|a, b| self.record(*a).id.cmp(&self.record(*b).id));
     }
 
     pub(super) fn weighed(&self, at: u32) -> &WeighedRecord {
         &self.weighed[at as usize]
     }
 
-    pub(super) fn record(&self, at: u32) -> &EventRecord {
-        &self.records[at as usize]
-    }
-
-    pub(super) fn pairs(&self) -> &CodeVocabulary {
-        &self.pairs
-    }
-
-    pub(super) fn triples(&self) -> &CodeVocabulary {
-        &self.triples
-    }
-
-    pub(super) fn words(&self) -> &CodeVocabulary {
-        &self.words
+    pub(super) fn rarities(&self) -> &EventRarities {
+        &self.rarities
     }
 }
 
@@ -189,11 +154,11 @@ pub(super) fn is_place(kind: ObjectKind) -> bool {
 }
 
 /// Returns the weights of the names of a record. A name is as rare as the rarest pair of its characters.
-fn names(record: &EventRecord, pairs: &CodeVocabulary) -> Box<[NameWeight]> {
+fn names(record: &EventRecord, rarities: &EventRarities) -> Box<[NameWeight]> {
     let places = (0..).zip(record.objects()).filter(|(_, object)| is_place(object.kind));
     let weighed = places.map(|(object, named)| {
         let codes = EventRecord::codes_of(&named.name);
-        let rarity = codes.iter().map(|code| pairs.rarity_of_code(*code)).fold(0.0, f32::max);
+        let rarity = codes.iter().map(|code| rarities.pairs.rarity(*code)).fold(0.0, f32::max);
         NameWeight { object, rarity }
     });
     weighed.collect()

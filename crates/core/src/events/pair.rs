@@ -5,8 +5,9 @@
 //! names and numbers that contradict each other. Products of features are features too, because a logistic regression adds:
 //! one name in common is evidence only if the problem is the same.
 
-use super::candidates::CandidateLists;
-use super::collection::{CodeSet, CodeVocabulary, EventCollection, NameWeight, WeighedRecord};
+use super::collection::{EventCollection, NameWeight, WeighedRecord};
+use super::model::EventModel;
+use super::rarity::CodeSet;
 use super::record::EventRecord;
 use crate::evidence::{FeatureVector, MAX_VALUE, features};
 use crate::text::objects::NamedObject;
@@ -168,11 +169,52 @@ const ADDRESS_NUMBERS: [ObjectKind; 6] = [
 ];
 const IDENTIFIERS: [ObjectKind; 2] = [ObjectKind::Plate, ObjectKind::Line];
 
-/// Measures pairs of records of one collection.
-#[derive(Debug)]
-pub struct PairMeasurer<'a> {
-    collection: &'a EventCollection,
-    candidates: &'a CandidateLists,
+/// The places of two records among the candidates of each other. They change with the other records of the collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PairRanks {
+    /// The larger cosine of the last candidates of both records.
+    pub(super) background: f64,
+    /// The larger cosine of the first candidates of both records.
+    pub(super) best: f64,
+    /// 1 / (1 + rank) of each record among the candidates of the other; 0 if it is none of them.
+    pub(super) inverse_ranks: [f64; 2],
+}
+
+/// The part of the measurement of a pair that does not depend on other records.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PairMeasure {
+    /// The log-odds without the features of the ranks.
+    pub(super) log_odds: f64,
+    /// The values of the features from which the features of the ranks are made.
+    pair_cosine: f32,
+    problem_cosine: f32,
+    name_agrees: f32,
+}
+
+impl PairMeasure {
+    /// Measures the records at two different positions.
+    pub(super) fn of(collection: &EventCollection, model: &EventModel, a: u32, b: u32) -> Self {
+        use EventFeature as F;
+        let features = unranked_features(collection, a, b);
+        Self {
+            log_odds: model.log_odds(&features),
+            pair_cosine: features.get(F::PairCosine) as f32,
+            problem_cosine: features.get(F::ProblemCosine) as f32,
+            name_agrees: features.get(F::NameAgrees) as f32,
+        }
+    }
+
+    /// Returns the log-odds of the pair. O(features).
+    pub(super) fn ranked(&self, model: &EventModel, ranks: &PairRanks) -> f64 {
+        use EventFeature as F;
+        let mut features = EventFeatures([0.0; EVENT_FEATURE_COUNT]);
+        features.set(F::PairCosine, f64::from(self.pair_cosine));
+        features.set(F::ProblemCosine, f64::from(self.problem_cosine));
+        features.set(F::NameAgrees, f64::from(self.name_agrees));
+        let without = model.log_odds(&features);
+        set_ranks(&mut features, ranks);
+        self.log_odds + model.log_odds(&features) - without
+    }
 }
 
 /// The common part of two sets of codes.
@@ -187,20 +229,27 @@ struct CodeOverlap {
 }
 
 impl CodeOverlap {
-    fn of(a: &CodeSet, b: &CodeSet, vocabulary: &CodeVocabulary) -> Self {
+    fn of(a: &CodeSet, b: &CodeSet) -> Self {
         let mut found = Self::default();
-        each_common(&a.shared, &b.shared, |code| {
-            let rarity = f64::from(vocabulary.rarity(code));
-            found.shared += rarity;
-            found.squared += rarity * rarity;
-            let mut lower = rarity;
-            for place in &mut found.rarest {
-                if lower > *place {
-                    std::mem::swap(place, &mut lower);
-                }
+        let mut others = b.codes.iter().copied().peekable();
+        for (code, rarity) in a.codes.iter().copied().zip(&a.rarities) {
+            while others.next_if(|other| *other < code).is_some() {}
+            if others.next_if_eq(&code).is_some() {
+                found.add(f64::from(rarity.get()));
             }
-        });
+        }
         found
+    }
+
+    fn add(&mut self, rarity: f64) {
+        self.shared += rarity;
+        self.squared += rarity * rarity;
+        let mut lower = rarity;
+        for place in &mut self.rarest {
+            if lower > *place {
+                std::mem::swap(place, &mut lower);
+            }
+        }
     }
 
     fn cosine(&self, a: &CodeSet, b: &CodeSet) -> f64 {
@@ -209,17 +258,6 @@ impl CodeOverlap {
 
     fn containment(&self, a: &CodeSet, b: &CodeSet) -> f64 {
         share(self.shared, f64::from(a.total.min(b.total)))
-    }
-}
-
-/// Calls `each` for the common elements of two ascending lists.
-fn each_common(a: &[u32], b: &[u32], mut each: impl FnMut(u32)) {
-    let mut others = b.iter().copied().peekable();
-    for code in a.iter().copied() {
-        while others.next_if(|other| *other < code).is_some() {}
-        if others.next_if_eq(&code).is_some() {
-            each(code);
-        }
     }
 }
 
@@ -259,74 +297,65 @@ pub(super) fn contains_name(record: &EventRecord, object: &NamedObject) -> bool 
     record.named.names(object) || core.chars().nth(CORE_CHARS - 1).is_some() && record.named.holds(core)
 }
 
-impl<'a> PairMeasurer<'a> {
-    /// Creates a measurer. `candidates` are the candidates of the same collection.
-    pub fn new(collection: &'a EventCollection, candidates: &'a CandidateLists) -> Self {
-        Self { collection, candidates }
-    }
+/// Returns the features of the records at two different positions, without those of the ranks. The order does not matter. O(length +
+/// names × names).
+pub(super) fn unranked_features(collection: &EventCollection, a: u32, b: u32) -> EventFeatures {
+    let records = [collection.record(a), collection.record(b)];
+    let weighed = [collection.weighed(a), collection.weighed(b)];
+    let mut features = EventFeatures([0.0; EVENT_FEATURE_COUNT]);
+    set_text(&mut features, weighed);
+    let names = set_names(&mut features, records, weighed);
+    set_words(&mut features, weighed, &names);
+    set_problems(&mut features, weighed);
+    set_numbers(&mut features, records);
+    set_circumstances(&mut features, records);
+    set_products(&mut features, records);
+    features
+}
 
-    /// Returns the features of the records at two different positions. The order does not matter. O(length + names × names).
-    pub fn features(&self, a: u32, b: u32) -> EventFeatures {
-        let records = [self.collection.record(a), self.collection.record(b)];
-        let weighed = [self.collection.weighed(a), self.collection.weighed(b)];
-        let mut features = EventFeatures([0.0; EVENT_FEATURE_COUNT]);
-        self.set_text(&mut features, weighed);
-        self.set_ranks(&mut features, a, b);
-        let names = set_names(&mut features, records, weighed);
-        self.set_words(&mut features, weighed, &names);
-        set_problems(&mut features, weighed);
-        set_numbers(&mut features, records);
-        set_circumstances(&mut features, records);
-        set_products(&mut features, records);
-        features
-    }
+fn set_text(features: &mut EventFeatures, [a, b]: [&WeighedRecord; 2]) {
+    use EventFeature as F;
+    let pairs = CodeOverlap::of(&a.pairs, &b.pairs);
+    features.set(F::PairCosine, pairs.cosine(&a.pairs, &b.pairs));
+    features.set(F::PairContainment, pairs.containment(&a.pairs, &b.pairs));
+    let triples = CodeOverlap::of(&a.triples, &b.triples);
+    let rare_runs = triples.rarest.iter().sum::<f64>() / triples.rarest.len() as f64;
+    features.set(F::RarestRun, triples.rarest[0]);
+    features.set(F::RareRuns, rare_runs);
+    features.set(F::VeryRareRuns, rare_runs - VERY_RARE);
+    let title = CodeOverlap::of(&a.title, &b.title);
+    let titles = f64::from(a.title.total + b.title.total) - title.shared;
+    features.set(F::TitleSimilarity, share(title.shared, titles));
+    features.set(F::TitleContained, part_in(&a.title, &b.pairs).max(part_in(&b.title, &a.pairs)));
+}
 
-    fn set_text(&self, features: &mut EventFeatures, [a, b]: [&WeighedRecord; 2]) {
-        use EventFeature as F;
-        let pairs = CodeOverlap::of(&a.pairs, &b.pairs, self.collection.pairs());
-        features.set(F::PairCosine, pairs.cosine(&a.pairs, &b.pairs));
-        features.set(F::PairContainment, pairs.containment(&a.pairs, &b.pairs));
-        let triples = CodeOverlap::of(&a.triples, &b.triples, self.collection.triples());
-        let rare_runs = triples.rarest.iter().sum::<f64>() / triples.rarest.len() as f64;
-        features.set(F::RarestRun, triples.rarest[0]);
-        features.set(F::RareRuns, rare_runs);
-        features.set(F::VeryRareRuns, rare_runs - VERY_RARE);
-        let title = CodeOverlap::of(&a.title, &b.title, self.collection.pairs());
-        let titles = f64::from(a.title.total + b.title.total) - title.shared;
-        features.set(F::TitleSimilarity, share(title.shared, titles));
-        let contained = self.part_in(&a.title, &b.pairs).max(self.part_in(&b.title, &a.pairs));
-        features.set(F::TitleContained, contained);
-    }
+/// Returns the part of a title that is in a text.
+fn part_in(title: &CodeSet, text: &CodeSet) -> f64 {
+    share(CodeOverlap::of(title, text).shared, f64::from(title.total))
+}
 
-    /// Returns the part of a title that is in a text.
-    fn part_in(&self, title: &CodeSet, text: &CodeSet) -> f64 {
-        share(CodeOverlap::of(title, text, self.collection.pairs()).shared, f64::from(title.total))
-    }
+/// Sets the features that depend on other records. `PairCosine`, `ProblemCosine` and `NameAgrees` must be set.
+pub(super) fn set_ranks(features: &mut EventFeatures, ranks: &PairRanks) {
+    use EventFeature as F;
+    let cosine = features.get(F::PairCosine);
+    let [one, other] = ranks.inverse_ranks;
+    features.set(F::AboveBackground, cosine - ranks.background);
+    features.set(F::ShareOfBest, share(cosine, ranks.best));
+    features.set(F::BetterRank, one.max(other));
+    features.set(F::WorseRank, one.min(other));
+    features.set(F::RankAndProblem, one.min(other) * features.get(F::ProblemCosine));
+    features.set(F::RankAndName, one.min(other) * features.get(F::NameAgrees));
+}
 
-    fn set_ranks(&self, features: &mut EventFeatures, a: u32, b: u32) {
-        use EventFeature as F;
-        let cosine = features.get(F::PairCosine);
-        let lists = [self.candidates.of_record(a), self.candidates.of_record(b)];
-        let background = lists.map(|list| list.last().map_or(0.0, |last| f64::from(last.score)));
-        let best = lists.map(|list| list.first().map_or(0.0, |first| f64::from(first.score)));
-        features.set(F::AboveBackground, cosine - background[0].max(background[1]));
-        features.set(F::ShareOfBest, share(cosine, best[0].max(best[1])));
-        let ranks = [self.candidates.rank(a, b), self.candidates.rank(b, a)];
-        let ranks = ranks.map(|rank| rank.map_or(0.0, |rank| 1.0 / (1.0 + rank as f64)));
-        features.set(F::BetterRank, ranks[0].max(ranks[1]));
-        features.set(F::WorseRank, ranks[0].min(ranks[1]));
-    }
-
-    fn set_words(&self, features: &mut EventFeatures, [a, b]: [&WeighedRecord; 2], names: &NameOverlap) {
-        use EventFeature as F;
-        let words = CodeOverlap::of(&a.words, &b.words, self.collection.words());
-        features.set(F::WordCosine, words.cosine(&a.words, &b.words));
-        // A common name of n rarities takes about as many rarities of words.
-        let problem = (words.shared - names.shared).max(0.0);
-        let shorter = (f64::from(a.words.total.min(b.words.total)) - names.shared).max(problem);
-        features.set(F::ProblemWords, share(problem, shorter));
-        features.set(F::ProblemWeight, problem.ln_1p());
-    }
+fn set_words(features: &mut EventFeatures, [a, b]: [&WeighedRecord; 2], names: &NameOverlap) {
+    use EventFeature as F;
+    let words = CodeOverlap::of(&a.words, &b.words);
+    features.set(F::WordCosine, words.cosine(&a.words, &b.words));
+    // A common name of n rarities takes about as many rarities of words.
+    let problem = (words.shared - names.shared).max(0.0);
+    let shorter = (f64::from(a.words.total.min(b.words.total)) - names.shared).max(problem);
+    features.set(F::ProblemWords, share(problem, shorter));
+    features.set(F::ProblemWeight, problem.ln_1p());
 }
 
 fn set_names(
@@ -441,8 +470,6 @@ fn set_products(features: &mut EventFeatures, [a, b]: [&EventRecord; 2]) {
         (F::NameAndTitle, F::NameAgrees, F::TitleContained),
         (F::RunsAndProblem, F::RareRuns, F::ProblemCosine),
         (F::RareRunsAndProblem, F::VeryRareRuns, F::ProblemCosine),
-        (F::RankAndProblem, F::WorseRank, F::ProblemCosine),
-        (F::RankAndName, F::WorseRank, F::NameAgrees),
         (F::ShortAndAlike, F::Shortness, F::PairCosine),
         (F::NamelessAndAlike, F::NoCommonName, F::PairCosine),
         (F::OtherNamesAndAlike, F::NamesDiffer, F::PairCosine),

@@ -17,7 +17,7 @@ const MAX_CHARS: usize = 2_000;
 const MIN_WORD_CHARS: u32 = 2;
 
 /// A record in the form in which events are found. It takes about two bytes for each byte of the text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EventRecord {
     /// The id. Events do not depend on the order of records because records are ordered by their ids.
     pub id: Box<str>,
@@ -71,6 +71,11 @@ impl EventRecord {
     /// Returns the objects that the record names.
     pub fn objects(&self) -> &[NamedObject] {
         self.named.objects()
+    }
+
+    /// True if the text contains a name, without regard to spaces and marks. O(length).
+    pub fn contains(&self, name: &str) -> bool {
+        self.named.holds(name)
     }
 
     /// Returns the values of a kind of object that the record names.

@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 
-use super::cluster::RecordPair;
 use super::collection::EventCollection;
+use super::record::EventRecord;
 use crate::text::shingles::digit_form;
 use crate::verdict::ObjectKind;
 
@@ -33,7 +33,7 @@ const MANNERS: [(CitationManner, &[&str]); 3] = [
     (CitationManner::Forwards, &["转办", "转来", "转交", "转派", "交办"]),
 ];
 
-/// A record that cites another one.
+/// A record that cites the id of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Citation {
     /// Position of the citing record.
@@ -44,36 +44,73 @@ pub struct Citation {
     pub manner: CitationManner,
 }
 
-impl Citation {
-    /// Returns the pair of records, as a known link.
-    pub fn pair(&self) -> RecordPair {
-        [self.record, self.cited]
-    }
+/// The numbers that records have and cite.
+#[derive(Debug, Default)]
+pub(super) struct ReferenceIndex {
+    /// The records with each number as their id.
+    owners: HashMap<String, Vec<u32>>,
+    /// The records that cite each number.
+    citing: HashMap<String, Vec<u32>>,
 }
 
-/// Finds the records that cite another record of the collection: by its id, or by a number that `own_numbers` gives for
-/// it. `own_numbers` has the numbers that the office gave to each record, by position; it may be shorter than the
-/// collection. O(numbers in all texts).
-pub fn citations(collection: &EventCollection, own_numbers: &[Vec<String>]) -> Vec<Citation> {
-    let mut owners: HashMap<String, u32> = HashMap::new();
-    for (at, record) in (0..).zip(collection.records()) {
-        let numbers = own_numbers.get(at as usize).into_iter().flatten().map(String::as_str);
-        for number in numbers.chain([&*record.id]).map(number_form) {
-            if number.chars().count() >= MIN_NUMBER_CHARS {
-                owners.entry(number).or_insert(at);
+impl ReferenceIndex {
+    /// Adds records of the collection. O(numbers in their texts).
+    pub(super) fn insert(&mut self, collection: &EventCollection, new: &[u32]) {
+        for at in new {
+            let record = collection.record(*at);
+            if let Some(number) = citable(&record.id) {
+                self.owners.entry(number).or_default().push(*at);
+            }
+            for number in cited_numbers(record) {
+                self.citing.entry(number).or_default().push(*at);
             }
         }
     }
-    let mut found = Vec::new();
-    for (at, record) in (0..).zip(collection.records()) {
-        let cited = record.values(ObjectKind::Number).filter_map(|number| owners.get(&number_form(number)).copied());
-        for cited in cited.filter(|cited| *cited != at) {
-            found.push(Citation { record: at, cited, manner: manner(record.named.compact()) });
+
+    /// Removes records, which the collection still contains.
+    pub(super) fn remove(&mut self, collection: &EventCollection, gone: &[u32]) {
+        for at in gone {
+            let record = collection.record(*at);
+            let own = citable(&record.id).and_then(|number| self.owners.get_mut(&number));
+            own.into_iter().for_each(|holders| holders.retain(|holder| holder != at));
+            for number in cited_numbers(record) {
+                self.citing.entry(number).and_modify(|holders| holders.retain(|holder| holder != at));
+            }
         }
     }
-    found.sort_unstable();
-    found.dedup();
-    found
+
+    /// Returns the citations of other records by a record: each once, ascending.
+    pub(super) fn citations_by(&self, collection: &EventCollection, at: u32) -> Vec<Citation> {
+        let record = collection.record(at);
+        let cited = cited_numbers(record).filter_map(|number| {
+            let owners = self.owners.get(&number)?.iter().copied();
+            owners.min_by(|a, b| collection.record(*a).id.cmp(&collection.record(*b).id))
+        });
+        let cited = cited.filter(|cited| *cited != at);
+        let mut found: Vec<Citation> =
+            cited.map(|cited| Citation { record: at, cited, manner: manner(record.named.compact()) }).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Returns the records that cite a record or are cited by it, and those with the same number, which may be cited instead of it.
+    pub(super) fn neighbours(&self, collection: &EventCollection, at: u32) -> Vec<u32> {
+        let record = collection.record(at);
+        let own = citable(&record.id);
+        let citing = own.and_then(|number| self.citing.get(&number)).into_iter().flatten();
+        let cited = cited_numbers(record).filter_map(|number| self.owners.get(&number)).flatten();
+        citing.chain(cited).copied().filter(|other| *other != at).collect()
+    }
+}
+
+/// Returns the form of an id in which other records cite it; `None` if it is too short.
+fn citable(id: &str) -> Option<String> {
+    Some(number_form(id)).filter(|number| number.chars().count() >= MIN_NUMBER_CHARS)
+}
+
+fn cited_numbers(record: &EventRecord) -> impl Iterator<Item = String> {
+    record.values(ObjectKind::Number).map(number_form)
 }
 
 /// Returns the form in which numbers are compared: letters and digits, lower case.

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hashbrown::HashSet;
+use serde::Serialize;
+
 use super::collection::{EventCollection, is_place};
 use super::pair::contains_name;
 use super::problems::words_of_kind;
@@ -11,6 +14,8 @@ use crate::verdict::ObjectKind;
 const DAY_S: i64 = 86_400;
 /// Maximum number of places of an event that are listed.
 const MAX_PLACES: usize = 8;
+/// Maximum number of members that are read for the name and the places of an event. The work grows with its square.
+const MAX_READ: usize = 200;
 
 /// The rule that makes an event frequent (多频).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,9 @@ impl Default for FrequencyRule {
 }
 
 /// The state of an event under a frequency rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum FrequencyState {
     /// There are enough reports within some window.
     Frequent,
@@ -52,7 +59,9 @@ pub struct FrequencyWindow {
 }
 
 /// Whether members agree on a fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum FactState {
     /// All members that name a value of the kind have a common value.
     Known,
@@ -73,31 +82,28 @@ pub struct SummaryFact {
     pub members: Vec<u32>,
 }
 
-/// The description of an event.
+/// How often an event was reported, by whom and when.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EventSummary {
-    /// The members, ascending.
-    pub members: Vec<u32>,
-    /// The place and the problem that most members name; empty if they agree on neither.
-    pub name: String,
+pub struct EventCounts {
     /// Number of reports: members that cite no other member.
     pub reports: usize,
     /// Number of different petitioners that are known.
     pub petitioners: usize,
     /// Number of members without a petitioner.
     pub anonymous: usize,
-    /// Time of the first report, in seconds since 1970.
-    pub first: Option<i64>,
-    /// Time of the last report.
-    pub last: Option<i64>,
-    /// Whether the event is frequent.
-    pub frequency: FrequencyState,
-    /// The window with the most reports, if a report has a time.
-    pub window: Option<FrequencyWindow>,
-    /// The names of places and organisations that at least two members name, by number of members.
-    pub places: Vec<String>,
+    /// The times of the reports that have one, in seconds since 1970, ascending.
+    pub times: Vec<i64>,
     /// The most usual category, if a member has one.
     pub category: Option<String>,
+}
+
+/// What the members of an event agree on, what they do not know, and where they contradict each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventSummary {
+    /// The place and the problem that most members name; empty if they agree on neither.
+    pub name: String,
+    /// The names of places and organisations that at least two members name, by number of members.
+    pub places: Vec<String>,
     /// The values that members name.
     pub facts: Vec<SummaryFact>,
     /// The kinds of places (district, place) of which no member names one.
@@ -117,45 +123,56 @@ const COMPARED_KINDS: [ObjectKind; 9] = [
     ObjectKind::Plate,
 ];
 
-/// Describes an event. `citations` are those of the whole collection, in their order. O(members² × names).
-pub fn summarise(
-    collection: &EventCollection,
-    members: &[u32],
-    citations: &[Citation],
-    rule: FrequencyRule,
-) -> EventSummary {
-    let records: Vec<_> = members.iter().map(|member| collection.record(*member)).collect();
-    let reports = reports(members, citations);
-    let mut times: Vec<i64> = reports.iter().filter_map(|member| collection.record(*member).time).collect();
-    times.sort_unstable();
-    let window = busiest_window(&times, rule);
-    let petitioners: BTreeSet<u64> = records.iter().filter_map(|record| record.petitioner).collect();
-    let places = places(collection, members);
+impl EventCounts {
+    /// Counts the reports of an event. `citations` are those of its members. O(members + citations).
+    pub fn of(collection: &EventCollection, members: &[u32], citations: &[Citation]) -> Self {
+        let records: Vec<_> = members.iter().map(|member| collection.record(*member)).collect();
+        let reports = reports(members, citations);
+        let mut times: Vec<i64> = reports.iter().filter_map(|member| collection.record(*member).time).collect();
+        times.sort_unstable();
+        let petitioners: HashSet<u64> = records.iter().filter_map(|record| record.petitioner).collect();
+        Self {
+            reports: reports.len(),
+            petitioners: petitioners.len(),
+            anonymous: records.iter().filter(|record| record.petitioner.is_none()).count(),
+            times,
+            category: most_usual(records.iter().filter_map(|record| record.category.as_deref())),
+        }
+    }
+
+    /// Returns the state under a rule, and the window of consecutive days with the most reports, if a report has a time. O(reports).
+    pub fn frequency(&self, rule: FrequencyRule) -> (FrequencyState, Option<FrequencyWindow>) {
+        let window = busiest_window(&self.times, rule);
+        let state = match window {
+            Some(window) if window.reports >= rule.reports => FrequencyState::Frequent,
+            // With times for all reports the answer could be another one.
+            _ if self.times.len() < rule.reports && self.reports >= rule.reports => FrequencyState::NoDates,
+            None => FrequencyState::NoDates,
+            Some(_) => FrequencyState::NotReached,
+        };
+        (state, window)
+    }
+}
+
+/// Describes an event. Of a large event only some members are read ([`MAX_READ`]), except for the facts. O(members × names).
+pub fn summarise(collection: &EventCollection, members: &[u32]) -> EventSummary {
+    let step = members.len().div_ceil(MAX_READ).max(1);
+    let read: Vec<u32> = members.iter().copied().step_by(step).collect();
+    let places = places(collection, &read);
     EventSummary {
-        name: name(collection, members, &places),
-        reports: reports.len(),
-        petitioners: petitioners.len(),
-        anonymous: records.iter().filter(|record| record.petitioner.is_none()).count(),
-        first: times.first().copied(),
-        last: times.last().copied(),
-        frequency: frequency(reports.len(), times.len(), window, rule),
-        window,
+        name: name(collection, &read, &places),
         places: places.into_iter().map(|place| place.name).take(MAX_PLACES).collect(),
-        category: most_usual(records.iter().filter_map(|record| record.category.as_deref())),
         facts: facts(collection, members),
         unknown: unknown(collection, members),
-        members: members.to_vec(),
     }
 }
 
 /// Returns the members that cite no other member.
 fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
-    let mut reports = members.to_vec();
-    reports.retain(|member| {
-        let from = citations.partition_point(|citation| citation.record < *member);
-        let mut own = citations[from..].iter().take_while(|citation| citation.record == *member);
-        !own.any(|citation| members.binary_search(&citation.cited).is_ok())
-    });
+    let all: HashSet<u32> = members.iter().copied().collect();
+    let inside = citations.iter().filter(|citation| all.contains(&citation.cited));
+    let citing: HashSet<u32> = inside.map(|citation| citation.record).collect();
+    let reports: Vec<u32> = members.iter().copied().filter(|member| !citing.contains(member)).collect();
     // Records that cite each other are one report.
     if reports.is_empty() { members.iter().copied().take(1).collect() } else { reports }
 }
@@ -178,16 +195,6 @@ fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow>
 
 fn local_day(time: i64, rule: FrequencyRule) -> i64 {
     (time + i64::from(rule.utc_offset_s)).div_euclid(DAY_S)
-}
-
-fn frequency(reports: usize, dated: usize, window: Option<FrequencyWindow>, rule: FrequencyRule) -> FrequencyState {
-    match window {
-        Some(window) if window.reports >= rule.reports => FrequencyState::Frequent,
-        // With times for all reports the answer could be another one.
-        _ if dated < rule.reports && reports >= rule.reports => FrequencyState::NoDates,
-        None => FrequencyState::NoDates,
-        Some(_) => FrequencyState::NotReached,
-    }
 }
 
 /// A place that several members name.

@@ -86,15 +86,19 @@ fn planted(profile: &Profile) -> Vec<EventRecord> {
 }
 
 /// Returns the ids of the members of each event.
-fn event_ids(collection: &EventCollection, found: &FoundEvents) -> Vec<Vec<String>> {
-    let events = found.events.iter();
-    events.map(|members| members.iter().map(|member| collection.record(*member).id.to_string()).collect()).collect()
+fn event_ids(finder: &EventFinder) -> Vec<Vec<String>> {
+    let collection = finder.collection();
+    let ids = |members: &[u32]| members.iter().map(|member| collection.record(*member).id.to_string()).collect();
+    let mut events: Vec<Vec<String>> = finder.events().map(ids).collect();
+    events.sort();
+    events
 }
 
 fn events_of(records: Vec<EventRecord>, links: impl Fn(&EventCollection) -> KnownLinks) -> Vec<Vec<String>> {
-    let collection = EventCollection::new(records);
-    let links = links(&collection);
-    event_ids(&collection, &find_events(&collection, &links, &EventModel::shipped(), |_, _| {}))
+    let mut finder = EventFinder::of(records, EventModel::shipped(), |_, _| {});
+    finder.set_links(links(finder.collection()));
+    finder.refresh();
+    event_ids(&finder)
 }
 
 fn no_links(_: &EventCollection) -> KnownLinks {
@@ -117,20 +121,75 @@ fn two_problems_at_one_place_and_one_problem_at_two_places_are_separate_events()
     assert_eq!(mixed, 0, "{events:?}");
 }
 
+/// A generator of numbers that depend on a seed.
+struct SeededNumbers(u64);
+
+impl SeededNumbers {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % most
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// Links some records of the planted events as duplicates, and separates others, as far as they are in the collection.
+fn some_links(collection: &EventCollection) -> KnownLinks {
+    let pairs = |pairs: &[[&str; 2]]| {
+        let found = pairs.iter().filter_map(|[a, b]| Some([collection.position(a)?, collection.position(b)?]));
+        found.collect()
+    };
+    KnownLinks {
+        same: pairs(&[["r00-0-0", "r05-1-1"]]),
+        not_same: pairs(&[["r02-0-0", "r02-0-1"]]),
+        matches: pairs(&[["r00-0-0", "r03-1-1"], ["r03-1-1", "r07-1-2"]]),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
-    fn events_depend_neither_on_the_order_of_arrival_nor_on_removed_records(seed: u64) {
+    fn events_do_not_depend_on_the_order_of_arrival(seed: u64) {
         let profile = profile();
-        let expected = events_of(planted(&profile), no_links);
+        let expected = events_of(planted(&profile), some_links);
         let mut records = planted(&profile);
-        // Records that were removed and arrived again are at another place.
-        let mut state = seed;
-        for at in (1..records.len()).rev() {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            records.swap(at, (state >> 33) as usize % (at + 1));
+        SeededNumbers(seed).shuffle(&mut records);
+        prop_assert_eq!(events_of(records, some_links), expected);
+    }
+
+    #[test]
+    fn records_that_come_and_go_leave_the_events_of_a_new_finder(seed: u64) {
+        let profile = profile();
+        let mut random = SeededNumbers(seed);
+        let mut waiting = planted(&profile);
+        random.shuffle(&mut waiting);
+        let mut finder = EventFinder::new(EventRarities::count(&waiting), EventModel::shipped());
+        let mut here: Vec<EventRecord> = Vec::new();
+        while !waiting.is_empty() {
+            let arriving = waiting.split_off(waiting.len().saturating_sub(1 + random.below(40)));
+            here.extend(arriving.iter().cloned());
+            finder.insert(arriving, |_, _| {});
+            let leaving: Vec<EventRecord> = (0..random.below(6)).map(|_| here.swap_remove(random.below(here.len()))).collect();
+            finder.remove(leaving.iter().map(|record| &*record.id));
+            // One of them arrives again with the next records, another one replaces itself.
+            waiting.extend(leaving.into_iter().take(1));
+            finder.insert(here.iter().take(1).cloned().collect(), |_, _| {});
+            if random.below(2) == 0 {
+                finder.set_links(some_links(finder.collection()));
+            }
+            finder.refresh();
         }
-        prop_assert_eq!(events_of(records, no_links), expected);
+        finder.set_links(some_links(finder.collection()));
+        finder.refresh();
+        let mut expected = EventFinder::new(EventRarities::count(&planted(&profile)), EventModel::shipped());
+        expected.insert(here, |_, _| {});
+        expected.set_links(some_links(expected.collection()));
+        expected.refresh();
+        prop_assert_eq!(event_ids(&finder), event_ids(&expected));
     }
 }
 
@@ -165,13 +224,15 @@ fn a_summary_names_the_agreed_place_and_problem_and_counts_reports_and_days() {
     let profile = profile();
     let collection = EventCollection::new(planted(&profile));
     let members: Vec<u32> = ["r02-0-0", "r02-0-1", "r02-0-2"].map(|id| collection.position(id).unwrap()).into();
-    let summary = summarise(&collection, &members, &[], FrequencyRule::default());
+    let summary = summarise(&collection, &members);
     assert!(summary.name.starts_with("鹤坪花园"), "{}", summary.name);
-    assert_eq!((summary.reports, summary.frequency), (3, FrequencyState::Frequent));
-    assert_eq!(summary.window.unwrap().reports, 3);
+    let counts = EventCounts::of(&collection, &members, &[]);
+    let (state, window) = counts.frequency(FrequencyRule::default());
+    assert_eq!((counts.reports, state, window.unwrap().reports), (3, FrequencyState::Frequent, 3));
     let citations = [Citation { record: members[1], cited: members[0], manner: CitationManner::Refers }];
-    let summary = summarise(&collection, &members, &citations, FrequencyRule::default());
-    assert_eq!((summary.reports, summary.frequency), (2, FrequencyState::NotReached), "a citation is no report");
+    let counts = EventCounts::of(&collection, &members, &citations);
+    let (state, _) = counts.frequency(FrequencyRule::default());
+    assert_eq!((counts.reports, state), (2, FrequencyState::NotReached), "a citation is no report");
 }
 
 #[test]
@@ -190,7 +251,7 @@ fn frequency_of(profile: &Profile, hours: [Option<i64>; 3]) -> FrequencyState {
         record
     });
     let collection = EventCollection::new(records.collect());
-    summarise(&collection, &[0, 1, 2], &[], FrequencyRule::default()).frequency
+    EventCounts::of(&collection, &[0, 1, 2], &[]).frequency(FrequencyRule::default()).0
 }
 
 #[test]
@@ -201,7 +262,7 @@ fn members_that_name_different_values_are_shown() {
         record(&profile, "b", "鹤鸣小区6号楼电梯困人", 1),
         record(&profile, "c", "鹤鸣小区的电梯又坏了", 1),
     ];
-    let summary = summarise(&EventCollection::new(records), &[0, 1, 2], &[], FrequencyRule::default());
+    let summary = summarise(&EventCollection::new(records), &[0, 1, 2]);
     let contradicted: Vec<_> = summary.facts.iter().filter(|fact| fact.state == FactState::Contradicted).collect();
     assert_eq!(
         contradicted.iter().map(|fact| (fact.value.as_str(), &*fact.members)).collect::<Vec<_>>(),
@@ -218,8 +279,9 @@ fn an_order_that_cites_another_one_is_linked_to_it() {
         record(&profile, "x3", "市民来电要求撤销工单20240301123456", 5),
         record(&profile, "x4", "松岗路的路灯不亮，已经反映三次", 5),
     ];
-    let collection = EventCollection::new(records);
-    let found: Vec<_> =
-        citations(&collection, &[]).iter().map(|found| (found.record, found.cited, found.manner)).collect();
+    let finder = EventFinder::of(records, EventModel::shipped(), |_, _| {});
+    let collection = finder.collection();
+    let found = collection.positions().flat_map(|at| finder.citations_by(at));
+    let found: Vec<_> = found.map(|found| (found.record, found.cited, found.manner)).collect();
     assert_eq!(found, [(1, 0, CitationManner::AsksForResult), (2, 0, CitationManner::Withdraws)]);
 }

@@ -115,7 +115,7 @@ impl Contrast {
 }
 
 /// A text and the objects that it names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Named {
     objects: Arc<[NamedObject]>,
     /// The letters and digits of the text, in the [`digit_form`].

@@ -110,7 +110,9 @@ pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBou
         })
         .collect();
     let links = KnownLinks { matches: set.matches.clone(), ..KnownLinks::default() };
-    let events = cluster(&set.collection, &links, &edges, bounds);
+    let collection = set.finder.collection();
+    let records: Vec<u32> = collection.positions().collect();
+    let events = cluster(collection, &records, &links, &edges, bounds);
     let mut by_position: HashMap<u32, usize> = HashMap::new();
     for (number, members) in events.iter().enumerate() {
         by_position.extend(members.iter().map(|member| (*member, number)));

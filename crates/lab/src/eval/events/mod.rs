@@ -18,9 +18,7 @@ use super::dataset::{LabelledSet, each_line, open};
 use super::evidence::perturb::{HarmfulChange, ObjectPool, XorShift64};
 use super::metrics::PositionPair;
 use doppel_core::collection::Settings;
-use doppel_core::events::{
-    CandidateLists, EventCollection, EventFeatures, EventRecord, PairMeasurer, RecordPair, citations,
-};
+use doppel_core::events::{EventCollection, EventFeatures, EventFinder, EventModel, EventRecord, RecordPair};
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::schemes::statistics::Statistics;
@@ -197,7 +195,7 @@ pub struct MeasuredEventSet {
     /// The measured pairs: all candidates, all labelled pairs, and made pairs.
     pub pairs: Vec<MeasuredEventPair>,
     /// The records in the form in which events are found, without the made ones.
-    pub collection: EventCollection,
+    pub finder: EventFinder,
     /// The position in the collection of each record of the set.
     pub positions: Vec<Option<u32>>,
     /// Duplicates by the rules of the service, and citations, as positions in the collection.
@@ -207,26 +205,31 @@ pub struct MeasuredEventSet {
 /// Measures the candidates and the labelled pairs of a set. O(records × candidates).
 pub fn measure_events(events: EventSet) -> MeasuredEventSet {
     let profile = Profile::compile(&Settings::default(), None);
-    let collection = EventCollection::new(read_records(&profile, &events.set));
-    let candidates = CandidateLists::of(&collection);
-    let measurer = PairMeasurer::new(&collection, &candidates);
+    let finder = finder(read_records(&profile, &events.set));
+    let collection = finder.collection();
     let positions: Vec<Option<u32>> =
         events.set.records.iter().map(|(id, _)| collection.position(id.as_str())).collect();
     let in_set: HashMap<u32, u32> =
         (0..).zip(&positions).filter_map(|(set, position)| Some(((*position)?, set))).collect();
-    let proposed = candidates.pairs().into_iter().map(|[a, b]| PositionPair::new(in_set[&a], in_set[&b]));
+    let proposed = finder.pairs().into_iter().map(|[a, b]| PositionPair::new(in_set[&a], in_set[&b]));
     let mut wanted: Vec<PositionPair> = proposed.chain(events.labels.keys().copied()).collect();
     wanted.sort_unstable();
     wanted.dedup();
     let measured = wanted.par_iter().filter_map(|pair| {
-        let features = measurer.features(positions[pair.0 as usize]?, positions[pair.1 as usize]?);
+        let features = finder.features(positions[pair.0 as usize]?, positions[pair.1 as usize]?);
         Some(events.measured(*pair, features))
     });
     let mut pairs: Vec<MeasuredEventPair> = measured.collect();
     pairs.extend(made_pairs(&profile, &events.set));
-    let mut matches = duplicates(&events.set, &collection);
-    matches.extend(citations(&collection, &[]).iter().map(doppel_core::events::Citation::pair));
-    MeasuredEventSet { sources: events.sources(), pairs, positions, matches, collection, events }
+    let mut matches = duplicates(&events.set, collection);
+    let citations = collection.positions().flat_map(|at| finder.citations_by(at));
+    matches.extend(citations.map(|citation| [citation.record, citation.cited]));
+    MeasuredEventSet { sources: events.sources(), pairs, positions, matches, finder, events }
+}
+
+/// Features do not depend on the model.
+fn finder(records: Vec<EventRecord>) -> EventFinder {
+    EventFinder::of(records, EventModel::shipped(), |_, _| {})
 }
 
 fn read_records(profile: &Profile, set: &LabelledSet) -> Vec<EventRecord> {
@@ -257,12 +260,10 @@ fn made_pairs(profile: &Profile, set: &LabelledSet) -> Vec<MeasuredEventPair> {
             }
         }
     }
-    let collection = EventCollection::new(read_records(profile, &changed));
-    let candidates = CandidateLists::of(&collection);
-    let measurer = PairMeasurer::new(&collection, &candidates);
+    let finder = finder(read_records(profile, &changed));
     let measured = made.par_iter().filter_map(|(at, id)| {
-        let a = collection.position(set.records[*at as usize].0.as_str())?;
-        let features = measurer.features(a, collection.position(id.as_str())?);
+        let a = finder.collection().position(set.records[*at as usize].0.as_str())?;
+        let features = finder.features(a, finder.collection().position(id.as_str())?);
         Some(MeasuredEventPair {
             pair: PositionPair(*at, *at),
             features,
