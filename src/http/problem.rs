@@ -31,6 +31,9 @@ use doppel_core::violation::Violation;
 
 use doppel_store::{Seq, StoreError};
 
+/// Seconds after which a request for events may succeed whose records are being read.
+const EVENTS_RETRY_S: u32 = 5;
+
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -316,6 +319,10 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, "rejected_pair", detail),
             doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, "too_many_links", detail),
             doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
+            doppel_engine::Error::NoEvent(_) => Self::at(StatusCode::NOT_FOUND, "no_event", "/path/id", detail),
+            doppel_engine::Error::EventsNotReady { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "events_not_ready", detail).retry_after(EVENTS_RETRY_S)
+            }
             doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
             doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
             doppel_engine::Error::TooManyCollections(..) => {

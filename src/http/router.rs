@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, arrivals, bulk, changes, collections, decisions, explain, forms, generations, groups, keys, learning,
-    lookup, operations, records, rows, search, snapshots, sources, statistics, tasks,
+    admin, arrivals, bulk, changes, collections, decisions, events, explain, forms, generations, groups, keys,
+    learning, lookup, operations, records, rows, search, snapshots, sources, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -32,6 +32,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(search::related_to))
         .routes(routes!(search::search))
         .routes(routes!(explain::explain))
+        .routes(routes!(events::list))
+        .routes(routes!(events::get))
         .routes(routes!(groups::list))
         .routes(routes!(groups::get))
         .routes(routes!(groups::merge))

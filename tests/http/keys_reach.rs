@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 66] = [
+const DECISIONS: [(&str, &str, KeyDecision); 68] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -81,6 +81,8 @@ const DECISIONS: [(&str, &str, KeyDecision); 66] = [
     ("post", "/v1/collections/{collection}/explain", ByPath),
     ("get", "/v1/collections/{collection}/groups", ByPath),
     ("get", "/v1/collections/{collection}/groups/{id}", ByPath),
+    ("get", "/v1/collections/{collection}/events", ByPath),
+    ("get", "/v1/collections/{collection}/events/{id}", ByPath),
     ("get", "/v1/collections/{collection}/decisions", ByPath),
     ("put", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),
     ("get", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),

@@ -143,6 +143,7 @@ impl Engine {
         let existed = self.store.drop_collection(name).await?;
         self.contexts.forget(name);
         self.groups.forget(name);
+        self.events.forget(name);
         if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
     }
 

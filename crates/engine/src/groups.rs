@@ -391,7 +391,7 @@ impl Engine {
         self.groups.forget(collection);
     }
 
-    fn days_ago(&self, days: u32) -> Timestamp {
+    pub(super) fn days_ago(&self, days: u32) -> Timestamp {
         let micros = (self.options.micros)().saturating_sub(u64::from(days) * 86_400_000_000);
         Timestamp::from_microsecond(i64::try_from(micros).unwrap_or(i64::MAX)).unwrap_or(Timestamp::UNIX_EPOCH)
     }

@@ -16,6 +16,7 @@ mod context;
 mod dead_sketches;
 pub mod decisions;
 pub mod erase;
+pub mod events;
 #[cfg(test)]
 mod evidence_tests;
 mod explain;
@@ -64,6 +65,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::answers::{Page, RecordView, Registration};
 use crate::context::{Context, ContextCache, SignedRow, SigningTimes};
 use crate::decisions::RecordRulings;
+use crate::events::AllEvents;
 use crate::groups::AllGroups;
 use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
@@ -198,6 +200,12 @@ pub enum Error {
         "collection {0} has no form with this name; GET /v1/collections/{0} lists its forms (settings.verify.forms)"
     )]
     UnknownForm(CollectionName),
+    /// The record is in no event.
+    #[error("this record of collection {0} is in no event: no other record reports the same problem")]
+    NoEvent(CollectionName),
+    /// The records of the collection are being read for the first time.
+    #[error("the events of collection {collection} are being found: {done} of {all} records are read; ask again later")]
+    EventsNotReady { collection: CollectionName, done: u64, all: u64 },
     /// The task does not exist.
     #[error("there is no such task; GET /v1/tasks lists all tasks")]
     UnknownTask,
@@ -269,6 +277,7 @@ pub struct Engine {
     options: Options,
     contexts: Arc<ContextCache>,
     groups: Arc<AllGroups>,
+    events: Arc<AllEvents>,
     /// Locked while the pairs of a record are changed after a decision.
     pairing: Arc<tokio::sync::Mutex<()>>,
     /// Locked while the keys of callers are changed.
@@ -288,6 +297,7 @@ impl Engine {
             options,
             contexts,
             groups: Arc::default(),
+            events: Arc::default(),
             pairing: Arc::default(),
             changing_keys: Arc::default(),
             tasks: Arc::default(),

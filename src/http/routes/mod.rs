@@ -6,6 +6,7 @@ pub mod bulk;
 pub mod changes;
 pub mod collections;
 pub mod decisions;
+pub mod events;
 mod expected;
 pub mod explain;
 pub mod filters;

@@ -1,0 +1,230 @@
+//! The events of a collection: the records about one real-world problem, in whichever words.
+//!
+//! [`doppel_core::events`] finds the events. The records of a collection are kept in memory in the form in which it does so, from the first
+//! request for events on. Each request brings them up to date by the change feed. The links that are known without the event model are the
+//! groups of the collection (matches and decisions, see [`crate::groups`]) and records that cite the number of another one.
+//!
+//! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
+//! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order. So the events depend on nothing but the settings, the records in their order, and
+//! the decisions; they are the same after a restart.
+
+mod state;
+mod views;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+
+use self::state::CollectionEvents;
+pub use self::views::{
+    EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection, EventView,
+    EventWindow,
+};
+use crate::context::Context;
+use crate::{Engine, Error, Result, off_thread};
+use doppel_core::collection::{CollectionName, Keep};
+use doppel_core::events::FrequencyRule;
+use doppel_core::record::RecordId;
+
+/// Largest number of records whose events are kept in memory, of all collections together: the latest of a collection. A record takes some
+/// five kilobytes, so that these are a gigabyte.
+pub const MAX_HELD: usize = 200_000;
+/// Longest time that a request waits for the events. Reading a large collection for the first time goes on after it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Number of records up to which a request waits until rarities are counted again. A larger collection is read again beside.
+const READ_AT_ONCE_RECORDS: u64 = 4_096;
+
+/// The events of the collections that requests asked for.
+#[derive(Default)]
+pub(super) struct AllEvents {
+    by_name: Mutex<HashMap<CollectionName, Arc<EventsEntry>>>,
+    /// Counts the requests, to find the collection that was asked for least recently.
+    requests: AtomicU64,
+}
+
+#[derive(Default)]
+struct EventsEntry {
+    events: Arc<tokio::sync::Mutex<Option<CollectionEvents>>>,
+    /// The events by newer rarities, when they have been read.
+    next: Mutex<NextEvents>,
+    reading: ReadingProgress,
+    last_request: AtomicU64,
+    /// Number of records that are kept in memory.
+    held: AtomicU64,
+}
+
+/// The progress of reading all records of a collection.
+#[derive(Debug, Default)]
+pub(super) struct ReadingProgress {
+    pub(super) done: AtomicU64,
+    pub(super) all: AtomicU64,
+}
+
+#[derive(Default)]
+enum NextEvents {
+    #[default]
+    None,
+    Reading,
+    Ready(Box<CollectionEvents>),
+}
+
+impl AllEvents {
+    fn entry(&self, name: &CollectionName) -> Arc<EventsEntry> {
+        let entry = Arc::clone(self.by_name.lock().entry(name.clone()).or_default());
+        entry.last_request.store(self.requests.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        entry
+    }
+
+    /// Removes the events of a collection from memory.
+    pub(super) fn forget(&self, name: &CollectionName) {
+        self.by_name.lock().remove(name);
+    }
+
+    /// Removes the events of the collections that were asked for least recently, until the others hold at most [`MAX_HELD`] records. Those of
+    /// `kept` stay.
+    fn make_room(&self, kept: &CollectionName) {
+        let mut by_name = self.by_name.lock();
+        let mut held: u64 = by_name.values().map(|entry| entry.held.load(Ordering::Relaxed)).sum();
+        while held > MAX_HELD as u64 {
+            let others = by_name.iter().filter(|(name, entry)| *name != kept && entry.held.load(Ordering::Relaxed) > 0);
+            let oldest = others.min_by_key(|(_, entry)| entry.last_request.load(Ordering::Relaxed));
+            let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
+            held -= by_name.remove(&name).map_or(0, |entry| entry.held.load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the selected events in their order, after `after`, at most `limit`. O(held records).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::EventsNotReady`] while the records of a large collection are read for
+    /// the first time.
+    pub async fn events(
+        &self,
+        collection: &CollectionName,
+        mut selection: EventSelection,
+        after: Option<EventCursor>,
+        limit: usize,
+    ) -> Result<EventPage> {
+        selection.rule = self.local(collection, selection.rule).await?;
+        self.with_events(collection, move |events| Ok(events.page(&selection, after, limit))).await
+    }
+
+    /// Returns the event of a record.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRecord`]; [`Error::NoEvent`] if the record is in no event; the errors of [`Engine::events`].
+    pub async fn event_of(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        rule: FrequencyRule,
+    ) -> Result<EventDetail> {
+        self.stored(collection, id).await?;
+        let rule = self.local(collection, rule).await?;
+        let id = id.clone();
+        let name = collection.clone();
+        self.with_events(collection, move |events| events.detail(&id, rule).ok_or(Error::NoEvent(name))).await
+    }
+
+    /// Returns a rule whose days begin at midnight in the time zone of the collection.
+    async fn local(&self, collection: &CollectionName, rule: FrequencyRule) -> Result<FrequencyRule> {
+        let context = self.context(collection).await?;
+        let zone = TimeZone::get(&context.state.settings.time_zone).unwrap_or(TimeZone::UTC);
+        Ok(FrequencyRule { utc_offset_s: zone.to_offset(self.days_ago(0)).seconds(), ..rule })
+    }
+
+    /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for [`PATIENCE`].
+    async fn with_events<T: Send + 'static>(
+        &self,
+        collection: &CollectionName,
+        ask: impl FnOnce(&CollectionEvents) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let context = self.context(collection).await?;
+        if context.state.settings.keep == Keep::Signatures {
+            return Err(Error::TextNotKept(collection.clone(), "events are found in texts"));
+        }
+        let entry = self.events.entry(collection);
+        let engine = self.clone();
+        let updated = Arc::clone(&entry);
+        let updating = tokio::spawn(async move {
+            let mut kept = Arc::clone(&updated.events).lock_owned().await;
+            let events = engine.current_events(&context, &updated, kept.take()).await?;
+            updated.held.store(events.held() as u64, Ordering::Relaxed);
+            engine.events.make_room(&context.state.name);
+            *kept = Some(events);
+            Ok(kept)
+        });
+        let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
+            let ReadingProgress { done, all } = &entry.reading;
+            return Err(Error::EventsNotReady {
+                collection: collection.clone(),
+                done: done.load(Ordering::Relaxed),
+                all: all.load(Ordering::Relaxed),
+            });
+        };
+        let kept = updated.unwrap_or(Err(Error::Crashed))?;
+        off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
+    }
+
+    /// Brings the events of a collection up to date; without `kept` ones, reads all records.
+    async fn current_events(
+        &self,
+        context: &Arc<Context>,
+        entry: &Arc<EventsEntry>,
+        kept: Option<CollectionEvents>,
+    ) -> Result<CollectionEvents> {
+        let newer = match std::mem::take(&mut *entry.next.lock()) {
+            NextEvents::Ready(newer) => Some(*newer),
+            NextEvents::Reading => {
+                *entry.next.lock() = NextEvents::Reading;
+                None
+            }
+            NextEvents::None => None,
+        };
+        let known = newer.or(kept).filter(|events| events.is_of(context));
+        let followed = match known {
+            Some(events) => self.followed_events(context, events).await?,
+            None => None,
+        };
+        let events = match followed {
+            Some(events) => events,
+            None => self.read_events(context, &entry.reading).await?,
+        };
+        if !events.is_due() {
+            return Ok(events);
+        }
+        if events.count <= READ_AT_ONCE_RECORDS {
+            return self.read_events(context, &entry.reading).await;
+        }
+        self.read_beside(context, entry);
+        Ok(events)
+    }
+
+    /// Reads all records in the background, unless this is being done. A later request takes the result.
+    fn read_beside(&self, context: &Arc<Context>, entry: &Arc<EventsEntry>) {
+        if !matches!(*entry.next.lock(), NextEvents::None) {
+            return;
+        }
+        *entry.next.lock() = NextEvents::Reading;
+        let engine = self.clone();
+        let context = Arc::clone(context);
+        let entry = Arc::clone(entry);
+        tokio::spawn(async move {
+            let read = engine.read_events(&context, &entry.reading).await;
+            *entry.next.lock() = match read {
+                Ok(events) => NextEvents::Ready(Box::new(events)),
+                // The next request tries again.
+                Err(error) => {
+                    tracing::warn!(%error, collection = %context.state.name, "the events could not be found again");
+                    NextEvents::None
+                }
+            };
+        });
+    }
+}

@@ -1,0 +1,323 @@
+//! Events as clients see them.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::state::CollectionEvents;
+use crate::groups::MAX_MEMBERS;
+use crate::rows::RowsById;
+use crate::tasks::Window;
+use doppel_core::events::{
+    Citation, EventCounts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, summarise,
+};
+use doppel_core::record::{RecordId, ShownRow};
+use doppel_core::verdict::ObjectKind;
+use doppel_store::Seq;
+
+/// The order of a list of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventOrder {
+    /// The frequent ones first, by number of reports in their window, then by number of reports.
+    #[default]
+    Frequent,
+    /// By number of reports.
+    Size,
+    /// By time of the latest report.
+    Recent,
+}
+
+/// The events to list, and their order.
+#[derive(Clone, Debug, Default)]
+pub struct EventSelection {
+    pub order: EventOrder,
+    /// The rule for frequent events.
+    pub rule: FrequencyRule,
+    /// Only events in this state.
+    pub frequency: Option<FrequencyState>,
+    /// Smallest number of reports.
+    pub least: usize,
+    /// Only events with a report in this window.
+    pub window: Window,
+    /// Only events of which a member contains this name of a place.
+    pub place: Option<String>,
+    /// Only events with this category.
+    pub category: Option<String>,
+}
+
+/// The window of consecutive days with the most reports.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventWindow {
+    /// Time of the first report in the window (RFC 3339, UTC).
+    pub first_time: String,
+    /// Time of the last report in the window.
+    pub last_time: String,
+    /// Number of reports in the window.
+    pub reports: usize,
+}
+
+/// An event as lists show it.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventView {
+    /// The member that was registered first. It names the event as long as it is its first member.
+    pub id: RecordId,
+    /// The place and the problem that most members name; empty if they agree on neither.
+    pub name: String,
+    /// Number of records.
+    pub size: usize,
+    /// Number of reports: records that cite no other record of the event.
+    pub reports: usize,
+    /// Number of different petitioners that its records name.
+    pub petitioners: usize,
+    /// Number of records without a petitioner.
+    pub anonymous: usize,
+    /// Whether enough reports lie within the days of the request.
+    pub frequency: FrequencyState,
+    /// The window of consecutive days with the most reports; `null` if no report contains its time.
+    pub window: Option<EventWindow>,
+    /// Time of the earliest report that contains its time (RFC 3339, UTC).
+    pub first_time: Option<String>,
+    /// Time of the latest report that contains its time.
+    pub last_time: Option<String>,
+    /// The names of places and organisations that at least two members contain, by number of members; at most 8.
+    pub places: Vec<String>,
+    /// The most usual category, if a record has one.
+    pub category: Option<String>,
+    /// The row of the first member, if the request asks for rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub row: Option<ShownRow>,
+}
+
+/// The strongest link of a member of an event with another member.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventLink {
+    /// The other member.
+    pub other: RecordId,
+    /// Why the two records belong together.
+    pub kind: LinkKind,
+    /// Probability by the event model that the two records report one event, from their texts and times alone.
+    pub probability: f64,
+}
+
+/// A member of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventMember {
+    /// Its id.
+    pub id: RecordId,
+    /// Time of its submission (RFC 3339, UTC), if the record contains it.
+    pub time: Option<String>,
+    /// Its strongest link with another member.
+    pub link: Option<EventLink>,
+    /// The members whose numbers it cites. Such a record is no report of its own.
+    pub cites: Vec<RecordId>,
+}
+
+/// A value that members of an event name.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventFact {
+    /// The kind of the value.
+    pub kind: ObjectKind,
+    /// The value.
+    pub value: String,
+    /// Whether the members that name a value of the kind agree.
+    pub state: FactState,
+    /// The members that name the value, at most 1000.
+    pub members: Vec<RecordId>,
+}
+
+/// An event with its members.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EventDetail {
+    /// The description of the event in lists.
+    #[serde(flatten)]
+    pub event: EventView,
+    /// Its records in the order of registration, at most 1000.
+    pub members: Vec<EventMember>,
+    /// The values that identify the object: known ones, on which the members agree, and contradicted ones.
+    pub facts: Vec<EventFact>,
+    /// The kinds of places of which no member names one.
+    pub unknown: Vec<ObjectKind>,
+    /// True if there are more members than the list has.
+    pub truncated: bool,
+    /// The rows of all members that the answer lists, by id, if the request asks for rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub rows: Option<RowsById>,
+}
+
+/// The position at which a list continues: the rank and the first seq of the last event that was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCursor {
+    /// The rank of the event in the order of the list.
+    pub rank: u64,
+    /// First seq of the event.
+    pub first: Seq,
+}
+
+impl EventCursor {
+    /// Returns the place in a list: the largest rank first, and of equal ranks the lowest first seq.
+    fn place(&self) -> (Reverse<u64>, Seq) {
+        (Reverse(self.rank), self.first)
+    }
+}
+
+/// A part of a list of events.
+#[derive(Clone, Debug)]
+pub struct EventPage {
+    /// The events.
+    pub items: Vec<EventView>,
+    /// The position of the next part; `None` at the end.
+    pub next: Option<EventCursor>,
+    /// Number of selected events.
+    pub total: usize,
+    /// The events contain all changes up to this number of the change feed.
+    pub as_of: Seq,
+    /// Number of records that are too early to be held in memory. They are in no event.
+    pub left_out: u64,
+}
+
+/// An event whose reports were counted.
+struct CountedEvent<'a> {
+    /// The members, in the order of their ids.
+    members: &'a [u32],
+    first: Seq,
+    counts: EventCounts,
+}
+
+impl CollectionEvents {
+    pub(super) fn page(&self, selection: &EventSelection, after: Option<EventCursor>, limit: usize) -> EventPage {
+        let all = self.finder.events().filter_map(|members| self.counted_event(members));
+        let mut found: Vec<(EventCursor, CountedEvent<'_>)> = all
+            .filter(|event| self.is_selected(event, selection))
+            .map(|event| (EventCursor { rank: rank(&event.counts, selection), first: event.first }, event))
+            .collect();
+        found.sort_by_key(|(cursor, _)| cursor.place());
+        let total = found.len();
+        let mut left =
+            found.into_iter().skip_while(|(cursor, _)| after.is_some_and(|after| cursor.place() <= after.place()));
+        let listed: Vec<_> = left.by_ref().take(limit).collect();
+        let next = listed.last().map(|(cursor, _)| *cursor).filter(|_| left.next().is_some());
+        EventPage {
+            items: listed.iter().map(|(_, event)| self.view(event, selection.rule)).collect(),
+            next,
+            total,
+            as_of: self.followed_to,
+            left_out: self.count.saturating_sub(self.held() as u64),
+        }
+    }
+
+    /// Returns the event of a record.
+    pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
+        let record = self.position(*self.seqs.get(id)?)?;
+        let event = self.counted_event(self.finder.event_of(record)?)?;
+        let summary = summarise(self.finder.collection(), event.members);
+        let mut members: Vec<(Seq, u32)> =
+            event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
+        members.sort_unstable();
+        let all: HashSet<u32> = event.members.iter().copied().collect();
+        let listed = members.iter().take(MAX_MEMBERS);
+        let facts = summary.facts.iter().map(|fact| EventFact {
+            kind: fact.kind,
+            value: fact.value.clone(),
+            state: fact.state,
+            members: fact.members.iter().take(MAX_MEMBERS).filter_map(|member| self.id(*member)).collect(),
+        });
+        Some(EventDetail {
+            event: self.view(&event, rule),
+            members: listed.filter_map(|(_, member)| self.member(*member, &all)).collect(),
+            facts: facts.collect(),
+            unknown: summary.unknown,
+            truncated: members.len() > MAX_MEMBERS,
+            rows: None,
+        })
+    }
+
+    fn member(&self, member: u32, all: &HashSet<u32>) -> Option<EventMember> {
+        let link = self.finder.strongest_link(member, all).and_then(|MemberLink { other, kind, probability }| {
+            let probability = (probability * 10_000.0).round() / 10_000.0;
+            Some(EventLink { other: self.id(other)?, kind, probability })
+        });
+        let cited = self.finder.citations_by(member).into_iter().map(|citation| citation.cited);
+        Some(EventMember {
+            id: self.id(member)?,
+            time: self.finder.collection().record(member).time.and_then(shown_time),
+            link,
+            cites: cited.filter(|cited| all.contains(cited)).filter_map(|cited| self.id(cited)).collect(),
+        })
+    }
+
+    fn id(&self, position: u32) -> Option<RecordId> {
+        RecordId::new(&self.finder.collection().record(position).id).ok()
+    }
+
+    fn counted_event<'a>(&self, members: &'a [u32]) -> Option<CountedEvent<'a>> {
+        let seqs = members.iter().filter_map(|member| self.seqs.get(&self.id(*member)?));
+        let first = seqs.min().copied()?;
+        let citations: Vec<Citation> = members.iter().flat_map(|member| self.finder.citations_by(*member)).collect();
+        Some(CountedEvent { members, first, counts: EventCounts::of(self.finder.collection(), members, &citations) })
+    }
+
+    fn is_selected(&self, event: &CountedEvent<'_>, selection: &EventSelection) -> bool {
+        let EventSelection { rule, frequency, least, window: Window { from, to }, place, category, .. } = selection;
+        let counts = &event.counts;
+        let is_within = |time: &i64| {
+            from.is_none_or(|from| *time >= from.as_second()) && to.is_none_or(|to| *time < to.as_second())
+        };
+        let collection = self.finder.collection();
+        counts.reports >= *least
+            && frequency.is_none_or(|wanted| counts.frequency(*rule).0 == wanted)
+            && (from.is_none() && to.is_none() || counts.times.iter().any(is_within))
+            && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
+            && place
+                .as_deref()
+                .is_none_or(|place| event.members.iter().any(|member| collection.record(*member).contains(place)))
+    }
+
+    fn view(&self, event: &CountedEvent<'_>, rule: FrequencyRule) -> EventView {
+        let summary = summarise(self.finder.collection(), event.members);
+        let counts = &event.counts;
+        let (frequency, window) = counts.frequency(rule);
+        let window = window.and_then(|window| {
+            let first_time = shown_time(window.first)?;
+            Some(EventWindow { first_time, last_time: shown_time(window.last)?, reports: window.reports })
+        });
+        EventView {
+            id: self.ids[&event.first].clone(),
+            name: summary.name,
+            size: event.members.len(),
+            reports: counts.reports,
+            petitioners: counts.petitioners,
+            anonymous: counts.anonymous,
+            frequency,
+            window,
+            first_time: counts.times.first().copied().and_then(shown_time),
+            last_time: counts.times.last().copied().and_then(shown_time),
+            places: summary.places,
+            category: counts.category.clone(),
+            row: None,
+        }
+    }
+}
+
+fn shown_time(seconds: i64) -> Option<String> {
+    Timestamp::from_second(seconds).ok().map(|time| time.to_string())
+}
+
+/// Returns the rank of an event in a list; the list begins with the largest rank.
+fn rank(counts: &EventCounts, selection: &EventSelection) -> u64 {
+    let reports = counts.reports as u64;
+    match selection.order {
+        EventOrder::Frequent => {
+            let (state, window) = counts.frequency(selection.rule);
+            let busiest = window.map_or(0, |window| window.reports as u64);
+            u64::from(state == FrequencyState::Frequent) << 63 | busiest << 32 | reports
+        }
+        EventOrder::Size => reports,
+        // Times before 1970 come last.
+        EventOrder::Recent => counts.times.last().map_or(0, |last| u64::try_from(*last).unwrap_or(0)),
+    }
+}
