@@ -11,6 +11,7 @@ mod bulk;
 mod changes;
 mod collections;
 mod compressed;
+mod events;
 mod keep;
 mod keys;
 mod keys_reach;

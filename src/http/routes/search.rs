@@ -24,6 +24,7 @@ use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings, TextFormat};
+use doppel_core::events::SameEvent;
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::normalise::Normaliser;
@@ -89,6 +90,11 @@ pub struct RelatedRecord {
     pub id: RecordId,
     /// The weighted share of the row's terms that the record contains, 0 to 1. The list is sorted by it. It is not a probability.
     pub score: f32,
+    /// The probability by the event model that both report one event, 0 to 1. `null` while the records of a large collection are being read
+    /// after a start.
+    pub probability: Option<f64>,
+    /// Whether both report one event, by thresholds of the probability. `null` with the probability.
+    pub same_event: Option<SameEvent>,
     /// True if it is a duplicate that `similar` lists.
     pub duplicate: bool,
     /// The common terms with the greatest weights, at most five, the heaviest first.
@@ -180,7 +186,8 @@ async fn list(
     params: RelatedParams,
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {
-    let (mut found, as_of) = service(app)?.related(collection, row, except, params.limit as usize).await?;
+    let (mut found, as_of) =
+        service(app)?.related(collection, row.clone(), except.clone(), params.limit as usize).await?;
     // Records that were removed or replaced since the index was written are left out.
     let mut there = HashSet::with_capacity(found.len());
     for found in found.chunks(SHOWN_AT_ONCE) {
@@ -189,7 +196,11 @@ async fn list(
         there.extend(records.into_iter().map(|record| (record.seq, record.id)));
     }
     found.retain(|found| there.contains(&(found.seq, found.id.clone())));
+    let others = found.iter().map(|found| found.id.clone()).collect();
+    let chances = app.engine.event_chances(collection, row, except.as_ref(), others).await?.unwrap_or_default();
     let related = found.into_iter().map(|found| RelatedRecord {
+        probability: chances.get(&found.id).map(|chance| chance.probability),
+        same_event: chances.get(&found.id).map(|chance| chance.same_event),
         duplicate: duplicates.contains(&found.id),
         relation: found.same_petitioner.map(|same| if same { Relation::Repeat } else { Relation::Shared }),
         time: found.time.and_then(shown),

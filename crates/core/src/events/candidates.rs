@@ -9,15 +9,16 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use super::cluster::RecordPair;
-use super::collection::EventCollection;
+use super::collection::{EventCollection, RecordParts};
 use super::model::EventModel;
 use super::pair::{PairMeasure, PairRanks};
+use super::rarity::CodeSet;
 
 /// Number of candidates of a record. In a set of orders that was read for events, the first 26 candidates contain 90 %
 /// of the links.
 pub(super) const CANDIDATES: usize = 26;
 /// Maximum number of counted records that contain the pairs under which a record is filed. 128,000 records need about 4 × 10^9 additions.
-const MAX_HOLDERS: usize = 30_000;
+pub(super) const MAX_HOLDERS: usize = 30_000;
 /// Number of records that one task looks up with the same buffer.
 const RECORDS_AT_ONCE: usize = 512;
 /// Number of pairs that are measured between two reports of the progress.
@@ -123,7 +124,7 @@ impl CandidateIndex {
         self.lists.resize_with(collection.position_count(), Vec::new);
         self.listed_by.resize_with(collection.position_count(), Vec::new);
         for record in new {
-            for code in filed_codes(collection, *record) {
+            for code in filed_codes(collection, &collection.weighed(*record).pairs) {
                 self.postings.entry(code).or_default().push(*record);
             }
         }
@@ -146,7 +147,7 @@ impl CandidateIndex {
     pub(super) fn remove(&mut self, collection: &EventCollection, model: &EventModel, gone: &[u32]) -> Vec<u32> {
         let is_gone: HashSet<u32> = gone.iter().copied().collect();
         for record in gone {
-            for code in filed_codes(collection, *record) {
+            for code in filed_codes(collection, &collection.weighed(*record).pairs) {
                 if let Some(holders) = self.postings.get_mut(&code) {
                     holders.retain(|holder| holder != record);
                 }
@@ -245,11 +246,43 @@ impl CandidateIndex {
         is_new: &HashSet<u32>,
         buffer: &mut LookupBuffer,
     ) -> FoundCandidates {
+        let mut best = self.proposals(collection, &collection.weighed(record).pairs, Some(record), buffer);
+        let mut listed_in = Vec::new();
+        for (other, score) in best.iter().filter(|(other, _)| !is_new.contains(other)) {
+            let list = self.list(*other);
+            // Ties are decided when the list is made.
+            if list.len() < CANDIDATES || list.last().is_some_and(|last| last.score <= *score) {
+                listed_in.push((*other, *score));
+            }
+        }
+        keep_best(collection, &mut best);
+        FoundCandidates { record, best, listed_in }
+    }
+}
+
+/// A record that is compared with the collection as if it was in it.
+pub(super) struct ProbeRecord<'a> {
+    id: &'a str,
+    /// Its position, if it is in the collection.
+    own: Option<u32>,
+    best: Vec<ScoredRecord>,
+    scores: HashMap<u32, f32>,
+}
+
+impl CandidateIndex {
+    /// Returns the records that share a filed pair of characters with a text, except one, with their scores.
+    fn proposals(
+        &self,
+        collection: &EventCollection,
+        pairs: &CodeSet,
+        except: Option<u32>,
+        buffer: &mut LookupBuffer,
+    ) -> Vec<ScoredRecord> {
         let LookupBuffer { scores, touched } = buffer;
-        for code in filed_codes(collection, record) {
+        for code in filed_codes(collection, pairs) {
             let weight = collection.rarities().pairs.rarity(code).powi(2);
             let holders = self.postings.get(&code).map_or(&[][..], Vec::as_slice);
-            for other in holders.iter().filter(|other| **other != record) {
+            for other in holders.iter().filter(|other| Some(**other) != except) {
                 let score = &mut scores[*other as usize];
                 if *score == 0.0 {
                     touched.push(*other);
@@ -257,23 +290,51 @@ impl CandidateIndex {
                 *score += weight;
             }
         }
-        let norm = collection.weighed(record).pairs.norm;
-        let mut best = Vec::with_capacity(touched.len());
-        let mut listed_in = Vec::new();
-        for other in touched.drain(..) {
-            let norms = norm * collection.weighed(other).pairs.norm;
-            let score = std::mem::take(&mut scores[other as usize]) / norms.max(f32::MIN_POSITIVE);
-            best.push((other, score));
-            if !is_new.contains(&other) {
-                let list = self.list(other);
-                // Ties are decided when the list is made.
-                if list.len() < CANDIDATES || list.last().is_some_and(|last| last.score <= score) {
-                    listed_in.push((other, score));
-                }
-            }
-        }
+        let scored = touched.drain(..).map(|other| {
+            let norms = pairs.norm * collection.weighed(other).pairs.norm;
+            (other, std::mem::take(&mut scores[other as usize]) / norms.max(f32::MIN_POSITIVE))
+        });
+        scored.collect()
+    }
+
+    /// Finds the candidates of a record that need not be in the collection.
+    pub(super) fn probe<'a>(&self, collection: &EventCollection, parts: RecordParts<'a>) -> ProbeRecord<'a> {
+        let own = collection.position(&parts.record.id);
+        let mut buffer = LookupBuffer { scores: vec![0.0; collection.position_count()], ..LookupBuffer::default() };
+        let mut best = self.proposals(collection, &parts.weighed.pairs, own, &mut buffer);
+        let scores = best.iter().copied().collect();
         keep_best(collection, &mut best);
-        FoundCandidates { record, best, listed_in }
+        ProbeRecord { id: &parts.record.id, own, best, scores }
+    }
+
+    /// Returns the places of a probe and a record among the candidates of each other.
+    pub(super) fn probe_ranks(&self, collection: &EventCollection, probe: &ProbeRecord<'_>, other: u32) -> PairRanks {
+        let mut scores: Vec<f32> = Vec::with_capacity(CANDIDATES + 1);
+        let mut rank = None;
+        if let Some(score) = probe.scores.get(&other) {
+            let others = self.list(other).iter().filter(|candidate| Some(candidate.record) != probe.own);
+            scores.extend(others.clone().map(|candidate| candidate.score));
+            let better = others.filter(|candidate| {
+                let by_score = candidate.score.total_cmp(score);
+                by_score.then_with(|| probe.id.cmp(&collection.record(candidate.record).id)).is_gt()
+            });
+            let place = better.count();
+            scores.insert(place, *score);
+            scores.truncate(CANDIDATES);
+            rank = (place < CANDIDATES).then_some(place);
+        } else {
+            scores.extend(self.list(other).iter().map(|candidate| candidate.score));
+        }
+        let own_rank = probe.best.iter().position(|(record, _)| *record == other);
+        let larger = |own: Option<&ScoredRecord>, theirs: Option<&f32>| {
+            f64::from(own.map_or(0.0, |(_, score)| *score).max(theirs.copied().unwrap_or(0.0)))
+        };
+        let inverse = |rank: Option<usize>| rank.map_or(0.0, |rank| 1.0 / (1.0 + rank as f64));
+        PairRanks {
+            background: larger(probe.best.last(), scores.last()),
+            best: larger(probe.best.first(), scores.first()),
+            inverse_ranks: [inverse(own_rank), inverse(rank)],
+        }
     }
 }
 
@@ -289,10 +350,10 @@ fn keep_best(collection: &EventCollection, found: &mut Vec<ScoredRecord>) {
     found.sort_unstable_by(best_first);
 }
 
-/// Returns the pairs of characters under which a record is filed, the rarest first.
-fn filed_codes(collection: &EventCollection, record: u32) -> Vec<u32> {
+/// Returns the pairs of characters under which a text is filed, the rarest first.
+fn filed_codes(collection: &EventCollection, pairs: &CodeSet) -> Vec<u32> {
     let rarities = &collection.rarities().pairs;
-    let codes = collection.weighed(record).pairs.codes.iter();
+    let codes = pairs.codes.iter();
     let mut counted: Vec<(u32, u32)> = codes.map(|code| (rarities.holders(*code), *code)).collect();
     counted.sort_unstable();
     let mut holders = 0;

@@ -1,9 +1,10 @@
 //! Clustering: from links between records to events.
 //!
-//! Decisions of people come first, then matches, then event edges. Two parts of an event join if the mean log-odds of
-//! all pairs between them reaches the bound (average linkage), so that one strong pair does not join two crowds. They do not join
-//! if a decision separates two of their members, or if their consensus differs: the value of a line or a vehicle that
-//! most members of each part name.
+//! Decisions of people come first, then matches, then event edges. Records that decisions or matches join are one *matter*. The log-odds of
+//! two matters are those of their likeliest pair: a campaign letter may have more copies than a record has candidates. Two parts of an event
+//! join if the mean log-odds of all their matters reaches the bound (average linkage), so that one strong pair does not join two crowds. They
+//! do not join if a decision separates two of their members, or if their consensus differs: the value of a line or a vehicle that most members
+//! of each part name.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -75,8 +76,7 @@ pub fn cluster(
         parts.join_known(pair);
     }
     let edges = edges.iter().filter_map(|edge| Some(EventEdge { pair: placed(edge.pair)?, ..*edge }));
-    parts.add_edges(edges.collect());
-    parts.join_by_edges();
+    parts.join_by_edges(edges);
     parts.into_events()
 }
 
@@ -124,6 +124,8 @@ struct EventParts<'a> {
     bounds: JoinBounds,
     members: HashMap<u32, Vec<u32>>,
     part_of: Vec<u32>,
+    /// Number of matters in each part that has more than one: sets of records that are known to belong together.
+    matters: HashMap<u32, usize>,
     /// The links from each part to others.
     links: HashMap<u32, BTreeMap<u32, LinkSum>>,
     /// The records that a decision separates from each record.
@@ -138,6 +140,7 @@ impl<'a> EventParts<'a> {
             bounds,
             members: HashMap::new(),
             part_of: (0..records.len() as u32).collect(),
+            matters: HashMap::new(),
             links: HashMap::new(),
             separated: HashMap::new(),
         }
@@ -155,8 +158,8 @@ impl<'a> EventParts<'a> {
         self.members.get(&part).cloned().unwrap_or_else(|| vec![part])
     }
 
-    fn size(&self, part: u32) -> usize {
-        self.members.get(&part).map_or(1, Vec::len)
+    fn matters(&self, part: u32) -> usize {
+        self.matters.get(&part).copied().unwrap_or(1)
     }
 
     /// True if a decision separates a member of one part from a member of the other.
@@ -207,41 +210,45 @@ impl<'a> EventParts<'a> {
         }
     }
 
-    /// Adds the links of the edges. Edges below the log-odds of an unmeasured pair count as unmeasured.
-    fn add_edges(&mut self, mut edges: Vec<EventEdge>) {
-        edges.retain(|edge| edge.log_odds > self.bounds.unmeasured);
-        edges.sort_unstable_by_key(|edge| [edge.pair[0].min(edge.pair[1]), edge.pair[0].max(edge.pair[1])]);
-        for edge in edges {
-            let parts = edge.pair.map(|record| self.part_of[record as usize]);
-            if parts[0] != parts[1] {
-                let link = LinkSum { log_odds: edge.log_odds.min(MAX_LOG_ODDS), pairs: 1 };
-                self.add_link(parts[0], parts[1], link);
-            }
+    /// Adds a link for each two matters with an edge between them: their strongest edge. Edges below the log-odds of an unmeasured pair
+    /// count as unmeasured.
+    fn add_edges(&mut self, edges: impl Iterator<Item = EventEdge>) {
+        let mut strongest: BTreeMap<RecordPair, f64> = BTreeMap::new();
+        for EventEdge { pair, log_odds } in edges.filter(|edge| edge.log_odds > self.bounds.unmeasured) {
+            let [a, b] = pair.map(|record| self.part_of[record as usize]);
+            let known = strongest.entry([a.min(b), a.max(b)]).or_insert(f64::NEG_INFINITY);
+            *known = known.max(log_odds.min(MAX_LOG_ODDS));
+        }
+        for ([a, b], log_odds) in strongest.into_iter().filter(|([a, b], _)| a != b) {
+            self.add_link(a, b, LinkSum { log_odds, pairs: 1 });
         }
     }
 
     fn possible_join(&self, a: u32, b: u32) -> Option<PossibleJoin> {
         let link = self.links.get(&a)?.get(&b)?;
-        let sizes = [self.size(a.min(b)), self.size(a.max(b))];
+        let sizes = [self.matters(a.min(b)), self.matters(a.max(b))];
         let pairs = (sizes[0] * sizes[1]) as f64;
         let unmeasured = pairs - f64::from(link.pairs);
         let mean = (link.log_odds + unmeasured * self.bounds.unmeasured) / pairs;
         (mean >= self.bounds.join).then_some(PossibleJoin { mean, parts: [a.min(b), a.max(b)], sizes })
     }
 
-    fn join_by_edges(&mut self) {
+    fn join_by_edges(&mut self, edges: impl Iterator<Item = EventEdge>) {
+        self.add_edges(edges);
         let mut queue = BinaryHeap::new();
         for (part, others) in &self.links {
             let later = others.range(part + 1..).filter_map(|(other, _)| self.possible_join(*part, *other));
             queue.extend(later);
         }
         while let Some(PossibleJoin { parts: [a, b], sizes, .. }) = queue.pop() {
-            let is_current =
-                self.part_of[a as usize] == a && self.part_of[b as usize] == b && [self.size(a), self.size(b)] == sizes;
+            let is_current = self.part_of[a as usize] == a
+                && self.part_of[b as usize] == b
+                && [self.matters(a), self.matters(b)] == sizes;
             if !is_current || self.are_separated(a, b) || self.consensus_differs(a, b) {
                 continue;
             }
             let part = self.join(a, b);
+            self.matters.insert(part, sizes[0] + sizes[1]);
             let others: Vec<u32> =
                 self.links.get(&part).map(|links| links.keys().copied().collect()).unwrap_or_default();
             queue.extend(others.into_iter().filter_map(|other| self.possible_join(part, other)));

@@ -36,9 +36,16 @@ pub(super) struct ProblemWeight {
     pub(super) weight: f32,
 }
 
+/// A record and its weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordParts<'a> {
+    pub(super) record: &'a EventRecord,
+    pub(super) weighed: &'a WeighedRecord,
+}
+
 impl WeighedRecord {
     /// Weighs the parts of a record. Moves the codes out of it. O(length).
-    fn take(record: &mut EventRecord, rarities: &EventRarities) -> Self {
+    pub(super) fn take(record: &mut EventRecord, rarities: &EventRarities) -> Self {
         Self {
             pairs: rarities.pairs.set(std::mem::take(&mut record.pairs)),
             triples: rarities.triples.set(std::mem::take(&mut record.triples)),
@@ -141,6 +148,10 @@ impl EventCollection {
 
     pub(super) fn weighed(&self, at: u32) -> &WeighedRecord {
         &self.weighed[at as usize]
+    }
+
+    pub(super) fn parts(&self, at: u32) -> RecordParts<'_> {
+        RecordParts { record: self.record(at), weighed: self.weighed(at) }
     }
 
     pub(super) fn rarities(&self) -> &EventRarities {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::candidates::CandidateIndex;
 use super::cluster::{EventEdge, KnownLinks, RecordPair, cluster};
-use super::collection::EventCollection;
+use super::collection::{EventCollection, RecordParts, WeighedRecord};
 use super::components::EventComponents;
 use super::model::EventModel;
 use super::pair::{EventFeatures, set_ranks, unranked_features};
@@ -135,6 +135,11 @@ impl EventFinder {
         &self.collection
     }
 
+    /// Returns the model.
+    pub fn model(&self) -> &EventModel {
+        &self.model
+    }
+
     /// Returns the known links.
     pub fn links(&self) -> &KnownLinks {
         &self.links
@@ -162,9 +167,23 @@ impl EventFinder {
 
     /// Returns the features of the records at two different positions. The order does not matter. O(length + names × names).
     pub fn features(&self, a: u32, b: u32) -> EventFeatures {
-        let mut features = unranked_features(&self.collection, a, b);
+        let mut features = unranked_features(self.collection.parts(a), self.collection.parts(b));
         set_ranks(&mut features, &self.candidates.ranks(a, b));
         features
+    }
+
+    /// Returns the log-odds that a record reports one event with each of the records at some positions, as if the record was in the
+    /// collection. It may be there. O([`MAX_HOLDERS`](super::candidates::MAX_HOLDERS) + others × length).
+    pub fn log_odds(&self, mut record: EventRecord, others: &[u32]) -> Vec<f64> {
+        let weighed = WeighedRecord::take(&mut record, self.collection.rarities());
+        let parts = RecordParts { record: &record, weighed: &weighed };
+        let probe = self.candidates.probe(&self.collection, parts);
+        let log_odds = others.iter().map(|other| {
+            let mut features = unranked_features(parts, self.collection.parts(*other));
+            set_ranks(&mut features, &self.candidates.probe_ranks(&self.collection, &probe, *other));
+            self.model.log_odds(&features)
+        });
+        log_odds.collect()
     }
 
     /// Returns the strongest link of a member of an event with another member: a duplicate, or else a citation, or else the pair with the

@@ -29,7 +29,7 @@ mod tests;
 pub use cluster::{EventEdge, KnownLinks, RecordPair, cluster};
 pub use collection::EventCollection;
 pub use finder::{EventFinder, LinkKind, MemberLink};
-pub use model::{EventModel, JoinBounds, fit_event_pairs};
+pub use model::{BandBounds, EventModel, JoinBounds, SameEvent, fit_event_pairs};
 pub use pair::{EVENT_FEATURE_COUNT, EventFeature, EventFeatures};
 pub use rarity::EventRarities;
 pub use record::EventRecord;

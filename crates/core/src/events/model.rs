@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::pair::{EVENT_FEATURE_COUNT, EventFeature, EventFeatures};
@@ -23,6 +23,29 @@ pub struct JoinBounds {
     pub unmeasured: f64,
 }
 
+/// The bounds of the bands into which a pair falls by its own log-odds. They are fitted, too.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BandBounds {
+    /// Minimum log-odds of a pair that is likely one event.
+    pub likely: f64,
+    /// Log-odds below which it is unlikely.
+    pub unlikely: f64,
+}
+
+/// Whether two records report one event, by their own texts and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SameEvent {
+    /// They probably do.
+    Likely,
+    /// A person must look.
+    Unsure,
+    /// They probably do not.
+    Unlikely,
+}
+
 /// Fits the coefficients of an event model to labelled pairs, see [`fit_signed`].
 pub fn fit_event_pairs(
     pairs: &[LabelledFeatures<EventFeatures>],
@@ -36,6 +59,7 @@ pub fn fit_event_pairs(
 pub struct EventModel {
     coefficients: Coefficients<EVENT_FEATURE_COUNT>,
     bounds: JoinBounds,
+    bands: BandBounds,
     digest: String,
 }
 
@@ -46,6 +70,7 @@ struct EventModelFile {
     #[serde(rename = "provenance", default)]
     _provenance: toml::Table,
     bounds: JoinBounds,
+    bands: BandBounds,
     pair: CoefficientTable,
 }
 
@@ -56,18 +81,20 @@ impl EventModel {
             // A test reads the file. A model that cannot be read would join nothing.
             let nothing = Coefficients { intercept: f64::NEG_INFINITY, ..Coefficients::default() };
             let bounds = JoinBounds { join: 0.0, unmeasured: 0.0 };
-            Arc::new(EventModel::parse(SHIPPED).unwrap_or_else(|_| EventModel::new(nothing, bounds)))
+            let bands = BandBounds { likely: 0.0, unlikely: 0.0 };
+            Arc::new(EventModel::parse(SHIPPED).unwrap_or_else(|_| EventModel::new(nothing, bounds, bands)))
         });
         Arc::clone(&SHIPPED_MODEL)
     }
 
     /// Creates a model.
-    pub fn new(coefficients: Coefficients<EVENT_FEATURE_COUNT>, bounds: JoinBounds) -> Self {
+    pub fn new(coefficients: Coefficients<EVENT_FEATURE_COUNT>, bounds: JoinBounds, bands: BandBounds) -> Self {
         let mut hasher = Sha256::new();
         coefficients.digest_into(&mut hasher, &EventFeature::RULES);
-        hasher.update(bounds.join.to_le_bytes());
-        hasher.update(bounds.unmeasured.to_le_bytes());
-        Self { coefficients, bounds, digest: shortened(hasher) }
+        for bound in [bounds.join, bounds.unmeasured, bands.likely, bands.unlikely] {
+            hasher.update(bound.to_le_bytes());
+        }
+        Self { coefficients, bounds, bands, digest: shortened(hasher) }
     }
 
     /// Reads a model from TOML.
@@ -77,17 +104,21 @@ impl EventModel {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let file: EventModelFile =
             toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
-        if !file.bounds.join.is_finite() || !file.bounds.unmeasured.is_finite() {
+        let EventModelFile { bounds, bands, .. } = &file;
+        let numbers = [bounds.join, bounds.unmeasured, bands.likely, bands.unlikely];
+        if numbers.iter().any(|bound| !bound.is_finite()) {
             return Err(ModelError::OtherFeatures("a bound is no number".into()));
         }
-        Ok(Self::new(file.pair.read(&EventFeature::RULES)?, file.bounds))
+        Ok(Self::new(file.pair.read(&EventFeature::RULES)?, file.bounds, file.bands))
     }
 
-    /// Returns the tables `bounds` and `pair` of a file, without the provenance.
+    /// Returns the tables `bounds`, `bands` and `pair` of a file, without the provenance.
     pub fn to_toml(&self) -> String {
         let JoinBounds { join, unmeasured } = self.bounds;
-        format!("[bounds]\njoin = {join:?}\nunmeasured = {unmeasured:?}\n\n")
-            + &self.coefficients.table_toml("pair", &EventFeature::RULES)
+        let BandBounds { likely, unlikely } = self.bands;
+        format!(
+            "[bounds]\njoin = {join:?}\nunmeasured = {unmeasured:?}\n\n[bands]\nlikely = {likely:?}\nunlikely = {unlikely:?}\n\n"
+        ) + &self.coefficients.table_toml("pair", &EventFeature::RULES)
     }
 
     /// Returns the digest of the model: models with equal digests give equal answers. 12 hexadecimal digits.
@@ -105,6 +136,20 @@ impl EventModel {
         self.coefficients.log_odds(features)
     }
 
+    /// Returns the bounds of the bands.
+    pub fn bands(&self) -> BandBounds {
+        self.bands
+    }
+
+    /// Returns the band of a pair with these log-odds.
+    pub fn band(&self, log_odds: f64) -> SameEvent {
+        match log_odds {
+            odds if odds >= self.bands.likely => SameEvent::Likely,
+            odds if odds >= self.bands.unlikely => SameEvent::Unsure,
+            _ => SameEvent::Unlikely,
+        }
+    }
+
     /// Returns the probability that two records report one event, 0 to 1. O(features).
     pub fn probability(&self, features: &EventFeatures) -> f64 {
         self.coefficients.probability(features)
@@ -120,11 +165,14 @@ mod tests {
         let model = EventModel::parse(SHIPPED).unwrap();
         assert_eq!(EventModel::parse(&model.to_toml()).unwrap(), model);
         assert!(model.bounds().unmeasured < model.bounds().join);
+        assert_eq!([-20.0, 20.0].map(|odds| model.band(odds)), [SameEvent::Unlikely, SameEvent::Likely]);
     }
 
     #[test]
     fn a_model_with_a_wrong_sign_or_without_bounds_is_refused() {
-        let model = EventModel::new(Coefficients::default(), JoinBounds { join: 1.0, unmeasured: -4.0 }).to_toml();
+        let bounds = JoinBounds { join: 1.0, unmeasured: -4.0 };
+        let bands = BandBounds { likely: 0.0, unlikely: -2.0 };
+        let model = EventModel::new(Coefficients::default(), bounds, bands).to_toml();
         let wrong = model.replacen("days_apart = 0.0", "days_apart = 1.0", 1);
         assert_eq!(EventModel::parse(&wrong).unwrap_err(), ModelError::WrongSign("days_apart"));
         let missing = model.replacen("join = 1.0\n", "", 1);

@@ -5,7 +5,7 @@
 //! names and numbers that contradict each other. Products of features are features too, because a logistic regression adds:
 //! one name in common is evidence only if the problem is the same.
 
-use super::collection::{EventCollection, NameWeight, WeighedRecord};
+use super::collection::{EventCollection, NameWeight, RecordParts, WeighedRecord};
 use super::model::EventModel;
 use super::rarity::CodeSet;
 use super::record::EventRecord;
@@ -195,7 +195,7 @@ impl PairMeasure {
     /// Measures the records at two different positions.
     pub(super) fn of(collection: &EventCollection, model: &EventModel, a: u32, b: u32) -> Self {
         use EventFeature as F;
-        let features = unranked_features(collection, a, b);
+        let features = unranked_features(collection.parts(a), collection.parts(b));
         Self {
             log_odds: model.log_odds(&features),
             pair_cosine: features.get(F::PairCosine) as f32,
@@ -297,11 +297,10 @@ pub(super) fn contains_name(record: &EventRecord, object: &NamedObject) -> bool 
     record.named.names(object) || core.chars().nth(CORE_CHARS - 1).is_some() && record.named.holds(core)
 }
 
-/// Returns the features of the records at two different positions, without those of the ranks. The order does not matter. O(length +
-/// names × names).
-pub(super) fn unranked_features(collection: &EventCollection, a: u32, b: u32) -> EventFeatures {
-    let records = [collection.record(a), collection.record(b)];
-    let weighed = [collection.weighed(a), collection.weighed(b)];
+/// Returns the features of two different records, without those of the ranks. The order does not matter. O(length + names × names).
+pub(super) fn unranked_features(a: RecordParts<'_>, b: RecordParts<'_>) -> EventFeatures {
+    let records = [a.record, b.record];
+    let weighed = [a.weighed, b.weighed];
     let mut features = EventFeatures([0.0; EVENT_FEATURE_COUNT]);
     set_text(&mut features, weighed);
     let names = set_names(&mut features, records, weighed);

@@ -194,6 +194,25 @@ proptest! {
 }
 
 #[test]
+fn a_record_is_compared_as_if_it_was_in_the_collection() {
+    let profile = profile();
+    let finder = EventFinder::of(planted(&profile), EventModel::shipped(), |_, _| {});
+    let rarities = EventRarities::count(&planted(&profile));
+    for id in ["r00-0-0", "r31-1-2"] {
+        let own = finder.collection().position(id).unwrap();
+        let others: Vec<u32> = finder.collection().positions().filter(|other| *other != own).collect();
+        let record = planted(&profile).into_iter().find(|record| &*record.id == id).unwrap();
+        let expected: Vec<f64> =
+            others.iter().map(|other| finder.model().log_odds(&finder.features(own, *other))).collect();
+        assert_eq!(finder.log_odds(record.clone(), &others), expected, "a record of the collection");
+        let mut without = EventFinder::new(rarities.clone(), EventModel::shipped());
+        without.insert(planted(&profile), |_, _| {});
+        without.remove([id]);
+        assert_eq!(without.log_odds(record, &others), expected, "a new record");
+    }
+}
+
+#[test]
 fn decisions_win_over_matches_and_edges() {
     let profile = profile();
     let events = events_of(planted(&profile), |collection| KnownLinks {

@@ -21,22 +21,20 @@ use parking_lot::Mutex;
 
 use self::state::CollectionEvents;
 pub use self::views::{
-    EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection, EventView,
-    EventWindow,
+    EventChance, EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection,
+    EventView, EventWindow,
 };
 use crate::context::Context;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep};
 use doppel_core::events::FrequencyRule;
-use doppel_core::record::RecordId;
+use doppel_core::record::{RecordId, Row};
 
 /// Largest number of records whose events are kept in memory, of all collections together: the latest of a collection. A record takes some
 /// five kilobytes, so that these are a gigabyte.
 pub const MAX_HELD: usize = 200_000;
 /// Longest time that a request waits for the events. Reading a large collection for the first time goes on after it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Number of records up to which a request waits until rarities are counted again. A larger collection is read again beside.
-const READ_AT_ONCE_RECORDS: u64 = 4_096;
 
 /// The events of the collections that requests asked for.
 #[derive(Default)]
@@ -132,6 +130,27 @@ impl Engine {
         self.with_events(collection, move |events| events.detail(&id, rule).ok_or(Error::NoEvent(name))).await
     }
 
+    /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
+    /// are not known are left out; `None` if the collection keeps no text or its records are being read for the first time.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] for a row that is not acceptable.
+    pub async fn event_chances(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        id: Option<&RecordId>,
+        others: Vec<RecordId>,
+    ) -> Result<Option<HashMap<RecordId, EventChance>>> {
+        let context = self.context(collection).await?;
+        let id = id.cloned();
+        let chances = self.with_events(collection, move |events| events.chances(&context, &row, id.as_ref(), others));
+        match chances.await {
+            Err(Error::TextNotKept(..) | Error::EventsNotReady { .. }) => Ok(None),
+            chances => chances.map(Some),
+        }
+    }
+
     /// Returns a rule whose days begin at midnight in the time zone of the collection.
     async fn local(&self, collection: &CollectionName, rule: FrequencyRule) -> Result<FrequencyRule> {
         let context = self.context(collection).await?;
@@ -199,7 +218,7 @@ impl Engine {
         if !events.is_due() {
             return Ok(events);
         }
-        if events.count <= READ_AT_ONCE_RECORDS {
+        if events.is_small() {
             return self.read_events(context, &entry.reading).await;
         }
         self.read_beside(context, entry);

@@ -12,14 +12,17 @@ use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
 use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks};
 use doppel_core::handling::Handling;
-use doppel_core::record::RecordId;
+use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::{FIRST_COUNT, counted_of};
+use doppel_core::text::Document;
 use doppel_store::changes::{Change, ChangeKind};
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
 /// Number of records that are read from the store at once: at most some hundred megabytes.
 const PIECE: usize = 256;
+/// Number of records that are read in less than some seconds.
+const SMALL: u64 = 4_096;
 
 /// The events of a collection.
 pub(super) struct CollectionEvents {
@@ -39,7 +42,11 @@ pub(super) struct CollectionEvents {
     /// Number of records of the collection, including those that are not held.
     pub(super) count: u64,
     /// Number of records by which the rarities were counted.
-    pub(super) counted: u64,
+    counted: u64,
+    /// The last of these records.
+    counted_to: Seq,
+    /// True if one of these records changed since.
+    are_counts_outdated: bool,
     /// True if the links or the records changed since the last search for events.
     is_changed: bool,
 }
@@ -52,9 +59,14 @@ impl CollectionEvents {
             && self.settings == context.state.settings
     }
 
-    /// True if the rarities should be counted again.
+    /// True if the rarities should be counted again. In a large collection they stay although some of the counted records are gone.
     pub(super) fn is_due(&self) -> bool {
-        self.counted != counted_among(self.count)
+        self.counted != counted_among(self.count) || self.are_counts_outdated && self.is_small()
+    }
+
+    /// True if all records can be read while a request waits.
+    pub(super) fn is_small(&self) -> bool {
+        self.count <= SMALL
     }
 
     /// Returns the number of records in memory.
@@ -91,7 +103,9 @@ impl CollectionEvents {
         }
         self.finder.remove(last.keys().map(RecordId::as_str));
         for id in last.keys() {
-            self.seqs.remove(id).and_then(|seq| self.ids.remove(&seq));
+            let Some(seq) = self.seqs.remove(id) else { continue };
+            self.are_counts_outdated |= seq <= self.counted_to;
+            self.ids.remove(&seq);
         }
         self.insert(context, last.into_values().flatten().collect());
     }
@@ -145,15 +159,19 @@ fn counted_among(count: u64) -> u64 {
 
 /// Reads records as events need them. Records without text are left out.
 fn event_records(context: &Context, records: &[StoredRecord]) -> Vec<EventRecord> {
-    let settings = &context.state.settings;
     let read = records.par_iter().filter_map(|record| {
         let row = record.content.read()?;
         let document = context.profile.read(&row).ok().filter(|document| !document.is_empty())?;
-        let handling = Handling::of(|name| settings.field(name).map(|field| field.role), &row);
-        let category = handling.and_then(|handling| handling.category);
-        Some(EventRecord::of(record.id.as_str(), &context.profile, &document, category.as_deref()))
+        Some(event_record(context, record.id.as_str(), &row, &document))
     });
     read.collect()
+}
+
+pub(super) fn event_record(context: &Context, id: &str, row: &Row, document: &Document) -> EventRecord {
+    let settings = &context.state.settings;
+    let handling = Handling::of(|name| settings.field(name).map(|field| field.role), row);
+    let category = handling.and_then(|handling| handling.category);
+    EventRecord::of(id, &context.profile, document, category.as_deref())
 }
 
 impl Engine {
@@ -203,19 +221,23 @@ impl Engine {
             records.extend(off_thread(move || Ok(event_records(&reader, &piece))).await?);
         }
         let counted = counted_among(passed);
-        let finder = off_thread(move || {
+        let (finder, last) = off_thread(move || {
             let first = records.len().min(usize::try_from(counted).unwrap_or(usize::MAX));
+            let last: Option<RecordId> = first.checked_sub(1).and_then(|last| RecordId::new(&records[last].id).ok());
             let mut finder = EventFinder::new(EventRarities::count(&records[..first]), EventModel::shipped());
             finder.insert(records, |_, _| {});
-            Ok(finder)
+            Ok((finder, last))
         })
         .await?;
+        let seqs: HashMap<RecordId, Seq> = held.iter().map(|(seq, id)| (id.clone(), *seq)).collect();
         Ok(CollectionEvents {
             collection: context.state.number,
             generation: context.state.generation,
             settings: context.state.settings.clone(),
             finder,
-            seqs: held.iter().map(|(seq, id)| (id.clone(), *seq)).collect(),
+            counted_to: last.and_then(|id| seqs.get(&id).copied()).unwrap_or(Seq(0)),
+            are_counts_outdated: false,
+            seqs,
             ids: held.into_iter().collect(),
             separated,
             groups: Vec::new(),

@@ -1,20 +1,22 @@
 //! Events as clients see them.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::state::CollectionEvents;
+use super::state::{CollectionEvents, event_record};
+use crate::context::Context;
 use crate::groups::MAX_MEMBERS;
 use crate::rows::RowsById;
 use crate::tasks::Window;
+use crate::{Error, Result};
 use doppel_core::events::{
-    Citation, EventCounts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, summarise,
+    Citation, EventCounts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, SameEvent, summarise,
 };
-use doppel_core::record::{RecordId, ShownRow};
+use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::verdict::ObjectKind;
 use doppel_store::Seq;
 
@@ -149,6 +151,15 @@ pub struct EventDetail {
     pub rows: Option<RowsById>,
 }
 
+/// Whether two records report one event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventChance {
+    /// The probability by the event model, rounded to four digits.
+    pub probability: f64,
+    /// The band.
+    pub same_event: SameEvent,
+}
+
 /// The position at which a list continues: the rank and the first seq of the last event that was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCursor {
@@ -210,6 +221,27 @@ impl CollectionEvents {
         }
     }
 
+    /// Returns for a row and each of some records whether they report one event. Records that are not held are left out.
+    pub(super) fn chances(
+        &self,
+        context: &Context,
+        row: &Row,
+        id: Option<&RecordId>,
+        others: Vec<RecordId>,
+    ) -> Result<HashMap<RecordId, EventChance>> {
+        let document = context.profile.read(row).map_err(Error::Invalid)?;
+        let record = event_record(context, id.map_or("", RecordId::as_str), row, &document);
+        let position = |other: RecordId| Some((self.finder.collection().position(other.as_str())?, other));
+        let known: Vec<(u32, RecordId)> = others.into_iter().filter_map(position).collect();
+        let positions: Vec<u32> = known.iter().map(|(position, _)| *position).collect();
+        let model = self.finder.model();
+        let chances = self.finder.log_odds(record, &positions).into_iter().zip(known).map(|(odds, (_, other))| {
+            let probability = rounded(1.0 / (1.0 + (-odds).exp()));
+            (other, EventChance { probability, same_event: model.band(odds) })
+        });
+        Ok(chances.collect())
+    }
+
     /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
         let record = self.position(*self.seqs.get(id)?)?;
@@ -238,8 +270,7 @@ impl CollectionEvents {
 
     fn member(&self, member: u32, all: &HashSet<u32>) -> Option<EventMember> {
         let link = self.finder.strongest_link(member, all).and_then(|MemberLink { other, kind, probability }| {
-            let probability = (probability * 10_000.0).round() / 10_000.0;
-            Some(EventLink { other: self.id(other)?, kind, probability })
+            Some(EventLink { other: self.id(other)?, kind, probability: rounded(probability) })
         });
         let cited = self.finder.citations_by(member).into_iter().map(|citation| citation.cited);
         Some(EventMember {
@@ -301,6 +332,10 @@ impl CollectionEvents {
             row: None,
         }
     }
+}
+
+fn rounded(probability: f64) -> f64 {
+    (probability * 10_000.0).round() / 10_000.0
 }
 
 fn shown_time(seconds: i64) -> Option<String> {

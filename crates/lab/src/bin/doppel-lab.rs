@@ -97,7 +97,7 @@ fn fit_events(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::Re
     let folds = leave_one_source_out(&sets);
     let bounds = choose_bounds(&sets, &folds);
     let left_out = event_table(&left_out_figures(&sets, &folds, bounds));
-    let model = EventModel::new(fit_pairs(&sets, |_, _| true), bounds);
+    let model = EventModel::new(fit_pairs(&sets, |_, _| true), bounds.join, bounds.bands);
     let fitted = event_table(&model_figures(&sets, &model));
     let mut stdout = std::io::stdout().lock();
     writeln!(

@@ -10,7 +10,7 @@ use super::{MeasuredEventPair, MeasuredEventSet, NOT_EVENT};
 use crate::eval::evidence::fitting::BCubed;
 use crate::eval::metrics::PositionPair;
 use doppel_core::events::{
-    EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, KnownLinks, cluster, fit_event_pairs,
+    BandBounds, EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, KnownLinks, cluster, fit_event_pairs,
 };
 use doppel_core::evidence::{Coefficients, FitOptions, LabelledFeatures};
 
@@ -26,6 +26,15 @@ const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25,
 /// Minimum B-cubed precision of the chosen bound. People who look at an event should find nine of ten records right.
 const MIN_PRECISION: f64 = 0.9;
 
+/// The first bound of a band that is tried, in log-odds, and the distance and number of the next ones.
+const FIRST_BAND: f64 = -6.0;
+const BAND_STEP: f64 = 0.25;
+const BAND_STEPS: u32 = 36;
+/// Largest share of the pairs of two events in a set that may be likely. Then at most one of ten lists of ten related records has a false one.
+const MOST_FALSE: f64 = 0.01;
+/// Minimum share of the pairs of one event that are not unlikely.
+const MIN_REACHING: f64 = 0.9;
+
 /// The figures of a model on a set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EventFigures {
@@ -37,9 +46,11 @@ pub struct EventFigures {
     pub group_links: (usize, usize),
     /// Labelled pairs by label: number of joined ones, and of all.
     pub joined: BTreeMap<String, (usize, usize)>,
-    /// Labelled pairs by label whose own probability is at least one half, and of all.
+    /// Labelled pairs by label: number of pairs that are likely one event by themselves, and of all.
     pub likely: BTreeMap<String, (usize, usize)>,
-    /// Pairs with another name or number whose own probability is at least one half, and of all.
+    /// Labelled pairs by label: number of pairs that are not unlikely, and of all.
+    pub possible: BTreeMap<String, (usize, usize)>,
+    /// Pairs with another name or number that are likely, and of all.
     pub made: (usize, usize),
 }
 
@@ -97,8 +108,18 @@ pub fn left_out_log_odds(set: &MeasuredEventSet, folds: &[EventFold]) -> Vec<f64
     log_odds.collect()
 }
 
+/// The bounds of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelBounds {
+    /// The bounds of the clustering.
+    pub join: JoinBounds,
+    /// The bounds of the bands.
+    pub bands: BandBounds,
+}
+
 /// Measures the events of a set, whose pairs have these log-odds.
-pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBounds) -> EventFigures {
+pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: ModelBounds) -> EventFigures {
+    let ModelBounds { join, bands } = bounds;
     let edges: Vec<EventEdge> = set
         .pairs
         .iter()
@@ -112,7 +133,7 @@ pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBou
     let links = KnownLinks { matches: set.matches.clone(), ..KnownLinks::default() };
     let collection = set.finder.collection();
     let records: Vec<u32> = collection.positions().collect();
-    let events = cluster(collection, &records, &links, &edges, bounds);
+    let events = cluster(collection, &records, &links, &edges, join);
     let mut by_position: HashMap<u32, usize> = HashMap::new();
     for (number, members) in events.iter().enumerate() {
         by_position.extend(members.iter().map(|member| (*member, number)));
@@ -125,11 +146,12 @@ pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: JoinBou
     }
     for (pair, log_odds) in set.pairs.iter().zip(log_odds) {
         if pair.is_made {
-            count(&mut figures.made, *log_odds >= 0.0);
+            count(&mut figures.made, *log_odds >= bands.likely);
         }
         let Some(label) = &pair.label else { continue };
         count(figures.joined.entry(label.clone()).or_default(), is_joined(&event_of, pair.pair));
-        count(figures.likely.entry(label.clone()).or_default(), *log_odds >= 0.0);
+        count(figures.likely.entry(label.clone()).or_default(), *log_odds >= bands.likely);
+        count(figures.possible.entry(label.clone()).or_default(), *log_odds >= bands.unlikely);
     }
     if let Some(truth) = &set.events.events {
         let found: Vec<Vec<u32>> = by_event(&event_of).into_values().collect();
@@ -198,23 +220,81 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     }
 }
 
+/// Chooses the bounds of a model by the log-odds of models that were fitted without the source of a pair.
+pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> ModelBounds {
+    ModelBounds { join: choose_join(sets, folds), bands: choose_bands(sets, folds) }
+}
+
 /// Returns the smallest bound of [`JOIN_STEPS`] from which on the B-cubed precision of every set with events is at least
 /// [`MIN_PRECISION`], with each source left out.
-pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
+fn choose_join(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
     let steps = JOIN_STEPS.map(|join| JoinBounds { join, unmeasured: UNMEASURED });
     let too_small = steps.iter().rposition(|bounds| !are_precise(*bounds, sets, folds));
     let chosen = too_small.map_or(0, |at| (at + 1).min(steps.len() - 1));
     steps[chosen]
 }
 
-fn are_precise(bounds: JoinBounds, sets: &[MeasuredEventSet], folds: &[EventFold]) -> bool {
+/// Chooses the bands of a pair, by log-odds of models that were fitted without its source. `likely` is the smallest step from which on in
+/// each set few of the pairs that were read as two events reach it, and nearly all labelled pairs that reach it are one event. `unlikely` is
+/// the largest step that nearly all pairs of one event reach.
+fn choose_bands(sets: &[MeasuredEventSet], folds: &[EventFold]) -> BandBounds {
+    let labelled: Vec<LabelledLogOdds> = sets.iter().map(|set| LabelledLogOdds::of(set, folds)).collect();
+    let steps: Vec<f64> = (0..=BAND_STEPS).map(|step| FIRST_BAND + f64::from(step) * BAND_STEP).collect();
+    let last = steps.len() - 1;
+    let is_likely = |step: f64| {
+        let reaching = labelled.iter().map(|set| (share_of(&set.one_event, step), share_of(&set.two_events, step)));
+        let counts = reaching.fold((0, 0), |(one, two), (of_one, of_two)| (one + of_one.0, two + of_two.0));
+        let few = labelled.iter().all(|set| {
+            let (reaching, all) = share_of(&set.two_events, step);
+            reaching as f64 <= MOST_FALSE * all as f64
+        });
+        few && counts.0 as f64 >= MIN_PRECISION * (counts.0 + counts.1) as f64
+    };
+    let likely = steps.iter().rposition(|step| !is_likely(*step)).map_or(0, |at| (at + 1).min(last));
+    let is_low = |step: f64| {
+        let all = labelled.iter().map(|set| share_of(&set.one_event, step));
+        let counts = all.fold((0, 0), |sum, (reaching, all)| (sum.0 + reaching, sum.1 + all));
+        counts.0 as f64 >= MIN_REACHING * counts.1 as f64
+    };
+    let unlikely = steps.iter().rposition(|step| is_low(*step)).unwrap_or(0);
+    BandBounds { likely: steps[likely], unlikely: steps[unlikely.min(likely)] }
+}
+
+/// The log-odds of the labelled pairs of a set.
+struct LabelledLogOdds {
+    one_event: Vec<f64>,
+    two_events: Vec<f64>,
+}
+
+impl LabelledLogOdds {
+    fn of(set: &MeasuredEventSet, folds: &[EventFold]) -> Self {
+        let mut found = Self { one_event: Vec::new(), two_events: Vec::new() };
+        for (pair, log_odds) in set.pairs.iter().zip(left_out_log_odds(set, folds)) {
+            match pair.same.filter(|_| pair.label.is_some()) {
+                Some(true) => found.one_event.push(log_odds),
+                Some(false) => found.two_events.push(log_odds),
+                None => {}
+            }
+        }
+        found
+    }
+}
+
+/// Returns the number of values that reach a step, and the number of all.
+fn share_of(values: &[f64], step: f64) -> (usize, usize) {
+    (values.iter().filter(|value| **value >= step).count(), values.len())
+}
+
+fn are_precise(join: JoinBounds, sets: &[MeasuredEventSet], folds: &[EventFold]) -> bool {
+    // B-cubed does not depend on the bands.
+    let bounds = ModelBounds { join, bands: BandBounds { likely: 0.0, unlikely: 0.0 } };
     let complete = sets.iter().filter(|set| set.events.events.is_some());
     let figures = complete.map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds));
     figures.filter_map(|figures| figures.b_cubed).all(|b_cubed| b_cubed.precision >= MIN_PRECISION)
 }
 
 /// Returns the figures of each set, each source by the model that was fitted without it.
-pub fn left_out_figures(sets: &[MeasuredEventSet], folds: &[EventFold], bounds: JoinBounds) -> Vec<EventFigures> {
+pub fn left_out_figures(sets: &[MeasuredEventSet], folds: &[EventFold], bounds: ModelBounds) -> Vec<EventFigures> {
     sets.iter().map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds)).collect()
 }
 
@@ -222,7 +302,7 @@ pub fn left_out_figures(sets: &[MeasuredEventSet], folds: &[EventFold], bounds: 
 pub fn model_figures(sets: &[MeasuredEventSet], model: &EventModel) -> Vec<EventFigures> {
     let figures = sets.iter().map(|set| {
         let log_odds: Vec<f64> = set.pairs.iter().map(|pair| model.log_odds(&pair.features)).collect();
-        evaluate_events(set, &log_odds, model.bounds())
+        evaluate_events(set, &log_odds, ModelBounds { join: model.bounds(), bands: model.bands() })
     });
     figures.collect()
 }
@@ -245,7 +325,11 @@ pub fn event_table(figures: &[EventFigures]) -> String {
         let _ = writeln!(text, ", other name or number likely {accepted}/{made}");
         for (label, (joined, all)) in &set.joined {
             let likely = set.likely.get(label).map_or(0, |likely| likely.0);
-            let _ = writeln!(text, "    {label:12} joined {joined}/{all}, likely {likely}/{all}");
+            let possible = set.possible.get(label).map_or(0, |possible| possible.0);
+            let _ = writeln!(
+                text,
+                "    {label:12} joined {joined}/{all}, likely {likely}/{all}, likely or unsure {possible}/{all}"
+            );
         }
     }
     text

@@ -1,0 +1,142 @@
+//! Events: records about one real-world problem, in other words and by other people.
+
+use crate::support::{TestDesk, TestResponse, expect_problem, ids};
+use serde_json::{Value, json};
+
+/// Made-up reports: three problems in three wordings each, and two letters about something else.
+const REPORTS: [(&str, &str, &str, &str); 11] = [
+    ("lamp-1", "2024-03-01 20:10", "雁坪路路灯不亮", "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"),
+    ("lamp-2", "2024-03-02 21:00", "雁坪路路灯坏了", "您好，我想反映雁坪路照明全部坏了，夜里看不见路。"),
+    ("lamp-3", "2024-03-03 19:30", "雁坪路没有路灯", "雁坪路整条都没有灯光，路灯没人修，老人不敢出门。"),
+    ("dirt-1", "2024-03-01 08:00", "鹤鸣小区垃圾没人清运", "鹤鸣小区垃圾堆放多日无人清运，苍蝇乱飞。"),
+    ("dirt-2", "2024-03-09 09:00", "鹤鸣小区垃圾成堆", "市民反映鹤鸣小区垃圾桶满了没人清理，卫生很差。"),
+    ("dirt-3", "2024-03-19 09:40", "鹤鸣小区垃圾脏乱", "鹤鸣小区到处是建筑垃圾，环境脏乱差，垃圾没人管。"),
+    ("noise-1", "2024-03-05 23:00", "松岗花园夜间施工噪音", "松岗花园旁边的工地夜间施工到凌晨，噪音严重扰民。"),
+    ("noise-2", "2024-03-06 23:30", "松岗花园半夜施工扰民", "松岗花园工地半夜还在打桩，噪音吵得睡不着。"),
+    ("noise-3", "2024-03-08 01:00", "松岗花园通宵施工噪音", "松岗花园通宵施工，噪音很大，居民无法休息。"),
+    ("pool", "2024-03-07 10:00", "咨询游泳馆开放时间", "请问梧桐体育中心的游泳馆周末几点开门，门票多少钱。"),
+    ("bus", "2024-03-07 11:00", "建议增加公交班次", "建议早高峰增加开往望柳镇的公交班次，等车时间太长。"),
+];
+
+fn office(name: &str) -> TestDesk {
+    let desk = TestDesk::new(name);
+    for (number, (id, time, title, content)) in REPORTS.into_iter().enumerate() {
+        let user = format!("市民{number}");
+        desk.register(id, &json!({"title": title, "content": content, "time": time, "user": user}));
+    }
+    desk
+}
+
+fn list(desk: &TestDesk, query: &str) -> Value {
+    desk.ask("GET", &format!("/events{query}"), &Value::Null)
+}
+
+/// Returns the ids of the listed events.
+fn listed(desk: &TestDesk, query: &str) -> Vec<String> {
+    ids(&list(desk, query)["items"]).into_iter().map(str::to_owned).collect()
+}
+
+/// Returns the ids of the members of an event, in their order.
+fn members(desk: &TestDesk, id: &str) -> Vec<String> {
+    let event = desk.ask("GET", &format!("/events/{id}"), &Value::Null);
+    ids(&event["members"]).into_iter().map(str::to_owned).collect()
+}
+
+fn get(desk: &TestDesk, path: &str) -> TestResponse {
+    desk.send("GET", path, &Value::Null)
+}
+
+#[test]
+fn reports_of_one_problem_in_other_words_are_one_event() {
+    let desk = office("events-list");
+    let all = list(&desk, "");
+    assert_eq!(
+        (ids(&all["items"]), &all["total"], &all["left_out"]),
+        (vec!["lamp-1", "noise-1", "dirt-1"], &json!(3), &json!(0))
+    );
+    let lamps = &all["items"][0];
+    let name = lamps["name"].as_str().expect("a name");
+    assert!(name.contains("雁坪路") && name.contains("路灯"), "{name}");
+    assert_eq!((&lamps["size"], &lamps["reports"], &lamps["petitioners"]), (&json!(3), &json!(3), &json!(3)));
+    assert_eq!(lamps["frequency"], "frequent");
+    assert_eq!(lamps["window"]["reports"], 3);
+    assert_eq!(lamps["window"]["first_time"], "2024-03-01T12:10:00Z");
+
+    let lamps = desk.ask("GET", "/events/lamp-2?fields=title", &Value::Null);
+    assert_eq!((&lamps["id"], &lamps["members"][1]["id"]), (&json!("lamp-1"), &json!("lamp-2")));
+    let link = &lamps["members"][1]["link"];
+    assert_eq!(link["kind"], "model", "{link}");
+    assert!(link["probability"].as_f64().expect("a number") > 0.2, "{link}");
+    assert_eq!(lamps["rows"]["lamp-3"], json!({"title": "雁坪路没有路灯"}));
+    let road = lamps["facts"].as_array().expect("a list").iter().find(|fact| fact["kind"] == "road");
+    assert_eq!(road.expect("a road")["state"], "known");
+    assert_eq!(lamps["unknown"], json!(["district"]));
+
+    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
+    expect_problem(&get(&desk, "/events/nowhere"), 404, "unknown_record");
+}
+
+#[test]
+fn events_are_selected_by_rule_time_place_and_page() {
+    let desk = office("events-selected");
+    assert_eq!(listed(&desk, "?state=frequent"), ["lamp-1"], "the noise is on four days, by local time");
+    assert_eq!(listed(&desk, "?state=frequent&days=4"), ["lamp-1", "noise-1"]);
+    assert_eq!(listed(&desk, "?state=frequent&days=30"), ["lamp-1", "dirt-1", "noise-1"]);
+    assert_eq!(listed(&desk, "?state=not_reached&reports=4").len(), 3);
+    assert_eq!(listed(&desk, "?order=recent"), ["dirt-1", "noise-1", "lamp-1"]);
+    assert_eq!(listed(&desk, "?from=2024-03-10&to=2024-03-20"), ["dirt-1"]);
+    assert_eq!(listed(&desk, "?place=%E6%9D%BE%E5%B2%97%E8%8A%B1%E5%9B%AD"), ["noise-1"]);
+    assert_eq!(listed(&desk, "?least=4"), Vec::<String>::new());
+    let first = list(&desk, "?limit=2");
+    let cursor = first["next"].as_str().expect("a cursor");
+    let rest = list(&desk, &format!("?limit=2&cursor={cursor}"));
+    assert_eq!(
+        (ids(&first["items"]), ids(&rest["items"]), &rest["next"]),
+        (vec!["lamp-1", "noise-1"], vec!["dirt-1"], &Value::Null)
+    );
+    for wrong in ["?state=often", "?order=old", "?reports=1", "?days=0", "?from=soon", "?cursor=1"] {
+        assert_eq!(get(&desk, &format!("/events{wrong}")).status, 422, "{wrong}");
+    }
+}
+
+#[test]
+fn events_follow_records_and_decisions() {
+    let desk = office("events-followed");
+    assert_eq!(members(&desk, "lamp-1"), ["lamp-1", "lamp-2", "lamp-3"]);
+    desk.delete("lamp-1");
+    assert_eq!(members(&desk, "lamp-3"), ["lamp-2", "lamp-3"]);
+    let (_, time, title, content) = REPORTS[0];
+    desk.register("lamp-1", &json!({"title": title, "content": content, "time": time}));
+    let lamps = desk.ask("GET", "/events/lamp-1", &Value::Null);
+    assert_eq!((&lamps["id"], &lamps["size"], &lamps["anonymous"]), (&json!("lamp-2"), &json!(3), &json!(1)));
+
+    desk.ask("PUT", "/decisions/lamp-2/pool", &json!({"judgement": "same"}));
+    assert!(members(&desk, "pool").contains(&"lamp-3".to_owned()), "a person joined them");
+    desk.ask("PUT", "/decisions/lamp-2/pool", &json!({"judgement": "not_same"}));
+    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
+    desk.ask("PUT", "/decisions/noise-1/noise-2", &json!({"judgement": "not_same"}));
+    assert!(
+        !members(&desk, "noise-3").windows(2).any(|pair| pair == ["noise-1", "noise-2"]),
+        "a person separated them"
+    );
+}
+
+#[test]
+fn a_record_that_cites_another_one_is_linked_but_is_no_report() {
+    let desk = office("events-cited");
+    let lamp = "桂荫大道的路灯连续多日不亮，晚上漆黑一片，请尽快修理。";
+    desk.register("20240301123456", &json!({"content": lamp, "time": "2024-03-11 08:00"}));
+    let asks = "市民催办工单20240301123456，查询办理结果";
+    desk.register("asks", &json!({"content": asks, "time": "2024-03-12 08:00"}));
+    let event = desk.ask("GET", "/events/asks", &Value::Null);
+    assert_eq!((&event["size"], &event["reports"]), (&json!(2), &json!(1)));
+    assert_eq!(event["members"][1]["cites"], json!(["20240301123456"]));
+    assert_eq!(event["members"][1]["link"]["kind"], "citation");
+}
+
+#[test]
+fn a_collection_without_texts_has_no_events() {
+    let desk = TestDesk::with("events-signatures", &json!({"preset": "signatures"}));
+    desk.register("a", &json!({"content": "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"}));
+    expect_problem(&get(&desk, "/events"), 409, "text_not_kept");
+}
