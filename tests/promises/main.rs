@@ -11,6 +11,7 @@ mod support;
 
 mod campaign;
 mod crash;
+mod events;
 mod families;
 mod forms;
 mod interruptions;

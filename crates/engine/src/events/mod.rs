@@ -62,6 +62,15 @@ pub(super) struct ReadingProgress {
     pub(super) all: AtomicU64,
 }
 
+/// The part of [`CollectionEvents`] that a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventsPart {
+    /// The records, to compare them with others.
+    Records,
+    /// The records and the events.
+    Events,
+}
+
 #[derive(Default)]
 enum NextEvents {
     #[default]
@@ -110,7 +119,7 @@ impl Engine {
         limit: usize,
     ) -> Result<EventPage> {
         selection.rule = self.local(collection, selection.rule).await?;
-        self.with_events(collection, move |events| Ok(events.page(&selection, after, limit))).await
+        self.with_events(collection, EventsPart::Events, move |events| Ok(events.page(&selection, after, limit))).await
     }
 
     /// Returns the event of a record.
@@ -127,7 +136,10 @@ impl Engine {
         let rule = self.local(collection, rule).await?;
         let id = id.clone();
         let name = collection.clone();
-        self.with_events(collection, move |events| events.detail(&id, rule).ok_or(Error::NoEvent(name))).await
+        self.with_events(collection, EventsPart::Events, move |events| {
+            events.detail(&id, rule).ok_or(Error::NoEvent(name))
+        })
+        .await
     }
 
     /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
@@ -144,8 +156,8 @@ impl Engine {
     ) -> Result<Option<HashMap<RecordId, EventChance>>> {
         let context = self.context(collection).await?;
         let id = id.cloned();
-        let chances = self.with_events(collection, move |events| events.chances(&context, &row, id.as_ref(), others));
-        match chances.await {
+        let ask = move |events: &CollectionEvents| events.chances(&context, &row, id.as_ref(), others);
+        match self.with_events(collection, EventsPart::Records, ask).await {
             Err(Error::TextNotKept(..) | Error::EventsNotReady { .. }) => Ok(None),
             chances => chances.map(Some),
         }
@@ -162,6 +174,7 @@ impl Engine {
     async fn with_events<T: Send + 'static>(
         &self,
         collection: &CollectionName,
+        part: EventsPart,
         ask: impl FnOnce(&CollectionEvents) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let context = self.context(collection).await?;
@@ -173,7 +186,10 @@ impl Engine {
         let updated = Arc::clone(&entry);
         let updating = tokio::spawn(async move {
             let mut kept = Arc::clone(&updated.events).lock_owned().await;
-            let events = engine.current_events(&context, &updated, kept.take()).await?;
+            let mut events = engine.current_records(&context, &updated, kept.take()).await?;
+            if part == EventsPart::Events {
+                events = engine.found_events(&context, events).await?;
+            }
             updated.held.store(events.held() as u64, Ordering::Relaxed);
             engine.events.make_room(&context.state.name);
             *kept = Some(events);
@@ -191,8 +207,8 @@ impl Engine {
         off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
     }
 
-    /// Brings the events of a collection up to date; without `kept` ones, reads all records.
-    async fn current_events(
+    /// Brings the records of a collection up to date; without `kept` ones, reads all of them.
+    async fn current_records(
         &self,
         context: &Arc<Context>,
         entry: &Arc<EventsEntry>,
@@ -208,18 +224,18 @@ impl Engine {
         };
         let known = newer.or(kept).filter(|events| events.is_of(context));
         let followed = match known {
-            Some(events) => self.followed_events(context, events).await?,
+            Some(events) => self.applied_changes(context, events).await?,
             None => None,
         };
         let events = match followed {
             Some(events) => events,
-            None => self.read_events(context, &entry.reading).await?,
+            None => self.read_records(context, &entry.reading).await?,
         };
         if !events.is_due() {
             return Ok(events);
         }
         if events.is_small() {
-            return self.read_events(context, &entry.reading).await;
+            return self.read_records(context, &entry.reading).await;
         }
         self.read_beside(context, entry);
         Ok(events)
@@ -235,7 +251,7 @@ impl Engine {
         let context = Arc::clone(context);
         let entry = Arc::clone(entry);
         tokio::spawn(async move {
-            let read = engine.read_events(&context, &entry.reading).await;
+            let read = engine.read_records(&context, &entry.reading).await;
             *entry.next.lock() = match read {
                 Ok(events) => NextEvents::Ready(Box::new(events)),
                 // The next request tries again.

@@ -175,8 +175,8 @@ pub(super) fn event_record(context: &Context, id: &str, row: &Row, document: &Do
 }
 
 impl Engine {
-    /// Reads all records of a collection and finds the events. O(records × candidates).
-    pub(super) async fn read_events(
+    /// Reads all records of a collection. O(records × candidates).
+    pub(super) async fn read_records(
         &self,
         context: &Arc<Context>,
         progress: &ReadingProgress,
@@ -184,7 +184,7 @@ impl Engine {
         loop {
             let events = self.read_all(context, progress).await?;
             // Records may have changed while they were read.
-            if let Some(events) = self.followed_events(context, events).await? {
+            if let Some(events) = self.applied_changes(context, events).await? {
                 return Ok(events);
             }
         }
@@ -248,20 +248,8 @@ impl Engine {
         })
     }
 
-    /// Applies the changes since the last update and finds the events; `None` if all records must be read again.
-    pub(super) async fn followed_events(
-        &self,
-        context: &Arc<Context>,
-        events: CollectionEvents,
-    ) -> Result<Option<CollectionEvents>> {
-        match self.applied_changes(context, events).await? {
-            Some(events) => self.found_events(context, events).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
     /// Applies the changes since the last update; `None` if the log does not go back so far.
-    async fn applied_changes(
+    pub(super) async fn applied_changes(
         &self,
         context: &Arc<Context>,
         mut events: CollectionEvents,
@@ -289,8 +277,12 @@ impl Engine {
         }
     }
 
-    /// Finds the events by the present groups.
-    async fn found_events(&self, context: &Context, mut events: CollectionEvents) -> Result<CollectionEvents> {
+    /// Finds the events of the held records by the present groups.
+    pub(super) async fn found_events(
+        &self,
+        context: &Context,
+        mut events: CollectionEvents,
+    ) -> Result<CollectionEvents> {
         let groups = self.near_groups(&context.state.name).await?;
         off_thread(move || {
             events.find(groups);

@@ -23,15 +23,14 @@ const MADE_WEIGHT: f64 = 0.25;
 const UNMEASURED: f64 = -4.0;
 /// The bounds of a join that are tried, in log-odds.
 const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
-/// Minimum B-cubed precision of the chosen bound. People who look at an event should find nine of ten records right.
+/// Minimum precision of the chosen bounds: B-cubed of events, and of likely pairs. People who look at an event should find nine of ten records
+/// right.
 const MIN_PRECISION: f64 = 0.9;
 
 /// The first bound of a band that is tried, in log-odds, and the distance and number of the next ones.
 const FIRST_BAND: f64 = -6.0;
 const BAND_STEP: f64 = 0.25;
 const BAND_STEPS: u32 = 36;
-/// Largest share of the pairs of two events in a set that may be likely. Then at most one of ten lists of ten related records has a false one.
-const MOST_FALSE: f64 = 0.01;
 /// Minimum share of the pairs of one event that are not unlikely.
 const MIN_REACHING: f64 = 0.9;
 
@@ -234,55 +233,46 @@ fn choose_join(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
     steps[chosen]
 }
 
-/// Chooses the bands of a pair, by log-odds of models that were fitted without its source. `likely` is the smallest step from which on in
-/// each set few of the pairs that were read as two events reach it, and nearly all labelled pairs that reach it are one event. `unlikely` is
-/// the largest step that nearly all pairs of one event reach.
+/// Chooses the bands of a pair, by log-odds of models that were fitted without its source. `likely` is the smallest step from which on at least
+/// [`MIN_PRECISION`] of the labelled pairs that reach it are one event. `unlikely` is the largest step that at least [`MIN_REACHING`] of the
+/// pairs of one event reach. Duplicates are left out, because they are alike.
 fn choose_bands(sets: &[MeasuredEventSet], folds: &[EventFold]) -> BandBounds {
-    let labelled: Vec<LabelledLogOdds> = sets.iter().map(|set| LabelledLogOdds::of(set, folds)).collect();
+    let mut labelled = LabelledLogOdds::default();
+    sets.iter().for_each(|set| labelled.add(set, folds));
     let steps: Vec<f64> = (0..=BAND_STEPS).map(|step| FIRST_BAND + f64::from(step) * BAND_STEP).collect();
-    let last = steps.len() - 1;
-    let is_likely = |step: f64| {
-        let reaching = labelled.iter().map(|set| (share_of(&set.one_event, step), share_of(&set.two_events, step)));
-        let counts = reaching.fold((0, 0), |(one, two), (of_one, of_two)| (one + of_one.0, two + of_two.0));
-        let few = labelled.iter().all(|set| {
-            let (reaching, all) = share_of(&set.two_events, step);
-            reaching as f64 <= MOST_FALSE * all as f64
-        });
-        few && counts.0 as f64 >= MIN_PRECISION * (counts.0 + counts.1) as f64
+    let is_precise = |step: f64| {
+        let one_event = reaching(&labelled.one_event, step) as f64;
+        one_event >= MIN_PRECISION * (one_event + reaching(&labelled.two_events, step) as f64)
     };
-    let likely = steps.iter().rposition(|step| !is_likely(*step)).map_or(0, |at| (at + 1).min(last));
-    let is_low = |step: f64| {
-        let all = labelled.iter().map(|set| share_of(&set.one_event, step));
-        let counts = all.fold((0, 0), |sum, (reaching, all)| (sum.0 + reaching, sum.1 + all));
-        counts.0 as f64 >= MIN_REACHING * counts.1 as f64
-    };
-    let unlikely = steps.iter().rposition(|step| is_low(*step)).unwrap_or(0);
+    let is_reached =
+        |step: f64| reaching(&labelled.one_event, step) as f64 >= MIN_REACHING * labelled.one_event.len() as f64;
+    let likely = steps.iter().rposition(|step| !is_precise(*step)).map_or(0, |at| (at + 1).min(steps.len() - 1));
+    let unlikely = steps.iter().rposition(|step| is_reached(*step)).unwrap_or(0);
     BandBounds { likely: steps[likely], unlikely: steps[unlikely.min(likely)] }
 }
 
-/// The log-odds of the labelled pairs of a set.
+/// The log-odds of labelled pairs.
+#[derive(Default)]
 struct LabelledLogOdds {
     one_event: Vec<f64>,
     two_events: Vec<f64>,
 }
 
 impl LabelledLogOdds {
-    fn of(set: &MeasuredEventSet, folds: &[EventFold]) -> Self {
-        let mut found = Self { one_event: Vec::new(), two_events: Vec::new() };
+    fn add(&mut self, set: &MeasuredEventSet, folds: &[EventFold]) {
         for (pair, log_odds) in set.pairs.iter().zip(left_out_log_odds(set, folds)) {
-            match pair.same.filter(|_| pair.label.is_some()) {
-                Some(true) => found.one_event.push(log_odds),
-                Some(false) => found.two_events.push(log_odds),
+            match pair.same.filter(|_| pair.label.as_ref().is_some_and(|label| label != "same")) {
+                Some(true) => self.one_event.push(log_odds),
+                Some(false) => self.two_events.push(log_odds),
                 None => {}
             }
         }
-        found
     }
 }
 
-/// Returns the number of values that reach a step, and the number of all.
-fn share_of(values: &[f64], step: f64) -> (usize, usize) {
-    (values.iter().filter(|value| **value >= step).count(), values.len())
+/// Returns the number of values that reach a step.
+fn reaching(values: &[f64], step: f64) -> usize {
+    values.iter().filter(|value| **value >= step).count()
 }
 
 fn are_precise(join: JoinBounds, sets: &[MeasuredEventSet], folds: &[EventFold]) -> bool {
