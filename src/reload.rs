@@ -119,6 +119,7 @@ fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
         ("store", *store != now.store),
         ("collections", *collections != now.collections),
         ("limits.max_sketch_bytes", limits.max_sketch_bytes != now.limits.max_sketch_bytes),
+        ("limits.max_event_records", limits.max_event_records != now.limits.max_event_records),
         ("log.format", *format != now.log.format),
         ("log.otlp_endpoint", *otlp_endpoint != now.log.otlp_endpoint),
         ("log.otlp_share", *otlp_share != now.log.otlp_share),
@@ -145,10 +146,11 @@ mod tests {
         now.server.listen = ([127, 0, 0, 1], 81).into();
         now.store.database = "other".into();
         now.limits.max_sketch_bytes = 1;
+        now.limits.max_event_records = 1;
         now.server.tls.certificate = "certificate.pem".into();
         assert_eq!(
             needing_restart(&started, &now),
-            ["server.listen", "server.tls", "store", "limits.max_sketch_bytes"]
+            ["server.listen", "server.tls", "store", "limits.max_sketch_bytes", "limits.max_event_records"]
         );
     }
 }

@@ -329,6 +329,7 @@ fn measure_over(
         max_auto_created: usize::MAX,
         automatic_reindex: true,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -114,6 +114,7 @@ fn options(config: &Config) -> Options {
         max_auto_created: config.collections.max_auto_created,
         automatic_reindex: config.collections.automatic_reindex,
         sketch_bytes: config.limits.max_sketch_bytes,
+        event_records: config.limits.max_event_records,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

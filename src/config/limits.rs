@@ -25,6 +25,9 @@ pub struct LimitsConfig {
     /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes.
     /// Memory is allocated when it is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
+    /// Largest number of records, of all collections together, that are kept in memory to find events. A record takes about 5 kB. Of a larger
+    /// collection only the latest records are compared. The memory is allocated when somebody asks for events.
+    pub max_event_records: usize,
     /// Largest number of open streams: `_bulk` bodies and streamed snapshots. A stream lasts as long as its client likes, so streams are
     /// counted separately from requests. Each stream may hold some megabytes of lines. One caller gets at most three quarters of the
     /// streams.
@@ -72,6 +75,7 @@ impl Default for LimitsConfig {
             max_waiting: 1024,
             max_bytes_in_work: 8 << 20,
             max_sketch_bytes: doppel_engine::SKETCH_BYTES,
+            max_event_records: doppel_engine::EVENT_RECORDS,
             max_streams: 32,
             max_watchers: 256,
             min_stream_bytes_per_s: 128,
@@ -122,6 +126,7 @@ impl LimitsConfig {
             max_waiting: _,
             max_bytes_in_work,
             max_sketch_bytes: _,
+            max_event_records: _,
             max_streams,
             max_watchers,
             min_stream_bytes_per_s: _,

@@ -11,7 +11,6 @@ use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS,
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
 use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
-use doppel_engine::events::MAX_HELD;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
 use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
@@ -58,7 +57,7 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Requests worked on at once", requests.max_in_flight.to_string()),
         ("Requests that wait for their turn", requests.max_waiting.to_string()),
         ("Streams open at once", requests.max_streams.to_string()),
-        ("Records that are kept in memory to find events", MAX_HELD.to_string()),
+        ("Records that are kept in memory to find events", requests.max_event_records.to_string()),
         ("Open connections", requests.max_connections.to_string()),
         ("Callers that wait for changes or tasks", requests.max_watchers.to_string()),
         ("Time of one wait for changes", format!("{LONGEST_WAIT_S} s")),

@@ -30,7 +30,7 @@ use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
 use crate::{Engine, Error, READ_AT_ONCE, Result, off_thread};
 use doppel_core::collection::CollectionName;
-use doppel_core::index::groups::{Group, GroupSet};
+use doppel_core::index::groups::{Decision, Group, GroupSet};
 use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
@@ -386,6 +386,11 @@ impl Engine {
         .await
     }
 
+    /// Returns the pairs that the groups of a collection make known. O(members + pairs of the groups with decisions).
+    pub(super) async fn group_links(&self, collection: &CollectionName) -> Result<GroupLinks> {
+        self.with_groups(collection, |groups| Ok(groups.links())).await
+    }
+
     /// Removes the groups of a collection from memory.
     pub fn forget_groups(&self, collection: &CollectionName) {
         self.groups.forget(collection);
@@ -559,7 +564,46 @@ impl Engine {
     }
 }
 
+/// The pairs that the groups of a collection make known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct GroupLinks {
+    /// Pairs that match. A group without decisions has one pair for each member after the first.
+    pub(super) matches: Vec<[Seq; 2]>,
+    /// Pairs that a person joined.
+    pub(super) same: Vec<[Seq; 2]>,
+    /// Pairs that a person separated.
+    pub(super) not_same: Vec<[Seq; 2]>,
+}
+
 impl CollectionGroups {
+    fn links(&self) -> GroupLinks {
+        let mut links = GroupLinks::default();
+        let mut decided: BTreeSet<u64> = BTreeSet::new();
+        for (pair, decision) in self.set.decisions() {
+            decided.extend(pair);
+            match decision {
+                Decision::Same => links.same.push(pair.map(Seq)),
+                Decision::Different => links.not_same.push(pair.map(Seq)),
+            }
+        }
+        for group in self.set.groups() {
+            if !group.members.iter().any(|member| decided.contains(member)) {
+                let first = Seq(group.members[0]);
+                links.matches.extend(group.members[1..].iter().map(|member| [first, Seq(*member)]));
+                continue;
+            }
+            for member in &group.members {
+                let matches = self.set.pairs_of(*member).filter(|other| {
+                    other > member
+                        && group.members.binary_search(other).is_ok()
+                        && self.set.decision(*member, *other).is_none()
+                });
+                links.matches.extend(matches.map(|other| [Seq(*member), Seq(other)]));
+            }
+        }
+        links
+    }
+
     /// True if an update is enough. `shared_at` is the current time if other processes change the store, too.
     fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);

@@ -591,6 +591,7 @@ mod tests {
             max_auto_created: usize::MAX,
             automatic_reindex: false,
             sketch_bytes: crate::SKETCH_BYTES,
+            event_records: crate::EVENT_RECORDS,
             now: String::new,
             micros: || 1,
             new_id: String::new,

@@ -46,6 +46,7 @@ fn engine() -> Engine {
         max_auto_created: usize::MAX,
         automatic_reindex: true,
         sketch_bytes: crate::SKETCH_BYTES,
+        event_records: crate::EVENT_RECORDS,
         now: || format!("2026-01-01T00:00:00.{:06}Z", TICKS.fetch_add(1, Ordering::Relaxed)),
         micros: || 1,
         new_id: String::new,

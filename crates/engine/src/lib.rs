@@ -148,6 +148,8 @@ pub struct Options {
     pub automatic_reindex: bool,
     /// Largest size of the sketches of all collections together, in bytes; see [`SKETCH_BYTES`].
     pub sketch_bytes: usize,
+    /// Largest number of records, of all collections together, that are kept in memory to find events; see [`EVENT_RECORDS`].
+    pub event_records: usize,
     /// Returns the current time as RFC 3339 in UTC.
     pub now: fn() -> String,
     /// Returns the current time in microseconds since 1970.
@@ -163,6 +165,10 @@ pub struct Options {
 /// allocated when they are needed. A candidate without a sketch in memory can be refused only after its text is read, and in a collection
 /// of a million letters each letter has about a hundred candidates.
 pub const SKETCH_BYTES: usize = 1 << 30;
+
+/// The usual [`Options::event_records`]. A record takes some five kilobytes, so that these are a gigabyte. The memory is allocated when somebody
+/// asks for events.
+pub const EVENT_RECORDS: usize = 200_000;
 
 /// The reason why the engine refuses a request.
 #[derive(Debug, thiserror::Error)]
@@ -201,7 +207,7 @@ pub enum Error {
     )]
     UnknownForm(CollectionName),
     /// The record is in no event.
-    #[error("this record of collection {0} is in no event: no other record reports the same problem")]
+    #[error("this record of collection {0} is in no event: no other record that is compared reports the same problem")]
     NoEvent(CollectionName),
     /// The records of the collection are being read for the first time.
     #[error("the events of collection {collection} are being found: {done} of {all} records are read; ask again later")]

@@ -32,8 +32,8 @@ use crate::findings::output::MOST_ROWS;
 use crate::texts;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::events::{
-    Citation, EventCollection, EventCounts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
-    FrequencyState, FrequencyWindow, KnownLinks, summarise,
+    Citation, EventCollection, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary,
+    FrequencyRule, FrequencyState, FrequencyWindow, KnownLinks, summarise,
 };
 use doppel_core::handling::Handling;
 use doppel_core::schemes::profile::Profile;
@@ -255,6 +255,7 @@ struct ReportedEvent {
     frequency: FrequencyState,
     window: Option<FrequencyWindow>,
     summary: EventSummary,
+    facts: EventFacts,
 }
 
 impl ReportedEvent {
@@ -263,7 +264,8 @@ impl ReportedEvent {
         let counts = EventCounts::of(finder.collection(), members, &citations);
         let (frequency, window) = counts.frequency(rule);
         let summary = summarise(finder.collection(), members);
-        Self { members: members.to_vec(), counts, frequency, window, summary }
+        let facts = EventFacts::of(finder.collection(), members);
+        Self { members: members.to_vec(), counts, frequency, window, summary, facts }
     }
 }
 

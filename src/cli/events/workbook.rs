@@ -114,7 +114,7 @@ impl EventBook<'_> {
             event.summary.places.join("、"),
             event.counts.category.clone().unwrap_or_default(),
             self.evidence(event, language),
-            event.summary.unknown.iter().map(|kind| kind_word(*kind, language)).collect::<Vec<_>>().join("、"),
+            event.facts.unknown.iter().map(|kind| kind_word(*kind, language)).collect::<Vec<_>>().join("、"),
             self.contradictions(event, language),
         ])
     }
@@ -130,7 +130,7 @@ impl EventBook<'_> {
     }
 
     fn contradictions(&self, event: &ReportedEvent, language: usize) -> String {
-        let contradicted = event.summary.facts.iter().filter(|fact| fact.state == FactState::Contradicted);
+        let contradicted = event.facts.facts.iter().filter(|fact| fact.state == FactState::Contradicted);
         let one = contradicted
             .map(|fact| format!("{} {} ({})", kind_word(fact.kind, language), fact.value, self.ids(&fact.members)));
         one.collect::<Vec<_>>().join("; ")

@@ -135,14 +135,14 @@ pub struct EventList {
     /// The events contain all changes up to this number of the change feed.
     #[schema(value_type = u64)]
     pub as_of: Seq,
-    /// Number of records that are in no event because the collection has more than 200,000: only the latest are compared.
+    /// Number of records that are in no event because the service keeps at most `limits.max_event_records` in memory: only the latest are compared.
     pub left_out: u64,
 }
 
 /// List the events of a collection
 ///
 /// An event is a set of records about one real-world problem: the same object, the same kind of problem and no contradiction, by whichever
-/// petitioners and in whichever words. It is wider than a group of duplicates, which it contains whole. A record that cites the number of
+/// petitioners and in whichever words. It is wider than a group of duplicates, which it contains unless a person separated its members. A record that cites the number of
 /// another record of its event is no report of its own. The events contain every record that was registered before the request.
 ///
 /// The first request after a start reads all records of the collection. It waits five seconds at most and answers 503 `events_not_ready` with

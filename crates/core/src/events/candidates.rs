@@ -1,9 +1,10 @@
 //! Candidates: for each record the records that share the most rare pairs of characters with it.
 //!
 //! A record is filed under its rarest pairs of characters, until these stand for a bound of records. The score of two records is the cosine of
-//! their rarities over the pairs under which both are filed. The work for a record therefore does not grow with the collection, and a record
-//! that arrives or goes away changes only the lists of those that share a rare pair with it: the lists are always those that a new
-//! computation would give.
+//! their rarities over the pairs under which both are filed. The work for a record therefore does not grow with the collection. A record that
+//! arrives or goes away changes only the lists of records with a rare pair of its text, and a new computation would give the same lists.
+
+use std::cmp::Ordering;
 
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -91,24 +92,16 @@ impl CandidateIndex {
 
     /// Returns the log-odds of a pair; `None` if neither is a candidate of the other.
     pub(super) fn log_odds(&self, model: &EventModel, a: u32, b: u32) -> Option<f64> {
-        let of_b = self.list(a).iter().find(|candidate| candidate.record == b);
-        let found = of_b.or_else(|| self.list(b).iter().find(|candidate| candidate.record == a))?;
-        Some(found.measure.ranked(model, &self.ranks(a, b)))
+        Some(self.measure(a, b)?.ranked(model, &self.ranks(a, b)))
     }
 
     /// Returns the places of two records among the candidates of each other.
     pub(super) fn ranks(&self, a: u32, b: u32) -> PairRanks {
         let lists = [self.list(a), self.list(b)];
-        let largest = |scores: [Option<&EventCandidate>; 2]| {
-            scores.into_iter().flatten().fold(0.0, |largest, found| f64::from(found.score).max(largest))
-        };
-        let inverse = |list: &[EventCandidate], other: u32| {
-            list.iter().position(|found| found.record == other).map_or(0.0, |rank| 1.0 / (1.0 + rank as f64))
-        };
         PairRanks {
-            background: largest(lists.map(<[EventCandidate]>::last)),
-            best: largest(lists.map(<[EventCandidate]>::first)),
-            inverse_ranks: [inverse(lists[0], b), inverse(lists[1], a)],
+            background: largest(lists.map(|list| list.last().map(|last| last.score))),
+            best: largest(lists.map(|list| list.first().map(|first| first.score))),
+            inverse_ranks: [inverse(rank(lists[0], b)), inverse(rank(lists[1], a))],
         }
     }
 
@@ -323,31 +316,43 @@ impl CandidateIndex {
             scores.truncate(CANDIDATES);
             rank = (place < CANDIDATES).then_some(place);
         } else {
-            scores.extend(self.list(other).iter().map(|candidate| candidate.score));
+            let others = self.list(other).iter().filter(|candidate| Some(candidate.record) != probe.own);
+            scores.extend(others.map(|candidate| candidate.score));
         }
         let own_rank = probe.best.iter().position(|(record, _)| *record == other);
-        let larger = |own: Option<&ScoredRecord>, theirs: Option<&f32>| {
-            f64::from(own.map_or(0.0, |(_, score)| *score).max(theirs.copied().unwrap_or(0.0)))
-        };
-        let inverse = |rank: Option<usize>| rank.map_or(0.0, |rank| 1.0 / (1.0 + rank as f64));
         PairRanks {
-            background: larger(probe.best.last(), scores.last()),
-            best: larger(probe.best.first(), scores.first()),
+            background: largest([probe.best.last().map(|(_, score)| *score), scores.last().copied()]),
+            best: largest([probe.best.first().map(|(_, score)| *score), scores.first().copied()]),
             inverse_ranks: [inverse(own_rank), inverse(rank)],
         }
     }
 }
 
-/// Sorts candidates by falling score, ties by their ids, and keeps the first [`CANDIDATES`].
+/// Returns the rank of a record in a list, from 0.
+fn rank(list: &[EventCandidate], record: u32) -> Option<usize> {
+    list.iter().position(|found| found.record == record)
+}
+
+fn inverse(rank: Option<usize>) -> f64 {
+    rank.map_or(0.0, |rank| 1.0 / (1.0 + rank as f64))
+}
+
+fn largest(scores: [Option<f32>; 2]) -> f64 {
+    scores.into_iter().flatten().fold(0.0, |largest, score| f64::from(score).max(largest))
+}
+
+/// Orders candidates by falling score, ties by their ids.
+fn best_first(collection: &EventCollection, a: &ScoredRecord, b: &ScoredRecord) -> Ordering {
+    b.1.total_cmp(&a.1).then_with(|| collection.record(a.0).id.cmp(&collection.record(b.0).id))
+}
+
+/// Sorts candidates, the best first, and keeps [`CANDIDATES`] of them.
 fn keep_best(collection: &EventCollection, found: &mut Vec<ScoredRecord>) {
-    let best_first = |a: &ScoredRecord, b: &ScoredRecord| {
-        b.1.total_cmp(&a.1).then_with(|| collection.record(a.0).id.cmp(&collection.record(b.0).id))
-    };
     if found.len() > CANDIDATES {
-        found.select_nth_unstable_by(CANDIDATES, best_first);
+        found.select_nth_unstable_by(CANDIDATES, |a, b| best_first(collection, a, b));
         found.truncate(CANDIDATES);
     }
-    found.sort_unstable_by(best_first);
+    found.sort_unstable_by(|a, b| best_first(collection, a, b));
 }
 
 /// Returns the pairs of characters under which a text is filed, the rarest first.

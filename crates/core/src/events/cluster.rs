@@ -1,10 +1,10 @@
 //! Clustering: from links between records to events.
 //!
-//! Decisions of people come first, then matches, then event edges. Records that decisions or matches join are one *matter*. The log-odds of
-//! two matters are those of their likeliest pair: a campaign letter may have more copies than a record has candidates. Two parts of an event
-//! join if the mean log-odds of all their matters reaches the bound (average linkage), so that one strong pair does not join two crowds. They
-//! do not join if a decision separates two of their members, or if their consensus differs: the value of a line or a vehicle that most members
-//! of each part name.
+//! Records that matches join are one *matter*. The log-odds of two matters are those of their likeliest pair: a campaign letter may have more
+//! copies than a record has candidates. Two parts of an event join if the mean log-odds of all their matters reaches the bound (average linkage),
+//! so that one strong pair does not join two crowds. They do not join if their consensus differs: the value of a line or a vehicle that most
+//! members of each part name. Decisions of people win: parts do not join if a decision separates two of their members, and in the end the events
+//! of two records join that a person joined.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -67,24 +67,33 @@ pub fn cluster(
     edges: &[EventEdge],
     bounds: JoinBounds,
 ) -> Vec<Vec<u32>> {
-    let places: HashMap<u32, u32> = records.iter().copied().zip(0..).collect();
-    let placed = |[a, b]: RecordPair| Some([*places.get(&a)?, *places.get(&b)?]);
+    let places = RecordPlaces(records.iter().copied().zip(0..).collect());
     let mut parts = EventParts::new(collection, records, bounds);
-    let joined = sorted(links.same.iter().copied().filter_map(placed));
-    parts.separate(sorted(links.not_same.iter().copied().filter_map(placed)), &joined);
-    for pair in joined.into_iter().chain(sorted(links.matches.iter().copied().filter_map(placed))) {
-        parts.join_known(pair);
-    }
-    let edges = edges.iter().filter_map(|edge| Some(EventEdge { pair: placed(edge.pair)?, ..*edge }));
-    parts.join_by_edges(edges);
+    let joined = places.sorted(&links.same);
+    parts.separate(places.sorted(&links.not_same), &joined);
+    places.sorted(&links.matches).into_iter().for_each(|pair| parts.join_known(pair));
+    parts.join_by_edges(edges.iter().filter_map(|edge| Some(EventEdge { pair: places.pair(edge.pair)?, ..*edge })));
+    joined.into_iter().for_each(|pair| parts.join_known(pair));
     parts.into_events()
 }
 
-fn sorted(pairs: impl Iterator<Item = RecordPair>) -> Vec<RecordPair> {
-    let mut pairs: Vec<RecordPair> = pairs.map(|[a, b]| [a.min(b), a.max(b)]).collect();
-    pairs.sort_unstable();
-    pairs.dedup();
-    pairs
+/// The place of each record among the records that are clustered.
+struct RecordPlaces(HashMap<u32, u32>);
+
+impl RecordPlaces {
+    /// Returns the places of a pair, the lower first; `None` if a record is not clustered.
+    fn pair(&self, [a, b]: RecordPair) -> Option<RecordPair> {
+        let [a, b] = [*self.0.get(&a)?, *self.0.get(&b)?];
+        Some([a.min(b), a.max(b)])
+    }
+
+    /// Returns the places of pairs: each once, ascending.
+    fn sorted(&self, pairs: &[RecordPair]) -> Vec<RecordPair> {
+        let mut pairs: Vec<RecordPair> = pairs.iter().filter_map(|pair| self.pair(*pair)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
 }
 
 /// The sum of the log-odds between two parts.

@@ -32,7 +32,7 @@ impl EventComponents {
         changed: impl IntoIterator<Item = u32>,
         count: usize,
         connected: impl Fn(u32) -> Option<Vec<u32>>,
-        cluster: impl Fn(&mut Vec<u32>) -> Vec<Vec<u32>> + Sync,
+        cluster: impl Fn(&mut [u32]) -> Vec<Vec<u32>> + Sync,
     ) {
         self.component_of.resize(count, NONE);
         let mut seeds: Vec<u32> = changed.into_iter().collect();

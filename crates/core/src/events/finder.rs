@@ -15,8 +15,8 @@ use super::rarity::EventRarities;
 use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
 
-/// The records of a collection with their candidates and events. After any sequence of changes and [`EventFinder::refresh`] the events are
-/// those that a new finder with the same rarities, records and links has.
+/// The records of a collection with their candidates and events. After any sequence of changes, [`EventFinder::refresh`] finds the same
+/// events as a new finder with these rarities, records and links.
 #[derive(Debug)]
 pub struct EventFinder {
     collection: EventCollection,
@@ -89,45 +89,61 @@ impl EventFinder {
     /// Replaces the known links. O(links).
     pub fn set_links(&mut self, links: KnownLinks) {
         let linked = links.adjacent();
-        let is_other = |record: &u32| self.linked.get(record) != linked.get(record);
-        self.changed.extend(linked.keys().chain(self.linked.keys()).copied().filter(is_other));
-        let separated = links.not_same.iter().chain(&self.links.not_same).flatten();
-        self.changed.extend(separated);
+        for record in linked.keys().chain(self.linked.keys()) {
+            if linked.get(record) != self.linked.get(record) {
+                self.changed.insert(*record);
+            }
+        }
+        let before: HashSet<RecordPair> = self.links.not_same.iter().copied().collect();
+        let now: HashSet<RecordPair> = links.not_same.iter().copied().collect();
+        self.changed.extend(before.symmetric_difference(&now).flatten());
         self.linked = linked;
         self.links = links;
     }
 
     /// Finds the events of all records whose candidates or links changed.
     pub fn refresh(&mut self) {
-        let Self { collection, model, candidates, references, links, linked, components, changed } = self;
-        let by_record = LinksByRecord::of(links);
-        let join = model.bounds().join;
-        let connected = |record: u32| {
-            if collection.record(record).id.is_empty() {
-                return None;
+        let by_record = LinksByRecord::of(&self.links);
+        let mut components = std::mem::take(&mut self.components);
+        let changed = std::mem::take(&mut self.changed);
+        components.refresh(
+            changed,
+            self.collection.position_count(),
+            |record| self.connected(record),
+            |records| self.clustered(records, &by_record),
+        );
+        self.components = components;
+    }
+
+    /// Returns the records with which a record is connected by known links and by pairs that reach the bound of a join; `None` for a
+    /// record that was removed.
+    fn connected(&self, record: u32) -> Option<Vec<u32>> {
+        if self.collection.record(record).id.is_empty() {
+            return None;
+        }
+        let mut connected = self.references.neighbours(&self.collection, record);
+        connected.extend(self.linked.get(&record).into_iter().flatten());
+        for other in self.candidates.neighbours(record) {
+            let log_odds = self.candidates.log_odds(&self.model, record, other);
+            connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().join).map(|_| other));
+        }
+        Some(connected)
+    }
+
+    /// Sorts the records of a component by their ids, and returns its events.
+    fn clustered(&self, records: &mut [u32], links: &LinksByRecord) -> Vec<Vec<u32>> {
+        self.collection.sort(records);
+        let mut known = links.within(records);
+        let citations = records.iter().flat_map(|record| self.citations_by(*record));
+        known.matches.extend(citations.map(|citation| [citation.record, citation.cited]));
+        let mut edges = Vec::new();
+        for record in records.iter() {
+            for other in self.candidates.neighbours(*record).into_iter().filter(|other| other > record) {
+                let log_odds = self.candidates.log_odds(&self.model, *record, other);
+                edges.extend(log_odds.map(|log_odds| EventEdge { pair: [*record, other], log_odds }));
             }
-            let mut others = references.neighbours(collection, record);
-            others.extend(linked.get(&record).into_iter().flatten());
-            let reaches = |other: &u32| candidates.log_odds(model, record, *other).is_some_and(|odds| odds >= join);
-            others.extend(candidates.neighbours(record).into_iter().filter(reaches));
-            Some(others)
-        };
-        let cluster_records = |records: &mut Vec<u32>| {
-            collection.sort(records);
-            let mut known = by_record.within(records);
-            let citations = records.iter().flat_map(|record| references.citations_by(collection, *record));
-            known.matches.extend(citations.map(|citation| [citation.record, citation.cited]));
-            let mut edges = Vec::new();
-            for record in records.iter() {
-                for other in candidates.neighbours(*record).into_iter().filter(|other| other > record) {
-                    if let Some(log_odds) = candidates.log_odds(model, *record, other) {
-                        edges.push(EventEdge { pair: [*record, other], log_odds });
-                    }
-                }
-            }
-            cluster(collection, records, &known, &edges, model.bounds())
-        };
-        components.refresh(changed.drain(), collection.position_count(), connected, cluster_records);
+        }
+        cluster(&self.collection, records, &known, &edges, self.model.bounds())
     }
 
     /// Returns the collection of the records.
@@ -189,16 +205,21 @@ impl EventFinder {
     /// Returns the strongest link of a member of an event with another member: a duplicate, or else a citation, or else the pair with the
     /// highest probability.
     pub fn strongest_link(&self, record: u32, members: &std::collections::HashSet<u32>) -> Option<MemberLink> {
-        let is_member = |other: &u32| *other != record && members.contains(other);
-        let likelier = |a: &u32, b: &u32| self.probability(record, *a).total_cmp(&self.probability(record, *b));
-        let linked = self.linked.get(&record).into_iter().flatten().copied();
-        let cited = self.references.neighbours(&self.collection, record).into_iter();
-        let near = self.candidates.neighbours(record).into_iter();
-        let duplicate = linked.filter(is_member).max_by(likelier).map(|other| (LinkKind::Duplicate, other));
-        let found = duplicate
-            .or_else(|| cited.filter(is_member).min().map(|other| (LinkKind::Citation, other)))
-            .or_else(|| near.filter(is_member).max_by(likelier).map(|other| (LinkKind::Model, other)));
-        found.map(|(kind, other)| MemberLink { other, kind, probability: self.probability(record, other) })
+        let linked = self.linked.get(&record).cloned().unwrap_or_default();
+        let cited = self.references.neighbours(&self.collection, record);
+        let kinds = [
+            (LinkKind::Duplicate, linked),
+            (LinkKind::Citation, cited),
+            (LinkKind::Model, self.candidates.neighbours(record)),
+        ];
+        for (kind, others) in kinds {
+            let members = others.into_iter().filter(|other| *other != record && members.contains(other));
+            let links = members.map(|other| MemberLink { other, kind, probability: self.probability(record, other) });
+            if let Some(strongest) = links.max_by(|a, b| a.probability.total_cmp(&b.probability)) {
+                return Some(strongest);
+            }
+        }
+        None
     }
 
     /// Returns the probability that the records at two different positions report one event.

@@ -35,5 +35,6 @@ pub use rarity::EventRarities;
 pub use record::EventRecord;
 pub use references::{Citation, CitationManner};
 pub use summary::{
-    EventCounts, EventSummary, FactState, FrequencyRule, FrequencyState, FrequencyWindow, SummaryFact, summarise,
+    EventCounts, EventFacts, EventSummary, FactState, FrequencyRule, FrequencyState, FrequencyWindow, SummaryFact,
+    summarise,
 };

@@ -106,8 +106,11 @@ impl EventModel {
             toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
         let EventModelFile { bounds, bands, .. } = &file;
         let numbers = [bounds.join, bounds.unmeasured, bands.likely, bands.unlikely];
-        if numbers.iter().any(|bound| !bound.is_finite()) {
-            return Err(ModelError::OtherFeatures("a bound is no number".into()));
+        let are_ordered = bounds.unmeasured < bounds.join && bands.unlikely <= bands.likely;
+        if !are_ordered || numbers.iter().any(|bound| !bound.is_finite()) {
+            return Err(ModelError::OtherFeatures(
+                "a bound is no number, or join is not above unmeasured, or likely is below unlikely".into(),
+            ));
         }
         Ok(Self::new(file.pair.read(&EventFeature::RULES)?, file.bounds, file.bands))
     }

@@ -40,6 +40,12 @@ struct CodeCount {
     rarity: StoredRarity,
 }
 
+impl CodeCount {
+    fn of(holders: u32, records: usize) -> Self {
+        Self { holders, rarity: StoredRarity::new(rarity(holders, records)) }
+    }
+}
+
 /// The codes that at least two of the counted records contain.
 #[derive(Clone, Debug)]
 pub(super) struct CodeRarities {
@@ -67,9 +73,9 @@ impl CodeRarities {
         for code in sets.flatten() {
             *holders.entry(*code).or_default() += 1;
         }
-        let counted = |holders: u32| CodeCount { holders, rarity: StoredRarity::new(rarity(holders, records)) };
         let kept = holders.into_iter().filter(|(_, count)| *count > 1);
-        Self { counts: kept.map(|(code, holders)| (code, counted(holders))).collect(), unique: counted(1) }
+        let counts = kept.map(|(code, holders)| (code, CodeCount::of(holders, records)));
+        Self { counts: counts.collect(), unique: CodeCount::of(1, records) }
     }
 
     fn count(&self, code: u32) -> CodeCount {

@@ -13,6 +13,8 @@ use crate::verdict::ObjectKind;
 
 /// Maximum number of characters of a text that are read. A record names its object and its problem near the beginning.
 const MAX_CHARS: usize = 2_000;
+/// Maximum number of objects of a text that are kept.
+const MAX_OBJECTS: usize = 256;
 /// Minimum length of a word, in characters. A single character is part of too many words.
 const MIN_WORD_CHARS: u32 = 2;
 
@@ -51,7 +53,12 @@ impl EventRecord {
         let text: String = document.joined().chars().take(MAX_CHARS).collect();
         let title = profile.title(document);
         let (reading, objects) = profile.cut_naming(document);
-        let words = reading.words().iter().filter(|word| word.chars >= MIN_WORD_CHARS).map(|word| word.hash as u32);
+        let mut chars = 0;
+        let read = reading.words().iter().take_while(|word| {
+            chars += word.chars as usize;
+            chars <= MAX_CHARS
+        });
+        let words = read.filter(|word| word.chars >= MIN_WORD_CHARS).map(|word| word.hash as u32);
         Self {
             id: id.into(),
             time: document.time.map(jiff::Timestamp::as_second),
@@ -64,7 +71,7 @@ impl EventRecord {
             problems: problem_kinds(&title, &text),
             length: text.chars().filter(|&c| counts(c)).count() as u32,
             title: title.into(),
-            named: Named::new(&text, objects),
+            named: Named::new(&text, objects.into_iter().take(MAX_OBJECTS).collect::<Vec<_>>()),
         }
     }
 
@@ -73,9 +80,10 @@ impl EventRecord {
         self.named.objects()
     }
 
-    /// True if the text contains a name, without regard to spaces and marks. O(length).
+    /// True if the text contains a name, without regard to spaces and marks in both. O(length).
     pub fn contains(&self, name: &str) -> bool {
-        self.named.holds(name)
+        let name: String = name.chars().filter(|&c| counts(c)).map(digit_form).collect();
+        self.named.holds(&name)
     }
 
     /// Returns the values of a kind of object that the record names.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::collection::{EventCollection, is_place};
@@ -43,7 +43,7 @@ pub enum FrequencyState {
     Frequent,
     /// No window has enough reports.
     NotReached,
-    /// Too few reports have a time, so that nothing can be said.
+    /// It depends on reports that have no time.
     NoDates,
 }
 
@@ -78,7 +78,7 @@ pub struct SummaryFact {
     pub value: String,
     /// Whether the members agree.
     pub state: FactState,
-    /// The positions of the members that name the value, ascending.
+    /// The positions of the members that name the value, in the order of their ids.
     pub members: Vec<u32>,
 }
 
@@ -97,13 +97,18 @@ pub struct EventCounts {
     pub category: Option<String>,
 }
 
-/// What the members of an event agree on, what they do not know, and where they contradict each other.
+/// The name of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSummary {
     /// The place and the problem that most members name; empty if they agree on neither.
     pub name: String,
     /// The names of places and organisations that at least two members name, by number of members.
     pub places: Vec<String>,
+}
+
+/// The values on which the members of an event agree or contradict each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventFacts {
     /// The values that members name.
     pub facts: Vec<SummaryFact>,
     /// The kinds of places (district, place) of which no member names one.
@@ -143,18 +148,18 @@ impl EventCounts {
     /// Returns the state under a rule, and the window of consecutive days with the most reports, if a report has a time. O(reports).
     pub fn frequency(&self, rule: FrequencyRule) -> (FrequencyState, Option<FrequencyWindow>) {
         let window = busiest_window(&self.times, rule);
+        let dated_most = window.map_or(0, |window| window.reports);
         let state = match window {
             Some(window) if window.reports >= rule.reports => FrequencyState::Frequent,
-            // With times for all reports the answer could be another one.
-            _ if self.times.len() < rule.reports && self.reports >= rule.reports => FrequencyState::NoDates,
-            None => FrequencyState::NoDates,
-            Some(_) => FrequencyState::NotReached,
+            // The reports without a time could lie in the window.
+            _ if dated_most + self.reports - self.times.len() >= rule.reports => FrequencyState::NoDates,
+            _ => FrequencyState::NotReached,
         };
         (state, window)
     }
 }
 
-/// Describes an event. Of a large event only some members are read ([`MAX_READ`]), except for the facts. O(members × names).
+/// Names an event. Of a large event only [`MAX_READ`] members are read. O(members² × names).
 pub fn summarise(collection: &EventCollection, members: &[u32]) -> EventSummary {
     let step = members.len().div_ceil(MAX_READ).max(1);
     let read: Vec<u32> = members.iter().copied().step_by(step).collect();
@@ -162,19 +167,26 @@ pub fn summarise(collection: &EventCollection, members: &[u32]) -> EventSummary 
     EventSummary {
         name: name(collection, &read, &places),
         places: places.into_iter().map(|place| place.name).take(MAX_PLACES).collect(),
-        facts: facts(collection, members),
-        unknown: unknown(collection, members),
+    }
+}
+
+impl EventFacts {
+    /// Compares the values of the members. O(members × values).
+    pub fn of(collection: &EventCollection, members: &[u32]) -> Self {
+        Self { facts: facts(collection, members), unknown: unknown(collection, members) }
     }
 }
 
 /// Returns the members that cite no other member.
 fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
-    let all: HashSet<u32> = members.iter().copied().collect();
-    let inside = citations.iter().filter(|citation| all.contains(&citation.cited));
-    let citing: HashSet<u32> = inside.map(|citation| citation.record).collect();
-    let reports: Vec<u32> = members.iter().copied().filter(|member| !citing.contains(member)).collect();
-    // Records that cite each other are one report.
-    if reports.is_empty() { members.iter().copied().take(1).collect() } else { reports }
+    let order: HashMap<u32, usize> = members.iter().copied().zip(0..).collect();
+    let pairs: HashSet<(u32, u32)> = citations.iter().map(|citation| (citation.record, citation.cited)).collect();
+    // Of two records that cite each other, the first one is the report.
+    let is_citing = |(record, cited): &&(u32, u32)| {
+        order.contains_key(cited) && (!pairs.contains(&(*cited, *record)) || order[cited] < order[record])
+    };
+    let citing: HashSet<u32> = pairs.iter().filter(is_citing).map(|(record, _)| *record).collect();
+    members.iter().copied().filter(|member| !citing.contains(member)).collect()
 }
 
 /// Returns the window of consecutive days with the most reports, the earliest of equal ones. `times` ascend.

@@ -88,8 +88,10 @@ fn planted(profile: &Profile) -> Vec<EventRecord> {
 /// Returns the ids of the members of each event.
 fn event_ids(finder: &EventFinder) -> Vec<Vec<String>> {
     let collection = finder.collection();
-    let ids = |members: &[u32]| members.iter().map(|member| collection.record(*member).id.to_string()).collect();
-    let mut events: Vec<Vec<String>> = finder.events().map(ids).collect();
+    let events = finder
+        .events()
+        .map(|members| members.iter().map(|member| collection.record(*member).id.to_string()).collect::<Vec<_>>());
+    let mut events: Vec<Vec<String>> = events.collect();
     events.sort();
     events
 }
@@ -139,15 +141,15 @@ impl SeededNumbers {
 
 /// Links some records of the planted events as duplicates, and separates others, as far as they are in the collection.
 fn some_links(collection: &EventCollection) -> KnownLinks {
-    let pairs = |pairs: &[[&str; 2]]| {
-        let found = pairs.iter().filter_map(|[a, b]| Some([collection.position(a)?, collection.position(b)?]));
-        found.collect()
-    };
     KnownLinks {
-        same: pairs(&[["r00-0-0", "r05-1-1"]]),
-        not_same: pairs(&[["r02-0-0", "r02-0-1"]]),
-        matches: pairs(&[["r00-0-0", "r03-1-1"], ["r03-1-1", "r07-1-2"]]),
+        same: known_pairs(collection, &[["r00-0-0", "r05-1-1"]]),
+        not_same: known_pairs(collection, &[["r02-0-0", "r02-0-1"]]),
+        matches: known_pairs(collection, &[["r00-0-0", "r03-1-1"], ["r03-1-1", "r07-1-2"]]),
     }
+}
+
+fn known_pairs(collection: &EventCollection, pairs: &[[&str; 2]]) -> Vec<RecordPair> {
+    pairs.iter().filter_map(|[a, b]| Some([collection.position(a)?, collection.position(b)?])).collect()
 }
 
 proptest! {
@@ -227,6 +229,8 @@ fn decisions_win_over_matches_and_edges() {
         ..KnownLinks::default()
     });
     assert!(joined(&events, "r00-0-0", "r05-1-1"), "the decision to join wins");
+    let both = ["r00-0-0", "r00-0-1", "r05-1-0", "r05-1-1"];
+    assert!(both.iter().all(|id| joined(&events, "r00-0-0", id)), "the events of both records are one: {events:?}");
 }
 
 #[test]
@@ -252,6 +256,9 @@ fn a_summary_names_the_agreed_place_and_problem_and_counts_reports_and_days() {
     let counts = EventCounts::of(&collection, &members, &citations);
     let (state, _) = counts.frequency(FrequencyRule::default());
     assert_eq!((counts.reports, state), (2, FrequencyState::NotReached), "a citation is no report");
+    let back = Citation { record: members[0], cited: members[1], manner: CitationManner::Refers };
+    let counts = EventCounts::of(&collection, &members, &[citations[0], back]);
+    assert_eq!(counts.reports, 2, "two records that cite each other are one report");
 }
 
 #[test]
@@ -260,6 +267,7 @@ fn a_window_has_whole_local_days_and_without_times_nothing_is_said() {
     assert_eq!(frequency_of(&profile, [Some(0), Some(30), Some(71)]), FrequencyState::Frequent);
     assert_eq!(frequency_of(&profile, [Some(0), Some(30), Some(72)]), FrequencyState::NotReached);
     assert_eq!(frequency_of(&profile, [Some(0), Some(30), None]), FrequencyState::NoDates);
+    assert_eq!(frequency_of(&profile, [Some(0), Some(90), None]), FrequencyState::NotReached, "one more is not enough");
 }
 
 /// Summarises three records that come some hours after the first day, or at an unknown time.
@@ -281,8 +289,8 @@ fn members_that_name_different_values_are_shown() {
         record(&profile, "b", "鹤鸣小区6号楼电梯困人", 1),
         record(&profile, "c", "鹤鸣小区的电梯又坏了", 1),
     ];
-    let summary = summarise(&EventCollection::new(records), &[0, 1, 2]);
-    let contradicted: Vec<_> = summary.facts.iter().filter(|fact| fact.state == FactState::Contradicted).collect();
+    let compared = EventFacts::of(&EventCollection::new(records), &[0, 1, 2]);
+    let contradicted: Vec<_> = compared.facts.iter().filter(|fact| fact.state == FactState::Contradicted).collect();
     assert_eq!(
         contradicted.iter().map(|fact| (fact.value.as_str(), &*fact.members)).collect::<Vec<_>>(),
         [("5号楼", &[0][..]), ("6号楼", &[1][..])]

@@ -128,6 +128,11 @@ impl GroupSet {
         self.decided.get(&ordered(a, b)?).map(|decided| decided.decision)
     }
 
+    /// Returns all decided pairs, ascending, the lower number first.
+    pub fn decisions(&self) -> impl Iterator<Item = ([u64; 2], Decision)> + '_ {
+        self.decided.iter().map(|(pair, decided)| ([pair.0, pair.1], decided.decision))
+    }
+
     /// Number of groups. Takes O(members + pairs) for components of at least [`CHAINED_SIZE`] members, and some nanoseconds for every other
     /// component.
     pub fn len(&self) -> usize {

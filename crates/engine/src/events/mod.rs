@@ -1,7 +1,7 @@
 //! The events of a collection: the records about one real-world problem, in whichever words.
 //!
-//! [`doppel_core::events`] finds the events. The records of a collection are kept in memory in the form in which it does so, from the first
-//! request for events on. Each request brings them up to date by the change feed. The links that are known without the event model are the
+//! [`doppel_core::events`] finds the events. From the first request on, the records of a collection are kept in memory in the form that the search
+//! for events needs. Each request brings them up to date by the change feed. The links that are known without the event model are the
 //! groups of the collection (matches and decisions, see [`crate::groups`]) and records that cite the number of another one.
 //!
 //! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
@@ -14,7 +14,7 @@ mod views;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
@@ -30,28 +30,27 @@ use doppel_core::collection::{CollectionName, Keep};
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::{RecordId, Row};
 
-/// Largest number of records whose events are kept in memory, of all collections together: the latest of a collection. A record takes some
-/// five kilobytes, so that these are a gigabyte.
-pub const MAX_HELD: usize = 200_000;
-/// Longest time that a request waits for the events. Reading a large collection for the first time goes on after it.
+/// Longest time that a request for events waits for them. Reading a large collection for the first time goes on after it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time that a request for something else waits for the records.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The events of the collections that requests asked for.
 #[derive(Default)]
 pub(super) struct AllEvents {
     by_name: Mutex<HashMap<CollectionName, Arc<EventsEntry>>>,
-    /// Counts the requests, to find the collection that was asked for least recently.
+    /// Number of requests so far. It shows which collection was asked for least recently.
     requests: AtomicU64,
 }
 
 #[derive(Default)]
 struct EventsEntry {
     events: Arc<tokio::sync::Mutex<Option<CollectionEvents>>>,
-    /// The events by newer rarities, when they have been read.
+    /// The background reading with newly counted rarities.
     next: Mutex<NextEvents>,
     reading: ReadingProgress,
     last_request: AtomicU64,
-    /// Number of records that are kept in memory.
+    /// Number of records that are kept in memory, or will be when they are read.
     held: AtomicU64,
 }
 
@@ -62,7 +61,7 @@ pub(super) struct ReadingProgress {
     pub(super) all: AtomicU64,
 }
 
-/// The part of [`CollectionEvents`] that a request needs.
+/// How much must be up to date before a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventsPart {
     /// The records, to compare them with others.
@@ -79,6 +78,30 @@ enum NextEvents {
     Ready(Box<CollectionEvents>),
 }
 
+impl EventsEntry {
+    /// Takes the result of the background reading.
+    fn take_next(&self) -> Option<CollectionEvents> {
+        let mut next = self.next.lock();
+        match std::mem::take(&mut *next) {
+            NextEvents::Ready(events) => Some(*events),
+            other => {
+                *next = other;
+                None
+            }
+        }
+    }
+
+    /// True if the caller should begin the background reading, because none was begun.
+    fn begin_next(&self) -> bool {
+        let mut next = self.next.lock();
+        let is_first = matches!(*next, NextEvents::None);
+        if is_first {
+            *next = NextEvents::Reading;
+        }
+        is_first
+    }
+}
+
 impl AllEvents {
     fn entry(&self, name: &CollectionName) -> Arc<EventsEntry> {
         let entry = Arc::clone(self.by_name.lock().entry(name.clone()).or_default());
@@ -88,21 +111,32 @@ impl AllEvents {
 
     /// Removes the events of a collection from memory.
     pub(super) fn forget(&self, name: &CollectionName) {
-        self.by_name.lock().remove(name);
+        let removed = self.by_name.lock().remove(name);
+        drop_beside(removed);
     }
 
-    /// Removes the events of the collections that were asked for least recently, until the others hold at most [`MAX_HELD`] records. Those of
+    /// Removes the events of the collections that were asked for least recently, until the others hold at most `most` records. Those of
     /// `kept` stay.
-    fn make_room(&self, kept: &CollectionName) {
+    fn make_room(&self, kept: &CollectionName, most: usize) {
+        let mut removed = Vec::new();
         let mut by_name = self.by_name.lock();
         let mut held: u64 = by_name.values().map(|entry| entry.held.load(Ordering::Relaxed)).sum();
-        while held > MAX_HELD as u64 {
+        while held > most as u64 {
             let others = by_name.iter().filter(|(name, entry)| *name != kept && entry.held.load(Ordering::Relaxed) > 0);
             let oldest = others.min_by_key(|(_, entry)| entry.last_request.load(Ordering::Relaxed));
-            let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
-            held -= by_name.remove(&name).map_or(0, |entry| entry.held.load(Ordering::Relaxed));
+            let Some(name) = oldest.map(|(name, _)| name.clone()) else { break };
+            let entry = by_name.remove(&name);
+            held -= entry.as_ref().map_or(0, |entry| entry.held.load(Ordering::Relaxed));
+            removed.push(entry);
         }
+        drop(by_name);
+        drop_beside(removed);
     }
+}
+
+/// Drops a value outside the serving threads. It may be a gigabyte.
+fn drop_beside<T: Send + 'static>(value: T) {
+    tokio::task::spawn_blocking(move || drop(value));
 }
 
 impl Engine {
@@ -156,8 +190,12 @@ impl Engine {
     ) -> Result<Option<HashMap<RecordId, EventChance>>> {
         let context = self.context(collection).await?;
         let id = id.cloned();
-        let ask = move |events: &CollectionEvents| events.chances(&context, &row, id.as_ref(), others);
-        match self.with_events(collection, EventsPart::Records, ask).await {
+        let chances = self
+            .with_events(collection, EventsPart::Records, move |events| {
+                events.chances(&context, &row, id.as_ref(), others)
+            })
+            .await;
+        match chances {
             Err(Error::TextNotKept(..) | Error::EventsNotReady { .. }) => Ok(None),
             chances => chances.map(Some),
         }
@@ -170,32 +208,36 @@ impl Engine {
         Ok(FrequencyRule { utc_offset_s: zone.to_offset(self.days_ago(0)).seconds(), ..rule })
     }
 
-    /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for [`PATIENCE`].
+    /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for too long.
     async fn with_events<T: Send + 'static>(
         &self,
         collection: &CollectionName,
         part: EventsPart,
         ask: impl FnOnce(&CollectionEvents) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let context = self.context(collection).await?;
-        if context.state.settings.keep == Keep::Signatures {
+        let keep = self.context(collection).await?.state.settings.keep;
+        if keep == Keep::Signatures {
             return Err(Error::TextNotKept(collection.clone(), "events are found in texts"));
         }
         let entry = self.events.entry(collection);
         let engine = self.clone();
+        let name = collection.clone();
         let updated = Arc::clone(&entry);
         let updating = tokio::spawn(async move {
             let mut kept = Arc::clone(&updated.events).lock_owned().await;
-            let mut events = engine.current_records(&context, &updated, kept.take()).await?;
-            if part == EventsPart::Events {
-                events = engine.found_events(&context, events).await?;
+            let begun = Instant::now();
+            let done = engine.bring_up_to_date(&name, &updated, &mut kept, part).await;
+            updated.held.store(kept.as_ref().map_or(0, CollectionEvents::held) as u64, Ordering::Relaxed);
+            engine.events.make_room(&name, engine.options.event_records);
+            if let Err(error) = &done
+                && begun.elapsed() > PATIENCE
+            {
+                tracing::warn!(%error, collection = %name, "the events could not be brought up to date");
             }
-            updated.held.store(events.held() as u64, Ordering::Relaxed);
-            engine.events.make_room(&context.state.name);
-            *kept = Some(events);
-            Ok(kept)
+            done.map(|()| kept)
         });
-        let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
+        let patience = if part == EventsPart::Events { PATIENCE } else { SHORT_PATIENCE };
+        let Ok(updated) = tokio::time::timeout(patience, updating).await else {
             let ReadingProgress { done, all } = &entry.reading;
             return Err(Error::EventsNotReady {
                 collection: collection.clone(),
@@ -207,59 +249,50 @@ impl Engine {
         off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
     }
 
-    /// Brings the records of a collection up to date; without `kept` ones, reads all of them.
-    async fn current_records(
+    /// Brings the events of a collection up to date; without `kept` ones, reads all records. After an error the records stay, except if a
+    /// computation ended abnormally.
+    async fn bring_up_to_date(
         &self,
-        context: &Arc<Context>,
+        collection: &CollectionName,
         entry: &Arc<EventsEntry>,
-        kept: Option<CollectionEvents>,
-    ) -> Result<CollectionEvents> {
-        let newer = match std::mem::take(&mut *entry.next.lock()) {
-            NextEvents::Ready(newer) => Some(*newer),
-            NextEvents::Reading => {
-                *entry.next.lock() = NextEvents::Reading;
-                None
-            }
-            NextEvents::None => None,
-        };
-        let known = newer.or(kept).filter(|events| events.is_of(context));
-        let followed = match known {
-            Some(events) => self.applied_changes(context, events).await?,
-            None => None,
-        };
-        let events = match followed {
-            Some(events) => events,
-            None => self.read_records(context, &entry.reading).await?,
-        };
-        if !events.is_due() {
-            return Ok(events);
+        kept: &mut Option<CollectionEvents>,
+        part: EventsPart,
+    ) -> Result<()> {
+        // The settings may have changed while the request waited for its turn.
+        let context = self.context(collection).await?;
+        if let Some(newer) = entry.take_next().filter(|newer| newer.is_of(&context)) {
+            drop_beside(kept.replace(newer));
         }
-        if events.is_small() {
-            return self.read_records(context, &entry.reading).await;
+        drop_beside(kept.take_if(|events| !events.is_of(&context)));
+        let is_current = self.apply_changes(&context, kept).await?;
+        if !is_current || kept.as_ref().is_some_and(|events| events.is_due() && events.is_small()) {
+            drop_beside(kept.take());
+            *kept = Some(self.read_records(&context, entry).await?);
+        } else if kept.as_ref().is_some_and(CollectionEvents::is_due) && entry.begin_next() {
+            self.read_beside(&context, entry);
         }
-        self.read_beside(context, entry);
-        Ok(events)
+        match part {
+            EventsPart::Records => Ok(()),
+            EventsPart::Events => self.find_events(&context, kept).await,
+        }
     }
 
-    /// Reads all records in the background, unless this is being done. A later request takes the result.
+    /// Reads all records in the background. A later request takes the result.
     fn read_beside(&self, context: &Arc<Context>, entry: &Arc<EventsEntry>) {
-        if !matches!(*entry.next.lock(), NextEvents::None) {
-            return;
-        }
-        *entry.next.lock() = NextEvents::Reading;
         let engine = self.clone();
         let context = Arc::clone(context);
         let entry = Arc::clone(entry);
         tokio::spawn(async move {
-            let read = engine.read_records(&context, &entry.reading).await;
-            *entry.next.lock() = match read {
+            let read = engine.read_records(&context, &entry).await;
+            let next = match read {
                 Ok(events) => NextEvents::Ready(Box::new(events)),
                 // The next request tries again.
                 Err(error) => {
-                    tracing::warn!(%error, collection = %context.state.name, "the events could not be found again");
+                    tracing::warn!(%error, collection = %context.state.name, "the records could not be read again for events");
                     NextEvents::None
                 }
             };
+            *entry.next.lock() = next;
         });
     }
 }

@@ -6,62 +6,63 @@ use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
 
-use super::{MAX_HELD, ReadingProgress};
+use super::EventsEntry;
 use crate::context::Context;
+use crate::groups::GroupLinks;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
-use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks};
+use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks, RecordPair};
 use doppel_core::handling::Handling;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::{FIRST_COUNT, counted_of};
 use doppel_core::text::Document;
 use doppel_store::changes::{Change, ChangeKind};
-use doppel_store::decisions::{Judgement, RecordPair};
-use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
+use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 
 /// Number of records that are read from the store at once: at most some hundred megabytes.
 const PIECE: usize = 256;
-/// Number of records that are read in less than some seconds.
+/// Collections of up to this number of records are read again while a request waits.
 const SMALL: u64 = 4_096;
 
-/// The events of a collection.
+/// The records of a collection with their events.
 pub(super) struct CollectionEvents {
     collection: CollectionNumber,
-    generation: GenerationId,
     settings: Settings,
     pub(super) finder: EventFinder,
+    /// Largest number of held records.
+    most: usize,
     /// The held records in commit order.
     pub(super) ids: BTreeMap<Seq, RecordId>,
     pub(super) seqs: HashMap<RecordId, Seq>,
-    /// The pairs that a person declared not the same matter.
-    separated: HashSet<RecordPair>,
-    /// The groups to which the links belong.
-    groups: Vec<Vec<Seq>>,
+    /// The links by which the events were found.
+    links: GroupLinks,
     /// The changes up to this number are applied.
     pub(super) followed_to: Seq,
-    /// Number of records of the collection, including those that are not held.
+    /// Number of records of the collection, whether they are held or not.
     pub(super) count: u64,
     /// Number of records by which the rarities were counted.
     counted: u64,
     /// The last of these records.
     counted_to: Seq,
     /// True if one of these records changed since.
-    are_counts_outdated: bool,
-    /// True if the links or the records changed since the last search for events.
-    is_changed: bool,
+    counted_record_changed: bool,
+    /// True if records changed since the last search for events.
+    needs_search: bool,
 }
 
 impl CollectionEvents {
-    /// True if these are events of the collection in its present state.
+    /// True if these are records of the collection, read by its present settings.
     pub(super) fn is_of(&self, context: &Context) -> bool {
-        self.collection == context.state.number
-            && self.generation == context.state.generation
-            && self.settings == context.state.settings
+        self.collection == context.state.number && self.settings == context.state.settings
     }
 
     /// True if the rarities should be counted again. In a large collection they stay although some of the counted records are gone.
     pub(super) fn is_due(&self) -> bool {
-        self.counted != counted_among(self.count) || self.are_counts_outdated && self.is_small()
+        let wanted = counted_among(self.count);
+        match self.is_small() {
+            true => self.counted != wanted || self.counted_record_changed,
+            false => self.counted < wanted,
+        }
     }
 
     /// True if all records can be read while a request waits.
@@ -79,76 +80,66 @@ impl CollectionEvents {
         self.finder.collection().position(self.ids.get(&seq)?.as_str())
     }
 
-    /// Applies changes of records, and of decisions. The changes are in their order.
+    /// Applies changes of records, which are in their order.
     fn apply(&mut self, context: &Context, changes: Vec<Change>) {
-        // The last state of each record; `None` if it is gone.
-        let mut last: BTreeMap<RecordId, Option<StoredRecord>> = BTreeMap::new();
+        self.needs_search = true;
+        let mut final_states: BTreeMap<RecordId, Option<StoredRecord>> = BTreeMap::new();
         for Change { id, kind, .. } in changes {
             match kind {
                 ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
-                    last.insert(id, Some(record));
+                    final_states.insert(id, Some(record));
                 }
                 ChangeKind::Removed => {
-                    self.separated.retain(|pair| pair.a() != &id && pair.b() != &id);
-                    last.insert(id, None);
+                    final_states.insert(id, None);
                 }
-                ChangeKind::Decided { other, judgement } => {
-                    let Some(pair) = RecordPair::new(id, other) else { continue };
-                    match judgement {
-                        Judgement::NotSame => self.separated.insert(pair),
-                        Judgement::Same | Judgement::Withdrawn => self.separated.remove(&pair),
-                    };
-                }
+                // The groups follow decisions.
+                ChangeKind::Decided { .. } => {}
             }
         }
-        self.finder.remove(last.keys().map(RecordId::as_str));
-        for id in last.keys() {
+        self.finder.remove(final_states.keys().map(RecordId::as_str));
+        for id in final_states.keys() {
             let Some(seq) = self.seqs.remove(id) else { continue };
-            self.are_counts_outdated |= seq <= self.counted_to;
+            self.counted_record_changed |= seq <= self.counted_to;
             self.ids.remove(&seq);
         }
-        self.insert(context, last.into_values().flatten().collect());
+        self.insert(context, final_states.into_values().flatten().collect());
     }
 
-    /// Adds records that are not held, and then removes the earliest ones beyond [`MAX_HELD`].
+    /// Adds records that are not held, and then removes the earliest ones beyond the largest number.
     fn insert(&mut self, context: &Context, records: Vec<StoredRecord>) {
         let read = event_records(context, &records);
-        self.hold(records);
-        self.finder.insert(read, |_, _| {});
-        let excess = self.ids.len().saturating_sub(MAX_HELD);
-        let earliest: Vec<(Seq, RecordId)> = self.ids.iter().take(excess).map(|(seq, id)| (*seq, id.clone())).collect();
-        self.finder.remove(earliest.iter().map(|(_, id)| id.as_str()));
-        for (seq, id) in earliest {
-            self.ids.remove(&seq);
-            self.seqs.remove(&id);
-        }
-    }
-
-    fn hold(&mut self, records: Vec<StoredRecord>) {
         for StoredRecord { id, seq, .. } in records {
             self.seqs.insert(id.clone(), seq);
             self.ids.insert(seq, id);
         }
+        self.finder.insert(read, |_, _| {});
+        let excess = self.ids.len().saturating_sub(self.most);
+        let earliest: Vec<RecordId> = self.ids.values().take(excess).cloned().collect();
+        self.finder.remove(earliest.iter().map(RecordId::as_str));
+        for id in earliest {
+            self.seqs.remove(&id).and_then(|seq| self.ids.remove(&seq));
+        }
     }
 
     /// Finds the events again, if anything changed.
-    fn find(&mut self, groups: Vec<Vec<Seq>>) {
-        if groups == self.groups && !self.is_changed {
+    fn find(&mut self, links: GroupLinks) {
+        if links == self.links && !self.needs_search {
             return;
         }
-        self.groups = groups;
-        self.is_changed = false;
-        let mut links = KnownLinks::default();
-        for group in &self.groups {
-            let members: Vec<u32> = group.iter().filter_map(|seq| self.position(*seq)).collect();
-            links.matches.extend(members.iter().skip(1).map(|member| [members[0], *member]));
-        }
-        let collection = self.finder.collection();
-        let position = |id: &RecordId| collection.position(id.as_str());
-        let separated = self.separated.iter().filter_map(|pair| Some([position(pair.a())?, position(pair.b())?]));
-        links.not_same.extend(separated);
-        self.finder.set_links(links);
+        self.links = links;
+        self.needs_search = false;
+        let known = KnownLinks {
+            same: self.positions(&self.links.same),
+            not_same: self.positions(&self.links.not_same),
+            matches: self.positions(&self.links.matches),
+        };
+        self.finder.set_links(known);
         self.finder.refresh();
+    }
+
+    /// Returns the positions of pairs of held records.
+    fn positions(&self, pairs: &[[Seq; 2]]) -> Vec<RecordPair> {
+        pairs.iter().filter_map(|[a, b]| Some([self.position(*a)?, self.position(*b)?])).collect()
     }
 }
 
@@ -176,35 +167,28 @@ pub(super) fn event_record(context: &Context, id: &str, row: &Row, document: &Do
 
 impl Engine {
     /// Reads all records of a collection. O(records × candidates).
-    pub(super) async fn read_records(
-        &self,
-        context: &Arc<Context>,
-        progress: &ReadingProgress,
-    ) -> Result<CollectionEvents> {
+    pub(super) async fn read_records(&self, context: &Arc<Context>, entry: &EventsEntry) -> Result<CollectionEvents> {
         loop {
-            let events = self.read_all(context, progress).await?;
+            let mut events = Some(self.read_all(context, entry).await?);
             // Records may have changed while they were read.
-            if let Some(events) = self.applied_changes(context, events).await? {
+            if self.apply_changes(context, &mut events).await?
+                && let Some(events) = events
+            {
                 return Ok(events);
             }
         }
     }
 
-    async fn read_all(&self, context: &Arc<Context>, progress: &ReadingProgress) -> Result<CollectionEvents> {
+    async fn read_all(&self, context: &Arc<Context>, entry: &EventsEntry) -> Result<CollectionEvents> {
         let name = &context.state.name;
         let count = self.store.count(name).await?;
-        progress.done.store(0, Ordering::Relaxed);
-        progress.all.store(count, Ordering::Relaxed);
+        let most = self.options.event_records;
+        entry.held.store(count.min(most as u64), Ordering::Relaxed);
+        entry.reading.done.store(0, Ordering::Relaxed);
+        entry.reading.all.store(count, Ordering::Relaxed);
         let followed_to = self.store.last_change(name).await?;
-        let mut separated = HashSet::new();
-        self.each_decision(name, |decision| {
-            if decision.same() == Some(false) {
-                separated.insert(decision.pair);
-            }
-        })
-        .await?;
         let mut records = Vec::new();
-        let mut held: Vec<(Seq, RecordId)> = Vec::new();
+        let mut ids: BTreeMap<Seq, RecordId> = BTreeMap::new();
         let mut after = Seq(0);
         let mut passed = 0;
         loop {
@@ -212,82 +196,97 @@ impl Engine {
             let Some(last) = piece.last() else { break };
             after = last.seq;
             passed += piece.len() as u64;
-            progress.done.store(passed, Ordering::Relaxed);
-            if passed + MAX_HELD as u64 <= count {
+            entry.reading.done.store(passed, Ordering::Relaxed);
+            if passed + most as u64 <= count {
                 continue;
             }
-            held.extend(piece.iter().map(|record| (record.seq, record.id.clone())));
+            ids.extend(piece.iter().map(|record| (record.seq, record.id.clone())));
             let reader = Arc::clone(context);
             records.extend(off_thread(move || Ok(event_records(&reader, &piece))).await?);
         }
         let counted = counted_among(passed);
-        let (finder, last) = off_thread(move || {
+        let (finder, last_counted) = off_thread(move || {
+            keep_last_of_each_id(&mut records);
             let first = records.len().min(usize::try_from(counted).unwrap_or(usize::MAX));
-            let last: Option<RecordId> = first.checked_sub(1).and_then(|last| RecordId::new(&records[last].id).ok());
+            let last_counted = first.checked_sub(1).map(|last| records[last].id.clone());
             let mut finder = EventFinder::new(EventRarities::count(&records[..first]), EventModel::shipped());
             finder.insert(records, |_, _| {});
-            Ok((finder, last))
+            Ok((finder, last_counted))
         })
         .await?;
-        let seqs: HashMap<RecordId, Seq> = held.iter().map(|(seq, id)| (id.clone(), *seq)).collect();
+        // A record that was replaced meanwhile was read twice; its last seq counts.
+        let seqs: HashMap<RecordId, Seq> = ids.iter().map(|(seq, id)| (id.clone(), *seq)).collect();
+        ids.retain(|seq, id| seqs.get(id) == Some(seq));
+        let last_counted = last_counted.and_then(|id| RecordId::new(&id).ok());
         Ok(CollectionEvents {
             collection: context.state.number,
-            generation: context.state.generation,
             settings: context.state.settings.clone(),
             finder,
-            counted_to: last.and_then(|id| seqs.get(&id).copied()).unwrap_or(Seq(0)),
-            are_counts_outdated: false,
+            most,
+            counted_to: last_counted.and_then(|id| seqs.get(&id).copied()).unwrap_or(Seq(0)),
+            counted_record_changed: false,
             seqs,
-            ids: held.into_iter().collect(),
-            separated,
-            groups: Vec::new(),
+            ids,
+            links: GroupLinks::default(),
             followed_to,
             count: passed,
             counted,
-            is_changed: true,
+            needs_search: true,
         })
     }
 
-    /// Applies the changes since the last update; `None` if the log does not go back so far.
-    pub(super) async fn applied_changes(
+    /// Applies the changes since the last update. False if all records must be read, because there are none or the log does not go back so
+    /// far.
+    pub(super) async fn apply_changes(
         &self,
         context: &Arc<Context>,
-        mut events: CollectionEvents,
-    ) -> Result<Option<CollectionEvents>> {
+        kept: &mut Option<CollectionEvents>,
+    ) -> Result<bool> {
         let name = &context.state.name;
         loop {
+            let Some(events) = kept else { return Ok(false) };
             let page = match self.store.changes(name, events.followed_to, PIECE).await {
-                Err(StoreError::ChangesForgotten { .. }) => return Ok(None),
+                Err(StoreError::ChangesForgotten { .. }) => return Ok(false),
                 page => page?,
             };
-            events.followed_to = page.next;
-            if !page.changes.is_empty() {
-                let reader = Arc::clone(context);
-                events = off_thread(move || {
-                    events.is_changed = true;
-                    events.apply(&reader, page.changes);
-                    Ok(events)
-                })
-                .await?;
-            }
             if !page.more {
                 events.count = self.store.count(name).await?;
-                return Ok(Some(events));
+            }
+            events.followed_to = page.next;
+            if !page.changes.is_empty()
+                && let Some(mut events) = kept.take()
+            {
+                let reader = Arc::clone(context);
+                let applied = off_thread(move || {
+                    events.apply(&reader, page.changes);
+                    Ok(events)
+                });
+                *kept = Some(applied.await?);
+            }
+            if !page.more {
+                return Ok(true);
             }
         }
     }
 
     /// Finds the events of the held records by the present groups.
-    pub(super) async fn found_events(
-        &self,
-        context: &Context,
-        mut events: CollectionEvents,
-    ) -> Result<CollectionEvents> {
-        let groups = self.near_groups(&context.state.name).await?;
-        off_thread(move || {
-            events.find(groups);
-            Ok(events)
-        })
-        .await
+    pub(super) async fn find_events(&self, context: &Context, kept: &mut Option<CollectionEvents>) -> Result<()> {
+        let links = self.group_links(&context.state.name).await?;
+        if let Some(mut events) = kept.take() {
+            let found = off_thread(move || {
+                events.find(links);
+                Ok(events)
+            });
+            *kept = Some(found.await?);
+        }
+        Ok(())
     }
+}
+
+/// Of records with one id, keeps the last.
+fn keep_last_of_each_id(records: &mut Vec<EventRecord>) {
+    let mut seen = HashSet::new();
+    records.reverse();
+    records.retain(|record| seen.insert(record.id.clone()));
+    records.reverse();
 }

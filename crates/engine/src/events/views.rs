@@ -14,7 +14,8 @@ use crate::rows::RowsById;
 use crate::tasks::Window;
 use crate::{Error, Result};
 use doppel_core::events::{
-    Citation, EventCounts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, SameEvent, summarise,
+    Citation, EventCounts, EventFacts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, SameEvent,
+    summarise,
 };
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::verdict::ObjectKind;
@@ -101,7 +102,8 @@ pub struct EventLink {
     pub other: RecordId,
     /// Why the two records belong together.
     pub kind: LinkKind,
-    /// Probability by the event model that the two records report one event, from their texts and times alone.
+    /// Probability by the event model that the two records report one event: from their texts, times and petitioners, without duplicates,
+    /// citations and decisions.
     pub probability: f64,
 }
 
@@ -231,8 +233,10 @@ impl CollectionEvents {
     ) -> Result<HashMap<RecordId, EventChance>> {
         let document = context.profile.read(row).map_err(Error::Invalid)?;
         let record = event_record(context, id.map_or("", RecordId::as_str), row, &document);
-        let position = |other: RecordId| Some((self.finder.collection().position(other.as_str())?, other));
-        let known: Vec<(u32, RecordId)> = others.into_iter().filter_map(position).collect();
+        let known: Vec<(u32, RecordId)> = others
+            .into_iter()
+            .filter_map(|other| Some((self.finder.collection().position(other.as_str())?, other)))
+            .collect();
         let positions: Vec<u32> = known.iter().map(|(position, _)| *position).collect();
         let model = self.finder.model();
         let chances = self.finder.log_odds(record, &positions).into_iter().zip(known).map(|(odds, (_, other))| {
@@ -246,13 +250,13 @@ impl CollectionEvents {
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
         let record = self.position(*self.seqs.get(id)?)?;
         let event = self.counted_event(self.finder.event_of(record)?)?;
-        let summary = summarise(self.finder.collection(), event.members);
+        let compared = EventFacts::of(self.finder.collection(), event.members);
         let mut members: Vec<(Seq, u32)> =
             event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
         members.sort_unstable();
         let all: HashSet<u32> = event.members.iter().copied().collect();
         let listed = members.iter().take(MAX_MEMBERS);
-        let facts = summary.facts.iter().map(|fact| EventFact {
+        let facts = compared.facts.iter().map(|fact| EventFact {
             kind: fact.kind,
             value: fact.value.clone(),
             state: fact.state,
@@ -262,7 +266,7 @@ impl CollectionEvents {
             event: self.view(&event, rule),
             members: listed.filter_map(|(_, member)| self.member(*member, &all)).collect(),
             facts: facts.collect(),
-            unknown: summary.unknown,
+            unknown: compared.unknown,
             truncated: members.len() > MAX_MEMBERS,
             rows: None,
         })
@@ -293,15 +297,12 @@ impl CollectionEvents {
     }
 
     fn is_selected(&self, event: &CountedEvent<'_>, selection: &EventSelection) -> bool {
-        let EventSelection { rule, frequency, least, window: Window { from, to }, place, category, .. } = selection;
+        let EventSelection { rule, frequency, least, window, place, category, .. } = selection;
         let counts = &event.counts;
-        let is_within = |time: &i64| {
-            from.is_none_or(|from| *time >= from.as_second()) && to.is_none_or(|to| *time < to.as_second())
-        };
         let collection = self.finder.collection();
         counts.reports >= *least
             && frequency.is_none_or(|wanted| counts.frequency(*rule).0 == wanted)
-            && (from.is_none() && to.is_none() || counts.times.iter().any(is_within))
+            && (*window == Window::default() || counts.times.iter().any(|time| is_within(*time, *window)))
             && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
             && place
                 .as_deref()
@@ -332,6 +333,11 @@ impl CollectionEvents {
             row: None,
         }
     }
+}
+
+fn is_within(time: i64, window: Window) -> bool {
+    let Window { from, to } = window;
+    from.is_none_or(|from| time >= from.as_second()) && to.is_none_or(|to| time < to.as_second())
 }
 
 fn rounded(probability: f64) -> f64 {

@@ -43,6 +43,7 @@ impl PurgeDesk {
             max_auto_created: usize::MAX,
             automatic_reindex: false,
             sketch_bytes: crate::SKETCH_BYTES,
+            event_records: crate::EVENT_RECORDS,
             now,
             micros: tick,
             new_id: || tick().to_string(),

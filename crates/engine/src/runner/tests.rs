@@ -39,6 +39,7 @@ fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
         max_auto_created: usize::MAX,
         automatic_reindex: true,
         sketch_bytes: crate::SKETCH_BYTES,
+        event_records: crate::EVENT_RECORDS,
         now,
         micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
         new_id,

@@ -25,6 +25,7 @@ fn engine(store: &Arc<ModelStore>) -> Engine {
         max_auto_created: usize::MAX,
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: || "2026-01-01T00:00:00Z".to_owned(),
         micros: || 1_767_225_600_000_000,
         new_id: || "new".to_owned(),
