@@ -7,6 +7,8 @@
 //! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
 //! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order. So the events depend on nothing but the settings, the records in their order, and
 //! the decisions; they are the same after a restart.
+//!
+//! Failpoint (feature `failpoints`): `events::finding`, after all records of a collection were read.
 
 mod state;
 mod views;
@@ -35,6 +37,8 @@ use doppel_core::record::{RecordId, Row};
 pub const MAX_HELD: usize = 200_000;
 /// Longest time that a request waits for the events. Reading a large collection for the first time goes on after it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time that a request waits for events that it can do without.
+const SHORT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The events of the collections that requests asked for.
 #[derive(Default)]
@@ -86,6 +90,11 @@ impl AllEvents {
         entry
     }
 
+    /// True if the records of the collection are in memory.
+    fn is_held(&self, name: &CollectionName) -> bool {
+        self.by_name.lock().get(name).is_some_and(|entry| entry.held.load(Ordering::Relaxed) > 0)
+    }
+
     /// Removes the events of a collection from memory.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.by_name.lock().remove(name);
@@ -119,7 +128,10 @@ impl Engine {
         limit: usize,
     ) -> Result<EventPage> {
         selection.rule = self.local(collection, selection.rule).await?;
-        self.with_events(collection, EventsPart::Events, move |events| Ok(events.page(&selection, after, limit))).await
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
+            Ok(events.page(&selection, after, limit))
+        })
+        .await
     }
 
     /// Returns the event of a record.
@@ -136,10 +148,34 @@ impl Engine {
         let rule = self.local(collection, rule).await?;
         let id = id.clone();
         let name = collection.clone();
-        self.with_events(collection, EventsPart::Events, move |events| {
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
             events.detail(&id, rule).ok_or(Error::NoEvent(name))
         })
         .await
+    }
+
+    /// Returns the event of a record, as lists show it; `None` if the record is in no event, or if the events are not up to date after
+    /// [`SHORT_PATIENCE`]. Reads no collection for the first time.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn ready_event_of(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        rule: FrequencyRule,
+    ) -> Result<Option<EventView>> {
+        if !self.events.is_held(collection) {
+            return Ok(None);
+        }
+        let rule = self.local(collection, rule).await?;
+        let id = id.clone();
+        let event = self
+            .with_events(collection, SHORT_PATIENCE, EventsPart::Events, move |events| Ok(events.view_of(&id, rule)));
+        match event.await {
+            Err(Error::EventsNotReady { .. } | Error::TextNotKept(..)) => Ok(None),
+            event => event,
+        }
     }
 
     /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
@@ -157,7 +193,7 @@ impl Engine {
         let context = self.context(collection).await?;
         let id = id.cloned();
         let ask = move |events: &CollectionEvents| events.chances(&context, &row, id.as_ref(), others);
-        match self.with_events(collection, EventsPart::Records, ask).await {
+        match self.with_events(collection, PATIENCE, EventsPart::Records, ask).await {
             Err(Error::TextNotKept(..) | Error::EventsNotReady { .. }) => Ok(None),
             chances => chances.map(Some),
         }
@@ -170,10 +206,11 @@ impl Engine {
         Ok(FrequencyRule { utc_offset_s: zone.to_offset(self.days_ago(0)).seconds(), ..rule })
     }
 
-    /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for [`PATIENCE`].
+    /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for `patience`.
     async fn with_events<T: Send + 'static>(
         &self,
         collection: &CollectionName,
+        patience: Duration,
         part: EventsPart,
         ask: impl FnOnce(&CollectionEvents) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -195,7 +232,7 @@ impl Engine {
             *kept = Some(events);
             Ok(kept)
         });
-        let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
+        let Ok(updated) = tokio::time::timeout(patience, updating).await else {
             let ReadingProgress { done, all } = &entry.reading;
             return Err(Error::EventsNotReady {
                 collection: collection.clone(),

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::{MAX_HELD, ReadingProgress};
 use crate::context::Context;
+use crate::runner::point;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
 use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks};
@@ -222,6 +223,7 @@ impl Engine {
         }
         let counted = counted_among(passed);
         let (finder, last) = off_thread(move || {
+            point("events::finding");
             let first = records.len().min(usize::try_from(counted).unwrap_or(usize::MAX));
             let last: Option<RecordId> = first.checked_sub(1).and_then(|last| RecordId::new(&records[last].id).ok());
             let mut finder = EventFinder::new(EventRarities::count(&records[..first]), EventModel::shipped());

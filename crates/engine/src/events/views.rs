@@ -242,10 +242,19 @@ impl CollectionEvents {
         Ok(chances.collect())
     }
 
+    /// Returns the event of a record as lists show it.
+    pub(super) fn view_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventView> {
+        Some(self.view(&self.event_of(id)?, rule))
+    }
+
+    fn event_of(&self, id: &RecordId) -> Option<CountedEvent<'_>> {
+        let record = self.position(*self.seqs.get(id)?)?;
+        self.counted_event(self.finder.event_of(record)?)
+    }
+
     /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
-        let record = self.position(*self.seqs.get(id)?)?;
-        let event = self.counted_event(self.finder.event_of(record)?)?;
+        let event = self.event_of(id)?;
         let summary = summarise(self.finder.collection(), event.members);
         let mut members: Vec<(Seq, u32)> =
             event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
