@@ -92,15 +92,19 @@ fn frequent_events_come_first_with_their_days_people_and_places() {
     for shown in [
         "鹤坪花园",
         "<b>4</b>",
-        "<span class=\"verdict repeat\">多频</span> 3 日内 4 件 (2024-03-01 至 2024-03-03)",
-        "未达多频</span> 3 日内 2 件 (2024-05-01 至 2024-05-02)",
+        "<span class=\"verdict repeat\">多频</span> 3 日内 4 件 <span class=\"day\">(2024-03-01 至 2024-03-03)</span>",
+        "未达多频</span> 3 日内 2 件 <span class=\"day\">(2024-05-01 至 2024-05-02)</span>",
         "<span class=\"note\">供水</span>",
         "共 3 个事件。多频：3 日内 3 件以上（含）。",
     ] {
         assert!(page.html.contains(shown), "{shown} is missing in {}", page.html);
     }
     let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/frequent-events/events");
-    for shown in ["frequent</span> 4 within 3 days (2024-03-01 to 2024-03-03)", "too few dates", "Events: 3."] {
+    for shown in [
+        "frequent</span> 4 within 3 days <span class=\"day\">(2024-03-01 to 2024-03-03)",
+        "too few dates",
+        "Events: 3.",
+    ] {
         assert!(english.html.contains(shown), "{shown} is missing in {}", english.html);
     }
 }
@@ -129,7 +133,7 @@ fn events_are_filtered_by_state_rule_time_place_and_category() {
     let none = clerk.open("/console/chosen-events/events?state=no_dates").html;
     assert!(none.contains("没有这样的事件"), "{none}");
     let printed = clerk.open("/console/chosen-events/events?state=frequent&from=2024-03-01").html;
-    assert!(printed.contains("class=\"print-only\">多频：多频 有来件的时间从：2024-03-01 </p>"), "{printed}");
+    assert!(printed.contains("class=\"print-only\"><span class=\"note\">多频：多频</span> <span class=\"note\">有来件的时间从：2024-03-01</span> </p>"), "{printed}");
     for (query, label) in [
         ("state=often", "(多频)"),
         ("reports=1", "(多频的最少件数)"),

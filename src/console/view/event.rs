@@ -31,8 +31,8 @@ pub struct EventLine {
     pub class: &'static str,
     /// The state under the rule.
     pub state: &'static str,
-    /// The number of reports in the days with the most reports, and these days.
-    pub window: Option<String>,
+    /// The number of reports in the days with the most reports, and the dates of these days.
+    pub window: Option<(String, String)>,
     /// The names of places.
     pub places: String,
 }
@@ -63,7 +63,7 @@ impl EventLine {
                 FrequencyState::NoDates => "short",
             },
             state: (words.events.state_of)(event.frequency),
-            window: event.window.as_ref().map(|window| window_text(words, clock, rule, window)),
+            window: event.window.as_ref().map(|window| window_texts(words, clock, rule, window)),
             places: event.places.join("、"),
         }
     }
@@ -79,9 +79,9 @@ fn event_path(collection: &CollectionName, event: &EventView, rule: FrequencyRul
     with_query(&path, &[("reports", &rule.reports.to_string()), ("days", &rule.days.to_string())])
 }
 
-fn window_text(words: &DeskWords, clock: &ZonedClock, rule: FrequencyRule, window: &EventWindow) -> String {
+fn window_texts(words: &DeskWords, clock: &ZonedClock, rule: FrequencyRule, window: &EventWindow) -> (String, String) {
     let first = clock.date_text(&window.first_time);
     let last = clock.date_text(&window.last_time);
     let dates = if first == last { first } else { (words.group.span)(&first, &last) };
-    format!("{} ({dates})", (words.events.within)(rule.days, window.reports))
+    ((words.events.within)(rule.days, window.reports), dates)
 }
