@@ -2,8 +2,8 @@
 //!
 //! A record is filed under its rarest pairs of characters, until these stand for a bound of records. The score of two records is the cosine of
 //! their rarities over the pairs under which both are filed. The work for a record therefore does not grow with the collection, and a record
-//! that arrives or goes away changes only the lists of those that share a rare pair with it: the lists are always those that a new
-//! computation would give.
+//! that arrives or goes away changes only the lists of the records with which it shares a rare pair: a new computation would always give
+//! the same lists.
 
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;

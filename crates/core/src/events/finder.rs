@@ -15,8 +15,8 @@ use super::rarity::EventRarities;
 use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
 
-/// The records of a collection with their candidates and events. After any sequence of changes and [`EventFinder::refresh`] the events are
-/// those that a new finder with the same rarities, records and links has.
+/// The records of a collection with their candidates and events. After any sequence of changes and [`EventFinder::refresh`], a new finder
+/// with the same rarities, records and links has the same events.
 #[derive(Debug)]
 pub struct EventFinder {
     collection: EventCollection,

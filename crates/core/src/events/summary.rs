@@ -97,7 +97,7 @@ pub struct EventCounts {
     pub category: Option<String>,
 }
 
-/// What the members of an event agree on, what they do not know, and where they contradict each other.
+/// The values on which the members of an event agree, the kinds of values that no member names, and the contradictions between members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSummary {
     /// The place and the problem that most members name; empty if they agree on neither.

@@ -40,7 +40,7 @@ pub(super) struct CollectionEvents {
     groups: Vec<Vec<Seq>>,
     /// The changes up to this number are applied.
     pub(super) followed_to: Seq,
-    /// Number of records of the collection, including those that are not held.
+    /// Number of all records of the collection, held or not.
     pub(super) count: u64,
     /// Number of records by which the rarities were counted.
     counted: u64,
@@ -145,8 +145,9 @@ impl CollectionEvents {
             links.matches.extend(members.iter().skip(1).map(|member| [members[0], *member]));
         }
         let collection = self.finder.collection();
-        let position = |id: &RecordId| collection.position(id.as_str());
-        let separated = self.separated.iter().filter_map(|pair| Some([position(pair.a())?, position(pair.b())?]));
+        let separated = self.separated.iter().filter_map(|pair| {
+            Some([collection.position(pair.a().as_str())?, collection.position(pair.b().as_str())?])
+        });
         links.not_same.extend(separated);
         self.finder.set_links(links);
         self.finder.refresh();

@@ -302,15 +302,12 @@ impl CollectionEvents {
     }
 
     fn is_selected(&self, event: &CountedEvent<'_>, selection: &EventSelection) -> bool {
-        let EventSelection { rule, frequency, least, window: Window { from, to }, place, category, .. } = selection;
+        let EventSelection { rule, frequency, least, window, place, category, .. } = selection;
         let counts = &event.counts;
-        let is_within = |time: &i64| {
-            from.is_none_or(|from| *time >= from.as_second()) && to.is_none_or(|to| *time < to.as_second())
-        };
         let collection = self.finder.collection();
         counts.reports >= *least
             && frequency.is_none_or(|wanted| counts.frequency(*rule).0 == wanted)
-            && (from.is_none() && to.is_none() || counts.times.iter().any(is_within))
+            && (is_open(window) || counts.times.iter().any(|time| is_within(*time, window)))
             && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
             && place
                 .as_deref()
@@ -345,6 +342,16 @@ impl CollectionEvents {
 
 fn rounded(probability: f64) -> f64 {
     (probability * 10_000.0).round() / 10_000.0
+}
+
+/// True if a window has neither a start nor an end.
+fn is_open(window: &Window) -> bool {
+    window.from.is_none() && window.to.is_none()
+}
+
+/// True if a time, in seconds since 1970, is in a window.
+fn is_within(time: i64, window: &Window) -> bool {
+    window.from.is_none_or(|from| time >= from.as_second()) && window.to.is_none_or(|to| time < to.as_second())
 }
 
 fn shown_time(seconds: i64) -> Option<String> {
