@@ -70,6 +70,8 @@ pub enum DeskSection {
     Search,
     /// Groups of records about one matter, and people who write repeatedly.
     Groups,
+    /// Records about one real-world problem, in whichever words.
+    Events,
     /// Counts of the records that arrived.
     Statistics,
     /// Comparison of people's decisions with the findings of the service.
@@ -80,12 +82,13 @@ pub enum DeskSection {
 
 impl DeskSection {
     /// All sections, in the order of the navigation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Inbox,
         Self::Check,
         Self::Files,
         Self::Search,
         Self::Groups,
+        Self::Events,
         Self::Statistics,
         Self::Quality,
         Self::Work,
@@ -99,6 +102,7 @@ impl DeskSection {
             Self::Files => "files",
             Self::Search => "search",
             Self::Groups => "groups",
+            Self::Events => "events",
             Self::Statistics => "statistics",
             Self::Quality => "quality",
             Self::Work => "work",
@@ -113,6 +117,7 @@ impl DeskSection {
             Self::Files => words.files.title,
             Self::Search => words.search.title,
             Self::Groups => words.groups.title,
+            Self::Events => words.events.title,
             Self::Statistics => words.statistics.title,
             Self::Quality => words.quality.title,
             Self::Work => words.work.title,
@@ -253,6 +258,11 @@ pub fn group(collection: &CollectionName, id: &RecordId) -> String {
     below(collection, &format!("groups/{}", segment(id.as_str())))
 }
 
+/// Returns the path of the page of the event that contains a record.
+pub fn event(collection: &CollectionName, id: &RecordId) -> String {
+    below(collection, &format!("events/{}", segment(id.as_str())))
+}
+
 /// Percent-encodes a text as one segment of a path or one value of a query.
 pub fn segment(text: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -378,6 +388,15 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
         (400..500, _) => words.unreadable,
         _ => words.internal,
     }
+}
+
+/// Returns the title of a problem with a form, with the labels of the wrong fields. `labels` contains the pointer and the label of each
+/// field.
+pub fn in_words_with_fields(problem: &Problem, words: &ProblemWords, labels: &[(&str, &str)]) -> String {
+    let named = problem.errors().iter().filter_map(|error| labels.iter().find(|(field, _)| *field == error.pointer));
+    let wrong: Vec<&str> = named.map(|(_, label)| *label).collect();
+    let title = in_words(problem, words);
+    if wrong.is_empty() { title.to_owned() } else { format!("{title} ({})", wrong.join(", ")) }
 }
 
 #[cfg(test)]

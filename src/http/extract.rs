@@ -99,8 +99,8 @@ impl FromRequestParts<App> for InPair {
 }
 
 fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
-    let invalid = |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
-    RecordId::new(part(path, name)).map_err(invalid)
+    RecordId::new(part(path, name))
+        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]))
 }
 
 impl FromRequestParts<App> for InGeneration {

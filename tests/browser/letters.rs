@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const COLLECTION: &str = "letters";
 /// Every page of the collection: the name of its picture, and its address. A new page of the desk needs one line here; the tests then read
 /// it in both languages and at all sizes, and move through it with the keyboard.
-pub(crate) const PAGES: [(&str, &str); 12] = [
+pub(crate) const PAGES: [(&str, &str); 14] = [
     ("inbox", "inbox"),
     ("check", "check"),
     ("files", "files"),
@@ -17,6 +17,8 @@ pub(crate) const PAGES: [(&str, &str); 12] = [
     ("case", "case/2024-03-109"),
     ("groups", "groups"),
     ("group", "groups/2024-03-109"),
+    ("events", "events"),
+    ("event", "events/2024-03-109"),
     ("statistics", "statistics"),
     ("work", "work"),
     ("quality", "quality"),

@@ -6,6 +6,7 @@
 mod support;
 
 mod browser;
+mod events;
 mod files;
 mod forms;
 mod groups;

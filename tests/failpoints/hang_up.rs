@@ -30,6 +30,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
         max_auto_created: usize::MAX,
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: doppel::clock::now,
         micros: doppel::clock::micros,
         new_id: doppel::clock::unique_id,

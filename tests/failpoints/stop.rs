@@ -43,6 +43,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
         max_auto_created: usize::MAX,
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: doppel::clock::now,
         micros: doppel::clock::micros,
         new_id: doppel::clock::unique_id,

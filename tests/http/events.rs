@@ -140,3 +140,67 @@ fn a_collection_without_texts_has_no_events() {
     desk.register("a", &json!({"content": "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"}));
     expect_problem(&get(&desk, "/events"), 409, "text_not_kept");
 }
+
+#[test]
+fn records_that_are_replaced_while_all_are_read_are_in_one_event_each() {
+    let desk = TestDesk::new("events-replaced");
+    let (_, time, title, content) = REPORTS[0];
+    let letter = |number: u32, round: u32| {
+        let road = format!(
+            "{}{}路",
+            ["雁", "鹤", "松", "梧", "柳"][(number % 5) as usize],
+            ["坪", "鸣", "岗", "溪"][(round % 4) as usize]
+        );
+        json!({"title": title.replace("雁坪路", &road), "content": content.replace("雁坪路", &road), "time": time})
+    };
+    // Below 64 records, each change of the number makes the service read all records again.
+    for number in 0..40 {
+        desk.register(&format!("r{number:02}"), &letter(number, 0));
+    }
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for round in 1..=4 {
+                for number in 0..40 {
+                    let path = format!("/records/r{number:02}");
+                    assert_eq!(desk.send("PUT", &path, &letter(number, round)).status, 200);
+                }
+            }
+        });
+        for number in 40..60 {
+            desk.register(&format!("r{number:02}"), &letter(number, number));
+            list(&desk, "?limit=1");
+        }
+    });
+    let mut seen = std::collections::BTreeSet::new();
+    for event in listed(&desk, "?limit=200") {
+        for member in members(&desk, &event) {
+            assert!(seen.insert(member.clone()), "{member} is in two events, or twice in one");
+        }
+    }
+}
+
+#[test]
+fn decisions_about_copies_are_followed() {
+    let desk = TestDesk::new("events-copies");
+    let (_, time, title, content) = REPORTS[0];
+    for number in 1..=6 {
+        desk.register(&format!("r{number}"), &json!({"title": title, "content": content, "time": time}));
+    }
+    desk.ask("PUT", "/decisions/r1/r4", &json!({"judgement": "not_same"}));
+    desk.ask("PUT", "/decisions/r4/r5", &json!({"judgement": "same"}));
+    assert!(members(&desk, "r4").contains(&"r5".to_owned()), "a person joined them");
+    assert!(!members(&desk, "r4").contains(&"r1".to_owned()), "a person separated them");
+}
+
+#[test]
+fn a_place_is_found_as_it_stands_in_a_record() {
+    let desk = TestDesk::new("events-places");
+    for id in ["a", "b"] {
+        let content = "ＡＢＣ大廈的電梯壞了三天，老人上不了樓，請盡快派人修理。";
+        desk.register(id, &json!({"title": "電梯壞了", "content": content, "time": "2024-03-01 08:00"}));
+    }
+    for place in ["%EF%BC%A1%EF%BC%A2%EF%BC%A3%E5%A4%A7%E5%BB%88", "ABC%E5%A4%A7%E5%8E%A6", "abc%20%E5%A4%A7%E5%8E%A6"]
+    {
+        assert_eq!(listed(&desk, &format!("?place={place}")), ["a"], "{place}");
+    }
+}

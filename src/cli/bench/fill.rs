@@ -52,6 +52,7 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
         max_auto_created: usize::MAX,
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

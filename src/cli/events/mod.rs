@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use jiff::tz::TimeZone;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -32,8 +33,8 @@ use crate::findings::output::MOST_ROWS;
 use crate::texts;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::events::{
-    Citation, EventCollection, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary,
-    FrequencyRule, FrequencyState, FrequencyWindow, KnownLinks, summarise,
+    Citation, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
+    FrequencyState, FrequencyWindow, KnownLinks, summarise,
 };
 use doppel_core::handling::Handling;
 use doppel_core::schemes::profile::Profile;
@@ -259,10 +260,10 @@ struct ReportedEvent {
 }
 
 impl ReportedEvent {
-    fn of(finder: &EventFinder, members: &[u32], rule: FrequencyRule) -> Self {
+    fn of(finder: &EventFinder, members: &[u32], rule: FrequencyRule, zone: &TimeZone) -> Self {
         let citations: Vec<Citation> = members.iter().flat_map(|member| finder.citations_by(*member)).collect();
         let counts = EventCounts::of(finder.collection(), members, &citations);
-        let (frequency, window) = counts.frequency(rule);
+        let (frequency, window) = counts.frequency(rule, zone);
         let summary = summarise(finder.collection(), members);
         let facts = EventFacts::of(finder.collection(), members);
         Self { members: members.to_vec(), counts, frequency, window, summary, facts }
@@ -306,13 +307,10 @@ impl EventReport {
                 *known_pairs.entry(members[0]).or_default() += 1;
             }
         }
-        let rule = FrequencyRule {
-            reports: args.reports.into(),
-            days: args.days.into(),
-            utc_offset_s: utc_offset(&settings.time_zone, collection)?,
-        };
+        let rule = FrequencyRule { reports: args.reports.into(), days: args.days.into() };
+        let zone = TimeZone::get(&settings.time_zone).context("the time zone of the settings is not known")?;
         let found: Vec<&[u32]> = finder.events().collect();
-        let described = found.into_par_iter().map(|members| ReportedEvent::of(&finder, members, rule));
+        let described = found.into_par_iter().map(|members| ReportedEvent::of(&finder, members, rule, &zone));
         let mut events: Vec<ReportedEvent> = described.collect();
         events.sort_by_cached_key(|event| {
             let busiest = event.window.map_or(0, |window| window.reports);
@@ -322,13 +320,4 @@ impl EventReport {
         orders.rows.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
         Ok(Self { finder, citations, known_pairs, events, began })
     }
-}
-
-/// Returns the offset of the time zone from UTC at the first time of the records, in seconds.
-fn utc_offset(time_zone: &str, collection: &EventCollection) -> anyhow::Result<i32> {
-    let zone = jiff::tz::TimeZone::get(time_zone).context("the time zone of the settings is not known")?;
-    let times = collection.positions().filter_map(|at| collection.record(at).time);
-    let first = times.min().unwrap_or_default();
-    let time = jiff::Timestamp::from_second(first).context("a time is out of range")?;
-    Ok(zone.to_offset(time).seconds())
 }

@@ -12,7 +12,6 @@ use crate::console::words::Language;
 use crate::findings::output::{fitting, write_text};
 use doppel_core::events::{FactState, FrequencyState};
 use doppel_core::record::{Row, Value};
-use doppel_core::verdict::ObjectKind;
 
 /// Maximum number of ids that a cell lists.
 const MAX_LISTED: usize = 200;
@@ -97,6 +96,7 @@ impl EventBook<'_> {
             FrequencyState::NotReached => ["否", "not_reached"],
             FrequencyState::NoDates => ["无日期", "no_dates"],
         };
+        let kind_word = self.language.words().record.object;
         let window = match event.window {
             Some(window) => format!("{} - {} ({})", self.day(window.first)?, self.day(window.last)?, window.reports),
             None => String::new(),
@@ -114,8 +114,8 @@ impl EventBook<'_> {
             event.summary.places.join("、"),
             event.counts.category.clone().unwrap_or_default(),
             self.evidence(event, language),
-            event.facts.unknown.iter().map(|kind| kind_word(*kind, language)).collect::<Vec<_>>().join("、"),
-            self.contradictions(event, language),
+            event.facts.unknown.iter().map(|kind| kind_word(*kind)).collect::<Vec<_>>().join("、"),
+            self.contradictions(event),
         ])
     }
 
@@ -129,10 +129,11 @@ impl EventBook<'_> {
         }
     }
 
-    fn contradictions(&self, event: &ReportedEvent, language: usize) -> String {
+    fn contradictions(&self, event: &ReportedEvent) -> String {
+        let kind_word = self.language.words().record.object;
         let contradicted = event.facts.facts.iter().filter(|fact| fact.state == FactState::Contradicted);
-        let one = contradicted
-            .map(|fact| format!("{} {} ({})", kind_word(fact.kind, language), fact.value, self.ids(&fact.members)));
+        let one =
+            contradicted.map(|fact| format!("{} {} ({})", kind_word(fact.kind), fact.value, self.ids(&fact.members)));
         one.collect::<Vec<_>>().join("; ")
     }
 
@@ -185,20 +186,4 @@ fn write_row<'t>(sheet: &mut Worksheet, at: u32, cells: impl IntoIterator<Item =
         write_text(sheet, at, column, fitting(text, &mut cut))?;
     }
     Ok(())
-}
-
-fn kind_word(kind: ObjectKind, language: usize) -> &'static str {
-    let words = match kind {
-        ObjectKind::District => ["区县", "district"],
-        ObjectKind::Road => ["道路", "road"],
-        ObjectKind::HouseNumber => ["门牌", "house number"],
-        ObjectKind::Building => ["楼栋", "building"],
-        ObjectKind::Unit => ["单元", "unit"],
-        ObjectKind::Room => ["房号", "room"],
-        ObjectKind::Phase => ["期", "phase"],
-        ObjectKind::Line => ["线路", "line"],
-        ObjectKind::Plate => ["车牌", "plate"],
-        _ => ["地点", "place"],
-    };
-    words[language]
 }

@@ -138,6 +138,7 @@ fn engine(store: &Arc<dyn Store>) -> Engine {
         max_auto_created: usize::MAX,
         automatic_reindex: true,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -13,6 +13,7 @@ use crate::console::form::FormFields;
 use crate::console::page::{self, PageFrame, with_query};
 use crate::console::pages::pair::PageContext;
 use crate::console::view::VerdictBadge;
+use crate::console::view::event::EventLine;
 use crate::console::view::numbers::percent;
 use crate::console::view::pair::{PairView, RecordCard};
 use crate::console::view::row::{RowFacts, RowReader};
@@ -24,6 +25,7 @@ use crate::http::routes::rows::RowParams;
 use crate::http::routes::search::{FoundRecord, SearchParams, find};
 use crate::http::state::App;
 use doppel_core::collection::Role;
+use doppel_core::events::FrequencyRule;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, Relation};
 use doppel_engine::answers::RecordView;
@@ -78,6 +80,8 @@ struct CasePage {
     stored_at: String,
     /// The reason why the text is not shown, if it is not shown.
     note: Option<&'static str>,
+    /// The event of the record, if it is known at this moment.
+    event: Option<EventLine>,
     others: Vec<(String, String)>,
     tabs: Vec<(String, &'static str, bool)>,
     lines: Vec<CaseLine>,
@@ -136,7 +140,8 @@ pub async fn show(
         record: &record,
         row: row.as_ref(),
     };
-    let held = case.tab(tab).await?;
+    let (held, event) = tokio::join!(case.tab(tab), case.event());
+    let held = held?;
     let wanted = form.raw("with").and_then(|with| RecordId::new(with).ok());
     let current = wanted.or_else(|| held.others.first().map(|first| first.id.clone()));
     let pair = match &current {
@@ -144,7 +149,7 @@ pub async fn show(
         None => None,
     };
     let badge = case.context.badge(&record).await?;
-    page::html(StatusCode::OK, &case.page(tab, held, current.as_ref(), pair, badge))
+    page::html(StatusCode::OK, &CasePage { event, ..case.page(tab, held, current.as_ref(), pair, badge) })
 }
 
 /// A record, and the context for the lists of a tab.
@@ -189,6 +194,7 @@ impl RecordCase<'_> {
             badge,
             stored_at: reader.clock.show_text(&record.stored_at),
             note: record.row.is_none().then_some(words.problem.text_not_kept),
+            event: None,
             others: row.map(|row| reader.others(row)).unwrap_or_default(),
             tabs: CaseTab::ALL.map(link).to_vec(),
             lines: held
@@ -206,6 +212,17 @@ impl RecordCase<'_> {
             alone: row.filter(|_| pair.is_none()).map(|row| reader.texts(row)).unwrap_or_default(),
             pair,
         }
+    }
+
+    /// Returns the event of the record. Returns `None` if the record is in no event, or if the events are not ready: the page does not wait
+    /// for them and shows no error about them.
+    async fn event(&self) -> Option<EventLine> {
+        let PageContext { app, collection, reader, .. } = self.context;
+        let rule = FrequencyRule::default();
+        let event = app.engine.ready_event_of(collection, &self.record.id, rule).await.ok()??;
+        let first = self.context.card(&event.id).await.ok().flatten();
+        let title = first.as_ref().map(|card| card.facts.title.as_str());
+        Some(EventLine::new(self.words, collection, &reader.clock, rule, &event, title))
     }
 
     async fn tab(&self, tab: CaseTab) -> Result<TabContent, Problem> {

@@ -196,9 +196,9 @@ async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Res
 
 /// Returns the verdict that the letter would get if it were registered before any other record arrives.
 fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
-    let matches = || found.similar.iter().filter(|found| !found.template);
-    match matches().next() {
-        Some(_) if matches().any(Match::is_exact) => VerdictKind::ExactDuplicate,
+    let matches: Vec<&Match> = found.similar.iter().filter(|found| !found.template).collect();
+    match matches.first() {
+        Some(_) if matches.iter().any(|found| found.is_exact()) => VerdictKind::ExactDuplicate,
         Some(_) => VerdictKind::NearDuplicate,
         None if found.fingerprint.is_none() && settings.simhash().is_some() => VerdictKind::TooShort,
         None => VerdictKind::Original,

@@ -36,20 +36,21 @@ struct DecisionForm {
 
 impl DecisionForm {
     fn read(form: &FormFields) -> Result<Self, Problem> {
-        let id = |field: &str| {
-            RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid_field(field, &reason))
-        };
         let known = [Judgement::Same, Judgement::NotSame, Judgement::Withdrawn];
         let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
         let judgement = judgement.ok_or_else(|| invalid_field("judgement", "give same, not_same or withdrawn"))?;
         let seen = form.text("seen").and_then(|seen| seen.parse().ok());
         Ok(Self {
-            a: id("a")?,
-            b: id("b")?,
+            a: record_id(form, "a")?,
+            b: record_id(form, "b")?,
             judgement,
             seen: seen.ok_or_else(|| invalid_field("seen", "give a number"))?,
         })
     }
+}
+
+fn record_id(form: &FormFields, field: &str) -> Result<RecordId, Problem> {
+    RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid_field(field, &reason))
 }
 
 fn invalid_field(field: &str, detail: &str) -> Problem {

@@ -5,6 +5,8 @@ pub mod check;
 pub mod collections;
 pub mod compare;
 pub mod decide;
+pub mod event;
+pub mod events;
 pub mod files;
 pub mod group;
 pub mod groups;
@@ -45,6 +47,8 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/members.csv", get(group::export))
         .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
+        .route("/console/{collection}/events", get(events::show))
+        .route("/console/{collection}/events/{id}", get(event::show))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
         .route("/console/{collection}/quality", get(quality::show))

@@ -183,10 +183,7 @@ fn told(visitor: &PageVisitor, problem: &Problem) -> String {
         ("?verdict", search.verdict),
         ("?order", search.order),
     ];
-    let named = problem.errors().iter().filter_map(|error| names.iter().find(|(pointer, _)| *pointer == error.pointer));
-    let wrong: Vec<&str> = named.map(|(_, name)| *name).collect();
-    let said = page::in_words(problem, &words.problem);
-    if wrong.is_empty() { said.to_owned() } else { format!("{said} ({})", wrong.join(", ")) }
+    page::in_words_with_fields(problem, &words.problem, &names)
 }
 
 async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -> Result<SearchResults, Problem> {

@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod csv;
+pub mod event;
 pub mod graph;
 pub mod marked;
 pub mod numbers;

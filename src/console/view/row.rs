@@ -135,10 +135,7 @@ impl RowReader {
 
     /// Returns the values of all other fields, without lists and objects.
     pub fn others(&self, row: &Row) -> Vec<(String, String)> {
-        let is_text = |name: &str| {
-            self.fields.iter().any(|(field, _)| field.name == name && matches!(field.role, Role::Text | Role::Whole))
-        };
-        let names = row.names().filter(|name| !is_text(name));
+        let names = row.names().filter(|name| !matches!(self.role_of_field(name), Some(Role::Text | Role::Whole)));
         names.filter_map(|name| Some((name.to_owned(), text(row, name)?.to_owned()))).collect()
     }
 

@@ -38,6 +38,11 @@ impl ZonedClock {
             .collect()
     }
 
+    /// Formats a time in RFC 3339 like [`ZonedClock::date`]; returns other texts unchanged.
+    pub fn date_text(&self, time: &str) -> String {
+        time.parse().map_or_else(|_| time.to_owned(), |time| self.date(time))
+    }
+
     /// Formats a time in RFC 3339 like [`ZonedClock::show`]; returns other texts unchanged.
     pub fn show_text(&self, time: &str) -> String {
         time.parse().map_or_else(|_| time.to_owned(), |time| self.show(time))

@@ -227,6 +227,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         others: "Other fields",
         more: "There are more; only the first are listed.",
         verdict: "Verdict",
+        event: "Event",
     },
     check: CheckWords {
         title: "Check",
@@ -315,6 +316,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         repeats: "Repeats",
         first_date: "First date",
     },
+    events: super::events::EN,
     regroup: RegroupWords {
         cut_title: "Cut here (preview)",
         join_title: "All one matter (preview)",

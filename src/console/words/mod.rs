@@ -4,6 +4,7 @@
 //! Tables contain no data: a text with data is a function. The terms are those of the regulations (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).
 
 mod en;
+mod events;
 mod files;
 mod groups;
 mod quality;
@@ -11,6 +12,7 @@ mod tables;
 mod work;
 mod zh;
 
+pub use events::*;
 pub use files::*;
 pub use groups::*;
 pub use quality::*;

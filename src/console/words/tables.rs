@@ -4,6 +4,7 @@ use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};
 use doppel_store::decisions::Judgement;
 
+use super::events::EventsWords;
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
 use super::quality::QualityWords;
@@ -39,6 +40,8 @@ pub struct DeskWords {
     pub groups: GroupsWords,
     /// Texts of the page of one group.
     pub group: GroupWords,
+    /// Texts of the pages about events.
+    pub events: EventsWords,
     /// Texts of the previews of actions on a group.
     pub regroup: RegroupWords,
     /// Texts of the statistics page.
@@ -397,6 +400,8 @@ pub struct CaseWords {
     pub more: &'static str,
     /// Label of the decision about the record, or of its verdict at the registration.
     pub verdict: &'static str,
+    /// Label of the event of the record.
+    pub event: &'static str,
 }
 
 /// The texts of the page for checking a letter.

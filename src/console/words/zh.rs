@@ -227,6 +227,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         others: "其他内容",
         more: "件数较多，只列出前面一部分。",
         verdict: "结论",
+        event: "所属事件",
     },
     check: CheckWords {
         title: "查重",
@@ -313,6 +314,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         repeats: "关联件",
         first_date: "初次日期",
     },
+    events: super::events::ZH,
     regroup: RegroupWords {
         cut_title: "从此处断开（预览）",
         join_title: "全部认定为同一事项（预览）",

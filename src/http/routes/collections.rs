@@ -61,8 +61,8 @@ pub async fn list(
     State(app): State<App>,
     CheckedParameters(params): CheckedParameters<ListParams>,
 ) -> Result<Json<CollectionList>, Problem> {
-    let shown = |name: &CollectionName| reader.reach().includes(name);
-    let (items, next) = app.engine.collections(params.cursor.as_ref(), params.limit, shown).await?;
+    let listed = app.engine.collections(params.cursor.as_ref(), params.limit, |name| reader.reach().includes(name));
+    let (items, next) = listed.await?;
     let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
     Ok(Json(CollectionList { items, next }))
 }

@@ -139,6 +139,34 @@ pub struct EventList {
     pub left_out: u64,
 }
 
+impl EventListParams {
+    /// Returns the selection of these parameters.
+    ///
+    /// # Errors
+    /// 404 for an unknown collection; 422 for a time that cannot be read.
+    pub async fn selection(
+        &self,
+        app: &App,
+        collection: &CollectionName,
+        rule: RuleParams,
+    ) -> Result<EventSelection, Problem> {
+        Ok(EventSelection {
+            order: self.order,
+            rule: rule.into(),
+            frequency: self.state,
+            least: self.least,
+            window: window(app, collection, self.from.as_deref(), self.to.as_deref()).await?,
+            place: self.place.clone(),
+            category: self.category.clone(),
+        })
+    }
+}
+
+/// Returns the `cursor` that continues a list after `after`.
+pub fn cursor_after(after: EventCursor) -> String {
+    cursor::encode_numbers([after.rank, after.first.0])
+}
+
 /// List the events of a collection
 ///
 /// An event is a set of records about one real-world problem: the same object, the same kind of problem and no contradiction, by whichever
@@ -158,18 +186,15 @@ pub async fn list(
     InCollection(collection): InCollection,
     CheckedParameters((params, rule, rows)): CheckedParameters<(EventListParams, RuleParams, RowParams)>,
 ) -> Result<Json<EventList>, Problem> {
-    let EventListParams { order, state, least, from, to, place, category, limit, cursor } = params;
-    let window = window(&app, &collection, from.as_deref(), to.as_deref()).await?;
-    let selection = EventSelection { order, rule: rule.into(), frequency: state, least, window, place, category };
-    let page = app.engine.events(&collection, selection, cursor, limit).await?;
+    let selection = params.selection(&app, &collection, rule).await?;
+    let page = app.engine.events(&collection, selection, params.cursor, params.limit).await?;
     let EventPage { mut items, next, total, as_of, left_out } = page;
     if let Some(columns) = rows.columns() {
         let ids: Vec<RecordId> = items.iter().map(|event| event.id.clone()).collect();
         let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
         items.iter_mut().for_each(|event| event.row = rows.remove(&event.id));
     }
-    let next = next.map(|after| cursor::encode_numbers([after.rank, after.first.0]));
-    Ok(Json(EventList { items, next, total, as_of, left_out }))
+    Ok(Json(EventList { items, next: next.map(cursor_after), total, as_of, left_out }))
 }
 
 /// Read the event of a record

@@ -76,12 +76,16 @@ pub async fn list(
 ) -> Result<Json<TaskList>, Problem> {
     let mut tasks = app.engine.tasks().await?;
     tasks.retain(|task| reader.reach().includes(&task.collection));
-    let place = |task: &Task| (task.created_at.clone(), task.id.clone());
     tasks.retain(|task| params.cursor.as_ref().is_none_or(|after| place(task) < *after));
     let more = tasks.len() > params.limit;
     tasks.truncate(params.limit);
     let next = tasks.last().filter(|_| more).map(|last| cursor::encode_texts(&last.created_at, &last.id));
     Ok(Json(TaskList { items: tasks.into_iter().map(abridged).collect(), next }))
+}
+
+/// Returns the position of a task in the list.
+fn place(task: &Task) -> (String, String) {
+    (task.created_at.clone(), task.id.clone())
 }
 
 /// Removes lists and objects from a long result.

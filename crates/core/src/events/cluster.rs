@@ -137,7 +137,9 @@ struct EventParts<'a> {
     matters: HashMap<u32, usize>,
     /// The links from each part to others.
     links: HashMap<u32, BTreeMap<u32, LinkSum>>,
-    /// The records that a decision separates from each record.
+    /// The first of the records that decisions join with each record.
+    joined_with: Vec<u32>,
+    /// The records that a decision separates from each record, each by the first record that is joined with it.
     separated: HashMap<u32, HashSet<u32>>,
 }
 
@@ -151,15 +153,24 @@ impl<'a> EventParts<'a> {
             part_of: (0..records.len() as u32).collect(),
             matters: HashMap::new(),
             links: HashMap::new(),
+            joined_with: (0..records.len() as u32).collect(),
             separated: HashMap::new(),
         }
     }
 
-    /// Separates pairs, unless a person joined them, too. Both lists ascend.
+    /// Separates pairs by decision, and with them all records that a person joined with either. A pair that decisions join, directly or
+    /// through others, is not separated.
     fn separate(&mut self, pairs: Vec<RecordPair>, joined: &[RecordPair]) {
-        for [a, b] in pairs.into_iter().filter(|pair| joined.binary_search(pair).is_err()) {
-            self.separated.entry(a).or_default().insert(b);
-            self.separated.entry(b).or_default().insert(a);
+        for [a, b] in joined {
+            let kept = self.joined_with[*a as usize].min(self.joined_with[*b as usize]);
+            let gone = self.joined_with[*a as usize].max(self.joined_with[*b as usize]);
+            self.joined_with.iter_mut().filter(|with| **with == gone).for_each(|with| *with = kept);
+        }
+        for [a, b] in pairs.into_iter().map(|pair| pair.map(|record| self.joined_with[record as usize])) {
+            if a != b {
+                self.separated.entry(a).or_default().insert(b);
+                self.separated.entry(b).or_default().insert(a);
+            }
         }
     }
 
@@ -176,9 +187,12 @@ impl<'a> EventParts<'a> {
         if self.separated.is_empty() {
             return false;
         }
-        let others: HashSet<u32> = self.members(b).into_iter().collect();
-        let from = self.members(a).into_iter().filter_map(|member| self.separated.get(&member));
-        from.into_iter().any(|separated| !separated.is_disjoint(&others))
+        let others: HashSet<u32> =
+            self.members(b).into_iter().map(|member| self.joined_with[member as usize]).collect();
+        self.members(a).into_iter().any(|member| {
+            let separated = self.separated.get(&self.joined_with[member as usize]);
+            separated.is_some_and(|separated| !separated.is_disjoint(&others))
+        })
     }
 
     /// Joins the parts of a pair that is known to belong together, unless a decision separates them.

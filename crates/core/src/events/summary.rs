@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::{HashMap, HashSet};
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::collection::{EventCollection, is_place};
@@ -24,13 +25,11 @@ pub struct FrequencyRule {
     pub reports: usize,
     /// Number of consecutive days in which they lie.
     pub days: u32,
-    /// Difference between local time and UTC, in seconds. It determines where a day begins.
-    pub utc_offset_s: i32,
 }
 
 impl Default for FrequencyRule {
     fn default() -> Self {
-        Self { reports: 3, days: 3, utc_offset_s: 8 * 3600 }
+        Self { reports: 3, days: 3 }
     }
 }
 
@@ -145,9 +144,10 @@ impl EventCounts {
         }
     }
 
-    /// Returns the state under a rule, and the window of consecutive days with the most reports, if a report has a time. O(reports).
-    pub fn frequency(&self, rule: FrequencyRule) -> (FrequencyState, Option<FrequencyWindow>) {
-        let window = busiest_window(&self.times, rule);
+    /// Returns the state under a rule, and the window of consecutive days with the most reports, if a report has a time. The days begin at
+    /// midnight in `zone`. O(reports).
+    pub fn frequency(&self, rule: FrequencyRule, zone: &TimeZone) -> (FrequencyState, Option<FrequencyWindow>) {
+        let window = busiest_window(&self.times, rule, zone);
         let dated_most = window.map_or(0, |window| window.reports);
         let state = match window {
             Some(window) if window.reports >= rule.reports => FrequencyState::Frequent,
@@ -190,11 +190,12 @@ fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
 }
 
 /// Returns the window of consecutive days with the most reports, the earliest of equal ones. `times` ascend.
-fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow> {
+fn busiest_window(times: &[i64], rule: FrequencyRule, zone: &TimeZone) -> Option<FrequencyWindow> {
+    let days: Vec<i64> = times.iter().map(|time| local_day(*time, zone)).collect();
     let mut best: Option<FrequencyWindow> = None;
     let mut start = 0;
     for (end, last) in times.iter().enumerate() {
-        while local_day(*last, rule) - local_day(times[start], rule) >= i64::from(rule.days) {
+        while days[end] - days[start] >= i64::from(rule.days) {
             start += 1;
         }
         let reports = end + 1 - start;
@@ -205,8 +206,10 @@ fn busiest_window(times: &[i64], rule: FrequencyRule) -> Option<FrequencyWindow>
     best
 }
 
-fn local_day(time: i64, rule: FrequencyRule) -> i64 {
-    (time + i64::from(rule.utc_offset_s)).div_euclid(DAY_S)
+/// Returns the number of a day in local time.
+fn local_day(time: i64, zone: &TimeZone) -> i64 {
+    let offset = jiff::Timestamp::from_second(time).map_or(0, |time| zone.to_offset(time).seconds());
+    (time + i64::from(offset)).div_euclid(DAY_S)
 }
 
 /// A place that several members name.

@@ -7,6 +7,8 @@
 //! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
 //! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order. So the events depend on nothing but the settings, the records in their order, and
 //! the decisions; they are the same after a restart.
+//!
+//! Failpoint (feature `failpoints`): `events::finding`, after all records of a collection were read.
 
 mod state;
 mod views;
@@ -16,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use self::state::CollectionEvents;
@@ -29,11 +30,14 @@ use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep};
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::{RecordId, Row};
+use doppel_core::text::normalise::Normaliser;
 
 /// Longest time that a request for events waits for them. Reading a large collection for the first time goes on after it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest time that a request for something else waits for the records.
-const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time that a request for related records waits for the records to compare.
+const RELATED_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time that a page waits for events that it can do without.
+const PAGE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The events of the collections that requests asked for.
 #[derive(Default)]
@@ -109,6 +113,11 @@ impl AllEvents {
         entry
     }
 
+    /// True if the records of the collection are in memory.
+    fn is_held(&self, name: &CollectionName) -> bool {
+        self.by_name.lock().get(name).is_some_and(|entry| entry.held.load(Ordering::Relaxed) > 0)
+    }
+
     /// Removes the events of a collection from memory.
     pub(super) fn forget(&self, name: &CollectionName) {
         let removed = self.by_name.lock().remove(name);
@@ -152,8 +161,14 @@ impl Engine {
         after: Option<EventCursor>,
         limit: usize,
     ) -> Result<EventPage> {
-        selection.rule = self.local(collection, selection.rule).await?;
-        self.with_events(collection, EventsPart::Events, move |events| Ok(events.page(&selection, after, limit))).await
+        if let Some(place) = &mut selection.place {
+            let context = self.context(collection).await?;
+            *place = Normaliser::new(context.state.settings.text.simplify).normalise(place);
+        }
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
+            Ok(events.page(&selection, after, limit))
+        })
+        .await
     }
 
     /// Returns the event of a record.
@@ -167,13 +182,35 @@ impl Engine {
         rule: FrequencyRule,
     ) -> Result<EventDetail> {
         self.stored(collection, id).await?;
-        let rule = self.local(collection, rule).await?;
         let id = id.clone();
         let name = collection.clone();
-        self.with_events(collection, EventsPart::Events, move |events| {
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
             events.detail(&id, rule).ok_or(Error::NoEvent(name))
         })
         .await
+    }
+
+    /// Returns the event of a record, as lists show it; `None` if the record is in no event, or if the events are not up to date after a
+    /// tenth of a second. Reads no collection for the first time.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn ready_event_of(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        rule: FrequencyRule,
+    ) -> Result<Option<EventView>> {
+        if !self.events.is_held(collection) {
+            return Ok(None);
+        }
+        let id = id.clone();
+        let event = self
+            .with_events(collection, PAGE_PATIENCE, EventsPart::Events, move |events| Ok(events.view_of(&id, rule)));
+        match event.await {
+            Err(Error::EventsNotReady { .. } | Error::TextNotKept(..)) => Ok(None),
+            event => event,
+        }
     }
 
     /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
@@ -191,7 +228,7 @@ impl Engine {
         let context = self.context(collection).await?;
         let id = id.cloned();
         let chances = self
-            .with_events(collection, EventsPart::Records, move |events| {
+            .with_events(collection, RELATED_PATIENCE, EventsPart::Records, move |events| {
                 events.chances(&context, &row, id.as_ref(), others)
             })
             .await;
@@ -201,17 +238,11 @@ impl Engine {
         }
     }
 
-    /// Returns a rule whose days begin at midnight in the time zone of the collection.
-    async fn local(&self, collection: &CollectionName, rule: FrequencyRule) -> Result<FrequencyRule> {
-        let context = self.context(collection).await?;
-        let zone = TimeZone::get(&context.state.settings.time_zone).unwrap_or(TimeZone::UTC);
-        Ok(FrequencyRule { utc_offset_s: zone.to_offset(self.days_ago(0)).seconds(), ..rule })
-    }
-
     /// Calls `ask` with events that are up to date. The update continues if the request is cancelled or has waited for too long.
     async fn with_events<T: Send + 'static>(
         &self,
         collection: &CollectionName,
+        patience: Duration,
         part: EventsPart,
         ask: impl FnOnce(&CollectionEvents) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -236,7 +267,6 @@ impl Engine {
             }
             done.map(|()| kept)
         });
-        let patience = if part == EventsPart::Events { PATIENCE } else { SHORT_PATIENCE };
         let Ok(updated) = tokio::time::timeout(patience, updating).await else {
             let ReadingProgress { done, all } = &entry.reading;
             return Err(Error::EventsNotReady {
@@ -296,3 +326,6 @@ impl Engine {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

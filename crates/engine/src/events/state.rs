@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use jiff::tz::TimeZone;
 use rayon::prelude::*;
 
 use super::EventsEntry;
 use crate::context::Context;
 use crate::groups::GroupLinks;
+use crate::runner::point;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
 use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks, RecordPair};
@@ -28,6 +30,8 @@ const SMALL: u64 = 4_096;
 pub(super) struct CollectionEvents {
     collection: CollectionNumber,
     settings: Settings,
+    /// The time zone in which days begin.
+    pub(super) zone: TimeZone,
     pub(super) finder: EventFinder,
     /// Largest number of held records.
     most: usize,
@@ -204,9 +208,19 @@ impl Engine {
             let reader = Arc::clone(context);
             records.extend(off_thread(move || Ok(event_records(&reader, &piece))).await?);
         }
+        // A record that was replaced meanwhile was read twice; its last seq counts.
+        let mut seqs: HashMap<RecordId, Seq> = ids.iter().map(|(seq, id)| (id.clone(), *seq)).collect();
+        ids.retain(|seq, id| seqs.get(id) == Some(seq));
+        while ids.len() > most
+            && let Some((_, id)) = ids.pop_first()
+        {
+            seqs.remove(&id);
+        }
+        let wanted = seqs.keys().map(|id| Box::from(id.as_str())).collect();
         let counted = counted_among(passed);
         let (finder, last_counted) = off_thread(move || {
-            keep_last_of_each_id(&mut records);
+            point("events::finding");
+            keep_last_of_each_id(&mut records, wanted);
             let first = records.len().min(usize::try_from(counted).unwrap_or(usize::MAX));
             let last_counted = first.checked_sub(1).map(|last| records[last].id.clone());
             let mut finder = EventFinder::new(EventRarities::count(&records[..first]), EventModel::shipped());
@@ -214,13 +228,11 @@ impl Engine {
             Ok((finder, last_counted))
         })
         .await?;
-        // A record that was replaced meanwhile was read twice; its last seq counts.
-        let seqs: HashMap<RecordId, Seq> = ids.iter().map(|(seq, id)| (id.clone(), *seq)).collect();
-        ids.retain(|seq, id| seqs.get(id) == Some(seq));
         let last_counted = last_counted.and_then(|id| RecordId::new(&id).ok());
         Ok(CollectionEvents {
             collection: context.state.number,
             settings: context.state.settings.clone(),
+            zone: TimeZone::get(&context.state.settings.time_zone).unwrap_or(TimeZone::UTC),
             finder,
             most,
             counted_to: last_counted.and_then(|id| seqs.get(&id).copied()).unwrap_or(Seq(0)),
@@ -283,10 +295,9 @@ impl Engine {
     }
 }
 
-/// Of records with one id, keeps the last.
-fn keep_last_of_each_id(records: &mut Vec<EventRecord>) {
-    let mut seen = HashSet::new();
+/// Keeps the last record of each wanted id.
+fn keep_last_of_each_id(records: &mut Vec<EventRecord>, mut wanted: HashSet<Box<str>>) {
     records.reverse();
-    records.retain(|record| seen.insert(record.id.clone()));
+    records.retain(|record| wanted.remove(&record.id));
     records.reverse();
 }

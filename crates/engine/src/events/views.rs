@@ -206,7 +206,7 @@ impl CollectionEvents {
         let all = self.finder.events().filter_map(|members| self.counted_event(members));
         let mut found: Vec<(EventCursor, CountedEvent<'_>)> = all
             .filter(|event| self.is_selected(event, selection))
-            .map(|event| (EventCursor { rank: rank(&event.counts, selection), first: event.first }, event))
+            .map(|event| (EventCursor { rank: self.rank(&event.counts, selection), first: event.first }, event))
             .collect();
         found.sort_by_key(|(cursor, _)| cursor.place());
         let total = found.len();
@@ -246,10 +246,19 @@ impl CollectionEvents {
         Ok(chances.collect())
     }
 
+    /// Returns the event of a record as lists show it.
+    pub(super) fn view_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventView> {
+        Some(self.view(&self.event_of(id)?, rule))
+    }
+
+    fn event_of(&self, id: &RecordId) -> Option<CountedEvent<'_>> {
+        let record = self.position(*self.seqs.get(id)?)?;
+        self.counted_event(self.finder.event_of(record)?)
+    }
+
     /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
-        let record = self.position(*self.seqs.get(id)?)?;
-        let event = self.counted_event(self.finder.event_of(record)?)?;
+        let event = self.event_of(id)?;
         let compared = EventFacts::of(self.finder.collection(), event.members);
         let mut members: Vec<(Seq, u32)> =
             event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
@@ -301,7 +310,7 @@ impl CollectionEvents {
         let counts = &event.counts;
         let collection = self.finder.collection();
         counts.reports >= *least
-            && frequency.is_none_or(|wanted| counts.frequency(*rule).0 == wanted)
+            && frequency.is_none_or(|wanted| counts.frequency(*rule, &self.zone).0 == wanted)
             && (*window == Window::default() || counts.times.iter().any(|time| is_within(*time, *window)))
             && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
             && place
@@ -309,10 +318,25 @@ impl CollectionEvents {
                 .is_none_or(|place| event.members.iter().any(|member| collection.record(*member).contains(place)))
     }
 
+    /// Returns the rank of an event in a list; the list begins with the largest rank.
+    fn rank(&self, counts: &EventCounts, selection: &EventSelection) -> u64 {
+        let reports = counts.reports as u64;
+        match selection.order {
+            EventOrder::Frequent => {
+                let (state, window) = counts.frequency(selection.rule, &self.zone);
+                let busiest = window.map_or(0, |window| window.reports as u64);
+                u64::from(state == FrequencyState::Frequent) << 63 | busiest << 32 | reports
+            }
+            EventOrder::Size => reports,
+            // Times before 1970 come last, in no order.
+            EventOrder::Recent => counts.times.last().map_or(0, |last| u64::try_from(*last).unwrap_or(0)),
+        }
+    }
+
     fn view(&self, event: &CountedEvent<'_>, rule: FrequencyRule) -> EventView {
         let summary = summarise(self.finder.collection(), event.members);
         let counts = &event.counts;
-        let (frequency, window) = counts.frequency(rule);
+        let (frequency, window) = counts.frequency(rule, &self.zone);
         let window = window.and_then(|window| {
             let first_time = shown_time(window.first)?;
             Some(EventWindow { first_time, last_time: shown_time(window.last)?, reports: window.reports })
@@ -346,19 +370,4 @@ fn rounded(probability: f64) -> f64 {
 
 fn shown_time(seconds: i64) -> Option<String> {
     Timestamp::from_second(seconds).ok().map(|time| time.to_string())
-}
-
-/// Returns the rank of an event in a list; the list begins with the largest rank.
-fn rank(counts: &EventCounts, selection: &EventSelection) -> u64 {
-    let reports = counts.reports as u64;
-    match selection.order {
-        EventOrder::Frequent => {
-            let (state, window) = counts.frequency(selection.rule);
-            let busiest = window.map_or(0, |window| window.reports as u64);
-            u64::from(state == FrequencyState::Frequent) << 63 | busiest << 32 | reports
-        }
-        EventOrder::Size => reports,
-        // Times before 1970 come last.
-        EventOrder::Recent => counts.times.last().map_or(0, |last| u64::try_from(*last).unwrap_or(0)),
-    }
 }

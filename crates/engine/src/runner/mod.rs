@@ -301,7 +301,7 @@ impl Engine {
 }
 
 /// Executes the failpoint `name`: pauses, stops or does nothing.
-fn point(name: &'static str) {
+pub(crate) fn point(name: &'static str) {
     #[cfg(feature = "failpoints")]
     {
         tracing::info!("at {name}");
