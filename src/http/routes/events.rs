@@ -50,7 +50,7 @@ impl QueryParameters for RuleParams {
 
 impl From<RuleParams> for FrequencyRule {
     fn from(RuleParams { reports, days }: RuleParams) -> Self {
-        Self { reports, days, ..Self::default() }
+        Self { reports, days }
     }
 }
 

@@ -139,13 +139,15 @@ impl AllEvents {
             removed.push(entry);
         }
         drop(by_name);
-        drop_beside(removed);
+        drop_beside(Some(removed).filter(|removed| !removed.is_empty()));
     }
 }
 
-/// Drops a value outside the serving threads. It may be a gigabyte.
-fn drop_beside<T: Send + 'static>(value: T) {
-    tokio::task::spawn_blocking(move || drop(value));
+/// Drops a value, if there is one, outside the serving threads. It may be a gigabyte.
+fn drop_beside<T: Send + 'static>(value: Option<T>) {
+    if let Some(value) = value {
+        tokio::task::spawn_blocking(move || drop(value));
+    }
 }
 
 impl Engine {
