@@ -6,6 +6,7 @@
 //! members of each part name. Decisions of people win: parts do not join if a decision separates two of their members, and in the end the events
 //! of two records join that a person joined.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use hashbrown::{HashMap, HashSet};
@@ -174,8 +175,9 @@ impl<'a> EventParts<'a> {
         }
     }
 
-    fn members(&self, part: u32) -> Vec<u32> {
-        self.members.get(&part).cloned().unwrap_or_else(|| vec![part])
+    /// Returns the members of a part, in no order.
+    fn members(&self, part: u32) -> Cow<'_, [u32]> {
+        self.members.get(&part).map_or_else(|| Cow::Owned(vec![part]), |members| Cow::Borrowed(members.as_slice()))
     }
 
     fn matters(&self, part: u32) -> usize {
@@ -187,10 +189,9 @@ impl<'a> EventParts<'a> {
         if self.separated.is_empty() {
             return false;
         }
-        let others: HashSet<u32> =
-            self.members(b).into_iter().map(|member| self.joined_with[member as usize]).collect();
-        self.members(a).into_iter().any(|member| {
-            let separated = self.separated.get(&self.joined_with[member as usize]);
+        let others: HashSet<u32> = self.members(b).iter().map(|member| self.joined_with[*member as usize]).collect();
+        self.members(a).iter().any(|member| {
+            let separated = self.separated.get(&self.joined_with[*member as usize]);
             separated.is_some_and(|separated| !separated.is_disjoint(&others))
         })
     }
@@ -207,13 +208,9 @@ impl<'a> EventParts<'a> {
     fn join(&mut self, a: u32, b: u32) -> u32 {
         let kept = a.min(b);
         let gone = a.max(b);
-        let mut members = self.members(kept);
-        let others = self.members(gone);
+        let others = self.members.remove(&gone).unwrap_or_else(|| vec![gone]);
         others.iter().for_each(|member| self.part_of[*member as usize] = kept);
-        members.extend(others);
-        members.sort_unstable();
-        self.members.remove(&gone);
-        self.members.insert(kept, members);
+        self.members.entry(kept).or_insert_with(|| vec![kept]).extend(others);
         for (part, link) in self.links.remove(&gone).unwrap_or_default() {
             if let Some(back) = self.links.get_mut(&part) {
                 back.remove(&gone);
@@ -290,7 +287,7 @@ impl<'a> EventParts<'a> {
     fn consensus(&self, part: u32, kind: ObjectKind) -> Vec<&str> {
         let members = self.members(part);
         let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
-        for member in &members {
+        for member in members.iter() {
             let values: HashSet<&str> = self.collection.record(self.records[*member as usize]).values(kind).collect();
             values.into_iter().for_each(|value| *holders.entry(value).or_default() += 1);
         }
@@ -299,6 +296,7 @@ impl<'a> EventParts<'a> {
 
     fn into_events(self) -> Vec<Vec<u32>> {
         let mut events: Vec<Vec<u32>> = self.members.into_values().filter(|members| members.len() > 1).collect();
+        events.iter_mut().for_each(|members| members.sort_unstable());
         events.sort_unstable();
         events.iter_mut().flatten().for_each(|member| *member = self.records[*member as usize]);
         events
