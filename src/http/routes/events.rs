@@ -170,8 +170,9 @@ pub fn cursor_after(after: EventCursor) -> String {
 /// List the events of a collection
 ///
 /// An event is a set of records about one real-world problem: the same object, the same kind of problem and no contradiction, by whichever
-/// petitioners and in whichever words. It is wider than a group of duplicates, which it contains unless a person separated its members. A record that cites the number of
-/// another record of its event is no report of its own. The events contain every record that was registered before the request.
+/// petitioners and in whichever words. It is wider than a group of duplicates, which it contains unless a person separated its members. A
+/// record that cites the number of another record of its event is no report of its own. The events contain every record that was registered
+/// before the request, unless two seconds are not enough to read what changed: `as_of` is the last change that they contain.
 ///
 /// The first request after a start reads all records of the collection. It waits five seconds at most and answers 503 `events_not_ready` with
 /// the progress; the reading goes on.

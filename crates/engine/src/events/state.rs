@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use rayon::prelude::*;
@@ -23,6 +24,8 @@ use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 
 /// Number of records that are read from the store at once: at most some hundred megabytes.
 const PIECE: usize = 256;
+/// Longest time for which a request applies changes. Then it answers with older events and says so.
+const LONGEST_CATCHING_UP: Duration = Duration::from_secs(2);
 /// Collections of up to this number of records are read again while a request waits.
 const SMALL: u64 = 4_096;
 
@@ -247,21 +250,23 @@ impl Engine {
         })
     }
 
-    /// Applies the changes since the last update. False if all records must be read, because there are none or the log does not go back so
-    /// far.
+    /// Applies the changes since the last update. If there are so many that this takes too long, the next request applies the rest. False if
+    /// all records must be read, because there are none or the log does not go back so far.
     pub(super) async fn apply_changes(
         &self,
         context: &Arc<Context>,
         kept: &mut Option<CollectionEvents>,
     ) -> Result<bool> {
         let name = &context.state.name;
+        let begun = Instant::now();
         loop {
             let Some(events) = kept else { return Ok(false) };
             let page = match self.store.changes(name, events.followed_to, PIECE).await {
                 Err(StoreError::ChangesForgotten { .. }) => return Ok(false),
                 page => page?,
             };
-            if !page.more {
+            let is_last = !page.more || begun.elapsed() > LONGEST_CATCHING_UP;
+            if is_last {
                 events.count = self.store.count(name).await?;
             }
             events.followed_to = page.next;
@@ -275,7 +280,7 @@ impl Engine {
                 });
                 *kept = Some(applied.await?);
             }
-            if !page.more {
+            if is_last {
                 return Ok(true);
             }
         }
