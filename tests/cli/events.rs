@@ -45,6 +45,20 @@ fn the_workbook_has_the_events_and_all_orders_with_their_event() {
     assert_eq!(numbers, ["1", "1", "1", "", "", "1"], "the cited order, its reports and the citation are one event");
 }
 
+#[test]
+fn orders_have_their_own_events_in_whichever_order_their_file_has_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lines: Vec<&str> = ORDERS.lines().take(6).collect();
+    lines.reverse();
+    std::fs::write(path_in("orders.jsonl", &folder), lines.join("\n")).expect("it can be written");
+    run(&["events", "--out", &path_in("events.xlsx", &folder), &path_in("orders.jsonl", &folder)], 0);
+    let mut book: Xlsx<_> = open_workbook(path_in("events.xlsx", &folder)).expect("a workbook");
+    let orders = book.worksheet_range("工单").expect("a sheet");
+    let without: Vec<String> =
+        orders.rows().skip(1).filter(|row| row[1].to_string().is_empty()).map(|row| row[0].to_string()).collect();
+    assert_eq!(without, ["20240303000004", "20240303000005"]);
+}
+
 fn path_in(name: &str, folder: &tempfile::TempDir) -> String {
     folder.path().join(name).display().to_string()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::candidates::CandidateIndex;
@@ -46,9 +47,10 @@ impl EventFinder {
         }
     }
 
-    /// Creates a finder with records by their own rarities. `progress` gets the number of measured pairs and the number of all pairs.
+    /// Creates a finder with records by their own rarities, in the order of their ids. `progress` gets the number of measured pairs and the number of all pairs.
     /// O(records × candidates), on all threads.
-    pub fn of(records: Vec<EventRecord>, model: Arc<EventModel>, progress: impl FnMut(usize, usize)) -> Self {
+    pub fn of(mut records: Vec<EventRecord>, model: Arc<EventModel>, progress: impl FnMut(usize, usize)) -> Self {
+        records.par_sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut finder = Self::new(EventRarities::count(&records), model);
         finder.insert(records, progress);
         finder

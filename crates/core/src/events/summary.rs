@@ -181,7 +181,7 @@ impl EventFacts {
 fn reports(members: &[u32], citations: &[Citation]) -> Vec<u32> {
     let order: HashMap<u32, usize> = members.iter().copied().zip(0..).collect();
     let pairs: HashSet<(u32, u32)> = citations.iter().map(|citation| (citation.record, citation.cited)).collect();
-    // Of two records that cite each other, the first one is the report.
+    // If two records cite each other, the first one is the report.
     let is_citing = |(record, cited): &&(u32, u32)| {
         order.contains_key(cited) && (!pairs.contains(&(*cited, *record)) || order[cited] < order[record])
     };
