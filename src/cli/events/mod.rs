@@ -36,7 +36,6 @@ use doppel_core::events::{
     Citation, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
     FrequencyState, FrequencyWindow, KnownLinks, summarise,
 };
-use doppel_core::handling::Handling;
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::replay::Replay;
 use doppel_sources::{FileFormat, NULLS};
@@ -208,7 +207,8 @@ impl OrderStock {
             stock.columns.extend(batch.new_columns.iter().filter(|name| *name != "id").cloned());
             let checked = batch.lines.par_iter().map(|line| {
                 let checked = check(&replay, line)?;
-                let record = event_record(&checked, settings, &profile);
+                let CheckedLine { id, document, row, .. } = &checked;
+                let record = EventRecord::of_row(id.as_str(), &profile, settings, row, document);
                 Ok((StockRecord { id: checked.id, row: checked.row.json().clone() }, record))
             });
             let checked: Vec<_> = checked.collect();
@@ -261,19 +261,12 @@ struct ReportedEvent {
 
 impl ReportedEvent {
     fn of(finder: &EventFinder, members: &[u32], rule: FrequencyRule, zone: &TimeZone) -> Self {
-        let citations: Vec<Citation> = members.iter().flat_map(|member| finder.citations_by(*member)).collect();
-        let counts = EventCounts::of(finder.collection(), members, &citations);
+        let counts = finder.counts(members);
         let (frequency, window) = counts.frequency(rule, zone);
         let summary = summarise(finder.collection(), members);
         let facts = EventFacts::of(finder.collection(), members);
         Self { members: members.to_vec(), counts, frequency, window, summary, facts }
     }
-}
-
-fn event_record(checked: &CheckedLine, settings: &Settings, profile: &Profile) -> EventRecord {
-    let handling = Handling::of(|name| settings.field(name).map(|field| field.role), &checked.row);
-    let category = handling.and_then(|handling| handling.category);
-    EventRecord::of(checked.id.as_str(), profile, &checked.document, category.as_deref())
 }
 
 impl EventReport {

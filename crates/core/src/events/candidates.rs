@@ -302,11 +302,10 @@ impl CandidateIndex {
 
     /// Returns the places of a probe and a record among the candidates of each other.
     pub(super) fn probe_ranks(&self, collection: &EventCollection, probe: &ProbeRecord<'_>, other: u32) -> PairRanks {
-        let mut scores: Vec<f32> = Vec::with_capacity(CANDIDATES + 1);
+        let others = self.list(other).iter().filter(|candidate| Some(candidate.record) != probe.own);
+        let mut scores: Vec<f32> = others.clone().map(|candidate| candidate.score).collect();
         let mut rank = None;
         if let Some(score) = probe.scores.get(&other) {
-            let others = self.list(other).iter().filter(|candidate| Some(candidate.record) != probe.own);
-            scores.extend(others.clone().map(|candidate| candidate.score));
             let better = others.filter(|candidate| {
                 let by_score = candidate.score.total_cmp(score);
                 by_score.then_with(|| probe.id.cmp(&collection.record(candidate.record).id)).is_gt()
@@ -315,9 +314,6 @@ impl CandidateIndex {
             scores.insert(place, *score);
             scores.truncate(CANDIDATES);
             rank = (place < CANDIDATES).then_some(place);
-        } else {
-            let others = self.list(other).iter().filter(|candidate| Some(candidate.record) != probe.own);
-            scores.extend(others.map(|candidate| candidate.score));
         }
         let own_rank = probe.best.iter().position(|(record, _)| *record == other);
         PairRanks {

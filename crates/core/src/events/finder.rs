@@ -15,6 +15,7 @@ use super::pair::{EventFeatures, set_ranks, unranked_features};
 use super::rarity::EventRarities;
 use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
+use super::summary::EventCounts;
 
 /// The records of a collection with their candidates and events. After any sequence of changes, [`EventFinder::refresh`] finds the same
 /// events as a new finder with these rarities, records and links.
@@ -176,6 +177,12 @@ impl EventFinder {
     /// Returns the citations of other records by the record at a position.
     pub fn citations_by(&self, record: u32) -> Vec<Citation> {
         self.references.citations_by(&self.collection, record)
+    }
+
+    /// Counts the reports of an event. O(members).
+    pub fn counts(&self, members: &[u32]) -> EventCounts {
+        let citations: Vec<Citation> = members.iter().flat_map(|member| self.citations_by(*member)).collect();
+        EventCounts::of(&self.collection, members, &citations)
     }
 
     /// Returns all pairs of a record and a candidate: each once, ascending.

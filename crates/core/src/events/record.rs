@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::problems::{ProblemStrength, problem_kinds};
+use crate::collection::Settings;
+use crate::handling::Handling;
+use crate::record::Row;
 use crate::schemes::hash::{city64, city64_bytes};
 use crate::schemes::profile::Profile;
 use crate::similarity::Named;
@@ -48,6 +51,12 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
+    /// Reads a row, and the document of it, with the profile and the settings of its collection. O(length).
+    pub fn of_row(id: &str, profile: &Profile, settings: &Settings, row: &Row, document: &Document) -> Self {
+        let handling = Handling::of(|name| settings.field(name).map(|field| field.role), row);
+        Self::of(id, profile, document, handling.and_then(|handling| handling.category).as_deref())
+    }
+
     /// Reads a document with the profile of its collection. `category` is the category that the office chose. O(length).
     pub fn of(id: &str, profile: &Profile, document: &Document, category: Option<&str>) -> Self {
         let text: String = document.joined().chars().take(MAX_CHARS).collect();

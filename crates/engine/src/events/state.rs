@@ -15,7 +15,6 @@ use crate::runner::point;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
 use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks, RecordPair};
-use doppel_core::handling::Handling;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::{FIRST_COUNT, counted_of};
 use doppel_core::text::Document;
@@ -166,10 +165,7 @@ fn event_records(context: &Context, records: &[StoredRecord]) -> Vec<EventRecord
 }
 
 pub(super) fn event_record(context: &Context, id: &str, row: &Row, document: &Document) -> EventRecord {
-    let settings = &context.state.settings;
-    let handling = Handling::of(|name| settings.field(name).map(|field| field.role), row);
-    let category = handling.and_then(|handling| handling.category);
-    EventRecord::of(id, &context.profile, document, category.as_deref())
+    EventRecord::of_row(id, &context.profile, &context.state.settings, row, document)
 }
 
 impl Engine {

@@ -14,8 +14,8 @@ use crate::rows::RowsById;
 use crate::tasks::Window;
 use crate::{Error, Result};
 use doppel_core::events::{
-    Citation, EventCounts, EventFacts, FactState, FrequencyRule, FrequencyState, LinkKind, MemberLink, SameEvent,
-    summarise,
+    EventCounts, EventFacts, FactState, FrequencyRule, FrequencyState, FrequencyWindow, LinkKind, MemberLink,
+    SameEvent, summarise,
 };
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::verdict::ObjectKind;
@@ -199,14 +199,32 @@ struct CountedEvent<'a> {
     members: &'a [u32],
     first: Seq,
     counts: EventCounts,
+    frequency: FrequencyState,
+    window: Option<FrequencyWindow>,
+}
+
+impl CountedEvent<'_> {
+    /// Returns the rank of the event in a list; the list begins with the largest rank.
+    fn rank(&self, order: EventOrder) -> u64 {
+        let reports = self.counts.reports as u64;
+        match order {
+            EventOrder::Frequent => {
+                let busiest = self.window.map_or(0, |window| window.reports as u64);
+                u64::from(self.frequency == FrequencyState::Frequent) << 63 | busiest << 32 | reports
+            }
+            EventOrder::Size => reports,
+            // Times before 1970 come last, in no order.
+            EventOrder::Recent => self.counts.times.last().map_or(0, |last| u64::try_from(*last).unwrap_or(0)),
+        }
+    }
 }
 
 impl CollectionEvents {
     pub(super) fn page(&self, selection: &EventSelection, after: Option<EventCursor>, limit: usize) -> EventPage {
-        let all = self.finder.events().filter_map(|members| self.counted_event(members));
+        let all = self.finder.events().filter_map(|members| self.counted_event(members, selection.rule));
         let mut found: Vec<(EventCursor, CountedEvent<'_>)> = all
             .filter(|event| self.is_selected(event, selection))
-            .map(|event| (EventCursor { rank: self.rank(&event.counts, selection), first: event.first }, event))
+            .map(|event| (EventCursor { rank: event.rank(selection.order), first: event.first }, event))
             .collect();
         found.sort_by_key(|(cursor, _)| cursor.place());
         let total = found.len();
@@ -215,7 +233,7 @@ impl CollectionEvents {
         let listed: Vec<_> = left.by_ref().take(limit).collect();
         let next = listed.last().map(|(cursor, _)| *cursor).filter(|_| left.next().is_some());
         EventPage {
-            items: listed.iter().map(|(_, event)| self.view(event, selection.rule)).collect(),
+            items: listed.iter().map(|(_, event)| self.view(event)).collect(),
             next,
             total,
             as_of: self.followed_to,
@@ -248,17 +266,17 @@ impl CollectionEvents {
 
     /// Returns the event of a record as lists show it.
     pub(super) fn view_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventView> {
-        Some(self.view(&self.event_of(id)?, rule))
+        Some(self.view(&self.event_of(id, rule)?))
     }
 
-    fn event_of(&self, id: &RecordId) -> Option<CountedEvent<'_>> {
+    fn event_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<CountedEvent<'_>> {
         let record = self.position(*self.seqs.get(id)?)?;
-        self.counted_event(self.finder.event_of(record)?)
+        self.counted_event(self.finder.event_of(record)?, rule)
     }
 
     /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
-        let event = self.event_of(id)?;
+        let event = self.event_of(id, rule)?;
         let compared = EventFacts::of(self.finder.collection(), event.members);
         let mut members: Vec<(Seq, u32)> =
             event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
@@ -272,7 +290,7 @@ impl CollectionEvents {
             members: fact.members.iter().take(MAX_MEMBERS).filter_map(|member| self.id(*member)).collect(),
         });
         Some(EventDetail {
-            event: self.view(&event, rule),
+            event: self.view(&event),
             members: listed.filter_map(|(_, member)| self.member(*member, &all)).collect(),
             facts: facts.collect(),
             unknown: compared.unknown,
@@ -298,19 +316,20 @@ impl CollectionEvents {
         RecordId::new(&self.finder.collection().record(position).id).ok()
     }
 
-    fn counted_event<'a>(&self, members: &'a [u32]) -> Option<CountedEvent<'a>> {
+    fn counted_event<'a>(&self, members: &'a [u32], rule: FrequencyRule) -> Option<CountedEvent<'a>> {
         let seqs = members.iter().filter_map(|member| self.seqs.get(&self.id(*member)?));
         let first = seqs.min().copied()?;
-        let citations: Vec<Citation> = members.iter().flat_map(|member| self.finder.citations_by(*member)).collect();
-        Some(CountedEvent { members, first, counts: EventCounts::of(self.finder.collection(), members, &citations) })
+        let counts = self.finder.counts(members);
+        let (frequency, window) = counts.frequency(rule, &self.zone);
+        Some(CountedEvent { members, first, counts, frequency, window })
     }
 
     fn is_selected(&self, event: &CountedEvent<'_>, selection: &EventSelection) -> bool {
-        let EventSelection { rule, frequency, least, window, place, category, .. } = selection;
+        let EventSelection { frequency, least, window, place, category, .. } = selection;
         let counts = &event.counts;
         let collection = self.finder.collection();
         counts.reports >= *least
-            && frequency.is_none_or(|wanted| counts.frequency(*rule, &self.zone).0 == wanted)
+            && frequency.is_none_or(|wanted| event.frequency == wanted)
             && (*window == Window::default() || counts.times.iter().any(|time| is_within(*time, *window)))
             && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
             && place
@@ -318,26 +337,10 @@ impl CollectionEvents {
                 .is_none_or(|place| event.members.iter().any(|member| collection.record(*member).contains(place)))
     }
 
-    /// Returns the rank of an event in a list; the list begins with the largest rank.
-    fn rank(&self, counts: &EventCounts, selection: &EventSelection) -> u64 {
-        let reports = counts.reports as u64;
-        match selection.order {
-            EventOrder::Frequent => {
-                let (state, window) = counts.frequency(selection.rule, &self.zone);
-                let busiest = window.map_or(0, |window| window.reports as u64);
-                u64::from(state == FrequencyState::Frequent) << 63 | busiest << 32 | reports
-            }
-            EventOrder::Size => reports,
-            // Times before 1970 come last, in no order.
-            EventOrder::Recent => counts.times.last().map_or(0, |last| u64::try_from(*last).unwrap_or(0)),
-        }
-    }
-
-    fn view(&self, event: &CountedEvent<'_>, rule: FrequencyRule) -> EventView {
+    fn view(&self, event: &CountedEvent<'_>) -> EventView {
         let summary = summarise(self.finder.collection(), event.members);
         let counts = &event.counts;
-        let (frequency, window) = counts.frequency(rule, &self.zone);
-        let window = window.and_then(|window| {
+        let window = event.window.and_then(|window| {
             let first_time = shown_time(window.first)?;
             Some(EventWindow { first_time, last_time: shown_time(window.last)?, reports: window.reports })
         });
@@ -348,7 +351,7 @@ impl CollectionEvents {
             reports: counts.reports,
             petitioners: counts.petitioners,
             anonymous: counts.anonymous,
-            frequency,
+            frequency: event.frequency,
             window,
             first_time: counts.times.first().copied().and_then(shown_time),
             last_time: counts.times.last().copied().and_then(shown_time),
