@@ -18,3 +18,4 @@ pub mod shutdown;
 pub mod snapshots;
 pub mod texts;
 pub mod traces;
+pub mod webhooks;

@@ -163,6 +163,10 @@ fn describe() {
         "doppel_source_sweep_differences",
         "what the last comparison of ids found, by source and kind: rows skipped, records missing"
     );
+    describe_counter!(
+        "doppel_webhook_attempts_total",
+        "attempts to send a message, by webhook and outcome (accepted, refused), and messages that were given up (given_up)"
+    );
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
     describe_gauge!("process_max_fds", "most file descriptors that may be open");

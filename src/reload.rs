@@ -106,7 +106,8 @@ fn count(result: &'static str) {
 /// Returns the changed settings that only take effect at a start.
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
     // A new setting is a compile error here until it is assigned to one of the two kinds.
-    let Config { server, store, collections, auth: _, limits, log, search, snapshots, console, source } = started;
+    let Config { server, store, collections, auth: _, limits, log, search, snapshots, console, source, webhook } =
+        started;
     let ServerSection { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
     let config::LogConfig { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
     let format: &LogFormat = format;
@@ -127,6 +128,7 @@ fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
         ("snapshots", *snapshots != now.snapshots),
         ("console", *console != now.console),
         ("source", *source != now.source),
+        ("webhook", *webhook != now.webhook),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -23,7 +23,7 @@ use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::texts;
 use crate::traces::Traces;
-use crate::{notify, observe};
+use crate::{notify, observe, webhooks};
 use doppel_engine::{Engine, Options, runner};
 use doppel_search::service::{SearchOptions, SearchService};
 use tokio::task::JoinHandle;
@@ -143,6 +143,8 @@ impl BackgroundTasks {
         workers.ending("looking for records past their age", retention);
         workers.ending("taking snapshots", app.snapshots.clone().keep_schedule(shutdown.draining()));
         workers.ending("following sources", follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
+        let hooks = webhooks::run(engine.clone(), Arc::clone(&app.webhooks), shutdown.draining());
+        workers.ending("sending messages of webhooks", hooks);
         if let Some(search) = &app.search {
             workers.ending("following changes for search", search.clone().run(shutdown.draining()));
         }

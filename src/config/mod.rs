@@ -16,6 +16,7 @@ pub mod snapshots;
 pub mod sources;
 pub mod store;
 pub mod tls;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use snapshots::SnapshotsConfig;
 pub use sources::{SourceConfig, WriteBack};
 pub use store::{StoreConfig, StoreKind};
 pub use tls::TlsConfig;
+pub use webhooks::{MessageKind, WebhookConfig};
 
 use crate::texts::Language;
 
@@ -129,6 +131,8 @@ pub struct Config {
     pub console: ConsoleConfig,
     /// The databases from which collections are filled.
     pub source: Vec<SourceConfig>,
+    /// The addresses that are told of repeats and events.
+    pub webhook: Vec<WebhookConfig>,
 }
 
 /// The parts of the configuration that the command line can set.
@@ -217,7 +221,8 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _, source } = config;
+    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _, source, webhook } =
+        config;
     auth.check()?;
     limits.check()?;
     store.check()?;
@@ -226,6 +231,7 @@ fn check(config: &Config) -> Result<(), String> {
     search.check()?;
     server.tls.check()?;
     sources::check(source)?;
+    webhooks::check(webhook)?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(
             "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()

@@ -25,6 +25,8 @@ pub enum FlashMessage {
     Decided(DecidedNotice),
     /// The visitor decided about many pairs of a group.
     Regrouped(RegroupedNotice),
+    /// The visitor added a step to the handling of an event.
+    StepAdded,
     /// The visitor started an action on the page of tasks.
     Work(WorkDone),
     /// The visitor took decisions about a group back.
@@ -87,6 +89,7 @@ impl FlashMessage {
                 format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
             }
             Self::Regrouped(RegroupedNotice { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
+            Self::StepAdded => words.events.step_added.into(),
             Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
         }

@@ -48,6 +48,11 @@ impl FormFields {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the unchanged values of all fields with a name, in their order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
     /// Returns the choice that `read` finds for the value of a field; `None` if the field is missing or blank.
     ///
     /// # Errors

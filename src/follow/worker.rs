@@ -15,7 +15,7 @@ use crate::config;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_engine::{Engine, Error};
 use doppel_store::StoreError;
-use doppel_store::checkpoints::StoredCheckpoint;
+use doppel_store::values::NamedValue;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
@@ -55,8 +55,8 @@ pub(super) struct SourceLease<'a> {
 #[error("another instance has taken over")]
 struct LeaseLost;
 
-fn decode(checkpoint: Option<StoredCheckpoint>) -> Result<(u64, SourceCheckpoint), Error> {
-    let Some(StoredCheckpoint { version, value }) = checkpoint else { return Ok((0, SourceCheckpoint::default())) };
+fn decode(checkpoint: Option<NamedValue>) -> Result<(u64, SourceCheckpoint), Error> {
+    let Some(NamedValue { version, value }) = checkpoint else { return Ok((0, SourceCheckpoint::default())) };
     Ok((
         version,
         serde_json::from_value(value)
@@ -64,9 +64,9 @@ fn decode(checkpoint: Option<StoredCheckpoint>) -> Result<(u64, SourceCheckpoint
     ))
 }
 
-fn encode(version: u64, saved: &SourceCheckpoint) -> Result<StoredCheckpoint, Error> {
+fn encode(version: u64, saved: &SourceCheckpoint) -> Result<NamedValue, Error> {
     let value = serde_json::to_value(saved).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(StoredCheckpoint { version, value })
+    Ok(NamedValue { version, value })
 }
 
 impl<'a> SourceLease<'a> {
@@ -74,7 +74,7 @@ impl<'a> SourceLease<'a> {
     async fn take(engine: &'a Engine, entry: &'a SourceEntry, holder: &str) -> anyhow::Result<Option<Self>> {
         let collection = collection_of(&entry.config)?;
         let name = entry.config.name.as_str();
-        let (version, saved) = decode(engine.store().checkpoint(&collection, name).await?)?;
+        let (version, saved) = decode(engine.store().value(&collection, name).await?)?;
         let known_holder = saved.holder.clone();
         let mut lease = Self { engine, collection, name, version, known_holder, saved };
         let others = lease.saved.holder != holder && !lease.saved.holder.is_empty();
@@ -173,12 +173,12 @@ impl<'a> SourceLease<'a> {
     async fn write(&mut self) -> anyhow::Result<()> {
         for _ in 0..TRIES {
             let checkpoint = encode(self.version, &self.saved)?;
-            if self.engine.store().put_checkpoint(&self.collection, self.name, checkpoint).await? {
+            if self.engine.store().put_value(&self.collection, self.name, checkpoint).await? {
                 self.version += 1;
                 self.known_holder.clone_from(&self.saved.holder);
                 return Ok(());
             }
-            let (version, stored) = decode(self.engine.store().checkpoint(&self.collection, self.name).await?)?;
+            let (version, stored) = decode(self.engine.store().value(&self.collection, self.name).await?)?;
             if stored.holder != self.known_holder {
                 return Err(LeaseLost.into());
             }
@@ -364,7 +364,7 @@ pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(
     }
     let name = &entry.config.name;
     for _ in 0..TRIES {
-        let stored = engine.store().checkpoint(&collection, name).await.map_err(Error::from)?;
+        let stored = engine.store().value(&collection, name).await.map_err(Error::from)?;
         let (version, mut saved) = decode(stored)?;
         if saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none()) {
             return Err(Error::Conflict(format!("an import of {name} is under way; wait for it to end")).into());
@@ -372,7 +372,7 @@ pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(
         let shown = SourceImport { asked_at: crate::clock::now(), ..SourceImport::default() };
         saved.import = Some(ImportProgress { after: None, shown });
         let checkpoint = encode(version, &saved)?;
-        if engine.store().put_checkpoint(&collection, name, checkpoint).await.map_err(Error::from)? {
+        if engine.store().put_value(&collection, name, checkpoint).await.map_err(Error::from)? {
             return Ok(());
         }
     }
@@ -421,6 +421,6 @@ pub(super) async fn state(engine: &Engine, entry: &SourceEntry) -> SourceState {
 
 async fn saved(engine: &Engine, config: &config::SourceConfig) -> Option<SourceCheckpoint> {
     let collection = collection_of(config).ok()?;
-    let stored = engine.store().checkpoint(&collection, &config.name).await.ok()?;
+    let stored = engine.store().value(&collection, &config.name).await.ok()?;
     decode(stored).ok().map(|(_, saved)| saved)
 }

@@ -319,6 +319,9 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, "rejected_pair", detail),
             doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, "too_many_links", detail),
             doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
+            doppel_engine::Error::HandlingChanged(_) => Self::new(StatusCode::CONFLICT, "handling_changed", detail),
+            doppel_engine::Error::TooManySteps(_) => Self::new(StatusCode::CONFLICT, "too_many_steps", detail),
+            doppel_engine::Error::NotCompared(_) => Self::new(StatusCode::CONFLICT, "not_compared", detail),
             doppel_engine::Error::NoEvent(_) => Self::at(StatusCode::NOT_FOUND, "no_event", "/path/id", detail),
             doppel_engine::Error::EventsNotReady { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "events_not_ready", detail).retry_after(EVENTS_RETRY_S)

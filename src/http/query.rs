@@ -74,6 +74,16 @@ impl QueryReader {
         Some(value)
     }
 
+    /// Takes the choice with this name among `all`. Another name is refused with the text `expected`.
+    pub fn choice<T: Copy>(&mut self, name: &str, all: &[(T, &str)], expected: &str) -> Option<T> {
+        let given = self.take(name)?;
+        let chosen = all.iter().find(|(_, known)| *known == given).map(|(choice, _)| *choice);
+        if chosen.is_none() {
+            self.refuse(name, "invalid_parameter", expected);
+        }
+        chosen
+    }
+
     /// Takes the `cursor` of an earlier answer and decodes it with `decode`. A cursor that cannot be decoded is refused.
     pub fn cursor<T>(&mut self, decode: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let cursor = decode(&self.take("cursor")?);

@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, arrivals, bulk, changes, collections, decisions, events, explain, forms, generations, groups, keys,
-    learning, lookup, operations, records, rows, search, snapshots, sources, statistics, tasks,
+    admin, arrivals, bulk, changes, collections, decisions, event_decisions, events, explain, forms, generations,
+    groups, keys, learning, lookup, operations, records, rows, search, snapshots, sources, statistics, tasks, webhooks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -34,6 +34,10 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(explain::explain))
         .routes(routes!(events::list))
         .routes(routes!(events::get))
+        .routes(routes!(event_decisions::merge))
+        .routes(routes!(event_decisions::split))
+        .routes(routes!(event_decisions::confirm))
+        .routes(routes!(event_decisions::handle))
         .routes(routes!(groups::list))
         .routes(routes!(groups::get))
         .routes(routes!(groups::merge))
@@ -62,6 +66,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::create, keys::list))
         .routes(routes!(keys::revoke))
         .routes(routes!(sources::list))
+        .routes(routes!(webhooks::list))
         .routes(routes!(sources::import))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))

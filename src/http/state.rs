@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, LimitsConfig};
+use crate::config::{Config, LimitsConfig, WebhookConfig};
 use crate::follow::FollowedSources;
 use crate::http::auth::ApiKeys;
 use crate::http::evicting::EvictingPlaces;
@@ -68,6 +68,8 @@ pub struct SharedParts {
     pub writes: TaskTracker,
     /// The databases that are followed or imported.
     pub sources: FollowedSources,
+    /// The addresses that are told of repeats and events.
+    pub webhooks: Arc<[WebhookConfig]>,
     /// The phases of stopping the service.
     pub shutdown: Shutdown,
     /// The source of `/metrics`.
@@ -164,6 +166,7 @@ impl App {
             origins: AllowedOrigins::new(&config.server.origins),
             pages,
             sources: FollowedSources::new(&config.source, limits.max_line_bytes),
+            webhooks: config.webhook.clone().into(),
             keys: ApiKeys::new(&config.auth, limits.requests_per_second_per_key),
             connections: OpenConnections::new(limits.max_connections),
             permits: Arc::new(PlaceRoom::new(limits.max_in_flight)),

@@ -204,3 +204,120 @@ fn a_place_is_found_as_it_stands_in_a_record() {
         assert_eq!(listed(&desk, &format!("?place={place}")), ["a"], "{place}");
     }
 }
+
+fn regroup(desk: &TestDesk, path: &str, body: &Value) -> Value {
+    desk.ask("POST", &format!("/events/{path}"), body)
+}
+
+#[test]
+fn a_decision_that_two_records_report_one_event_joins_events_and_no_groups() {
+    let desk = office("events-decided");
+    let lamp = "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。";
+    desk.register("copy", &json!({"title": "雁坪路路灯不亮", "content": lamp, "time": "2024-03-04 08:00"}));
+    assert_eq!(desk.ask("GET", "/groups/copy", &Value::Null)["members"], json!(["lamp-1", "copy"]));
+    desk.ask("PUT", "/decisions/lamp-1/copy", &json!({"judgement": "same_event", "by": "王某"}));
+    expect_problem(&desk.send("GET", "/groups/copy", &Value::Null), 404, "ungrouped");
+    let copy = desk.ask("GET", "/events/copy", &Value::Null);
+    let last = copy["members"].as_array().expect("a list").last().expect("a member");
+    assert_eq!((&last["id"], &last["link"]["kind"]), (&json!("copy"), &json!("decision")));
+    desk.ask("PUT", "/decisions/copy/bus", &json!({"judgement": "same_event"}));
+    assert!(members(&desk, "bus").contains(&"lamp-2".to_owned()));
+    let decided = desk.ask("GET", "/decisions/copy/bus", &Value::Null);
+    assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same_event"), &Value::Null));
+}
+
+#[test]
+fn events_are_merged_split_and_confirmed() {
+    let desk = office("events-regrouped");
+    let merged = regroup(&desk, "_merge", &json!({"records": ["lamp-2", "noise-3", "pool"], "by": "王某"}));
+    assert_eq!((&merged["decisions"], ids(&merged["events"])), (&json!(2), vec!["lamp-1"]));
+    assert_eq!(merged["events"][0]["size"], 7);
+    let again = regroup(&desk, "_merge", &json!({"records": ["lamp-2", "noise-3", "pool"]}));
+    assert_eq!(again["decisions"], 0);
+
+    // Two records that stay together, and one alone.
+    let split =
+        regroup(&desk, "lamp-1/_split", &json!({"records": ["noise-1", "noise-2", "noise-3"], "note": "另一地点"}));
+    assert_eq!((&split["decisions"], ids(&split["events"])), (&json!(12), vec!["lamp-1", "noise-1"]));
+    assert_eq!(members(&desk, "noise-2"), ["noise-1", "noise-2", "noise-3"]);
+    let removed = regroup(&desk, "lamp-1/_split", &json!({"records": ["pool"]}));
+    assert_eq!((&removed["decisions"], ids(&removed["events"])), (&json!(3), vec!["lamp-1"]));
+    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
+    let refused = desk.send("POST", "/events/_merge", &json!({"records": ["lamp-1", "noise-1"]}));
+    expect_problem(&refused, 409, "rejected_pair");
+
+    let confirmed = regroup(&desk, "noise-3/_confirm", &json!({}));
+    assert_eq!((&confirmed["decisions"], ids(&confirmed["events"])), (&json!(2), vec!["noise-1"]));
+    assert_eq!(regroup(&desk, "noise-3/_confirm", &json!({}))["decisions"], 0);
+    assert_eq!(desk.ask("GET", "/decisions/noise-1/noise-3", &Value::Null)["judgement"], "same_event");
+
+    for (path, body, status, code) in [
+        ("_merge", json!({"records": ["lamp-1"]}), 422, "out_of_range"),
+        ("_merge", json!({"records": ["lamp-1", "nowhere"]}), 404, "unknown_record"),
+        ("pool/_split", json!({"records": ["pool"]}), 404, "no_event"),
+        ("lamp-1/_split", json!({"records": ["bus"]}), 422, "not_in_event"),
+        ("lamp-1/_split", json!({"records": ["lamp-1", "lamp-2", "lamp-3"]}), 422, "out_of_range"),
+        ("pool/_confirm", json!({}), 404, "no_event"),
+        ("lamp-1/_confirm", json!({"records": []}), 422, "unknown_key"),
+    ] {
+        expect_problem(&desk.send("POST", &format!("/events/{path}"), &body), status, code);
+    }
+}
+
+fn handle(desk: &TestDesk, id: &str, body: &Value) -> Value {
+    desk.ask("POST", &format!("/events/{id}/handling"), body)
+}
+
+#[test]
+fn the_handling_of_an_event_stays_with_it() {
+    let desk = office("events-handled");
+    assert_eq!(list(&desk, "")["items"][0]["handling"], Value::Null);
+    handle(&desk, "lamp-2", &json!({"status": "assigned", "unit": "城管局", "by": "王某"}));
+    let handled = handle(&desk, "lamp-3", &json!({"note": "已通知养护单位"}));
+    assert_eq!((&handled["id"], &handled["handling"]["status"]), (&json!("lamp-1"), &json!("assigned")));
+    assert_eq!((&handled["handling"]["unit"], &handled["handling"]["steps"]), (&json!("城管局"), &json!(2)));
+    assert_eq!(handled["history"][0]["by"], "王某");
+    assert_eq!(
+        (&handled["history"][1]["note"], &handled["history"][1]["status"]),
+        (&json!("已通知养护单位"), &Value::Null)
+    );
+    assert_eq!(listed(&desk, "?status=assigned"), ["lamp-1"]);
+    assert_eq!(listed(&desk, "?status=open"), ["noise-1", "dirt-1"]);
+    assert_eq!(get(&desk, "/events?status=lost").status, 422);
+
+    // The first record is deleted, and the next one after it.
+    desk.delete("lamp-1");
+    let later = desk.ask("GET", "/events/lamp-3", &Value::Null);
+    assert_eq!((&later["id"], &later["history"]), (&json!("lamp-2"), &handled["history"]));
+    let (_, time, title, content) = REPORTS[0];
+    desk.register("lamp-1", &json!({"title": title, "content": content, "time": time}));
+    desk.delete("lamp-2");
+    let later = desk.ask("GET", "/events/lamp-1", &Value::Null);
+    assert_eq!((&later["id"], &later["handling"]["steps"]), (&json!("lamp-3"), &json!(2)));
+
+    // An event that is merged with another one has the steps of both; the latest status counts.
+    handle(&desk, "noise-1", &json!({"status": "closed"}));
+    regroup(&desk, "_merge", &json!({"records": ["lamp-3", "noise-1"]}));
+    let merged = desk.ask("GET", "/events/lamp-1", &Value::Null);
+    assert_eq!((&merged["handling"]["status"], &merged["handling"]["steps"]), (&json!("closed"), &json!(3)));
+    // The records of the lamps leave: their steps go with the record under which they are filed.
+    regroup(&desk, "noise-1/_split", &json!({"records": ["lamp-3", "lamp-1"]}));
+    assert_eq!(desk.ask("GET", "/events/lamp-1", &Value::Null)["handling"]["steps"], 2);
+    assert_eq!(desk.ask("GET", "/events/noise-1", &Value::Null)["handling"]["status"], "closed");
+
+    // Without its event a history is not shown, and without records it is gone.
+    desk.delete("lamp-3");
+    desk.delete("lamp-1");
+    let (_, time, title, content) = REPORTS[1];
+    desk.register("lamp-4", &json!({"title": title, "content": content, "time": time}));
+    let (_, time, title, content) = REPORTS[2];
+    desk.register("lamp-3", &json!({"title": title, "content": content, "time": time}));
+    assert_eq!(desk.ask("GET", "/events/lamp-4", &Value::Null)["handling"], Value::Null);
+
+    for (body, status) in
+        [(json!({}), 422), (json!({"status": "lost"}), 422), (json!({"note": "长".repeat(2001)}), 422)]
+    {
+        assert_eq!(desk.send("POST", "/events/noise-1/handling", &body).status, status, "{body}");
+    }
+    expect_problem(&desk.send("POST", "/events/pool/handling", &json!({"status": "open"})), 404, "no_event");
+}

@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 68] = [
+const DECISIONS: [(&str, &str, KeyDecision); 73] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -39,6 +39,7 @@ const DECISIONS: [(&str, &str, KeyDecision); 68] = [
     ("post", "/v1/admin/snapshots/cancel", Refused),
     ("get", "/v1/admin/snapshots/stream", Refused),
     ("get", "/v1/admin/sources", Refused),
+    ("get", "/v1/admin/webhooks", Refused),
     ("post", "/v1/admin/import", Refused),
     ("get", "/v1/collections", Shortened),
     ("get", "/v1/tasks", Shortened),
@@ -83,6 +84,10 @@ const DECISIONS: [(&str, &str, KeyDecision); 68] = [
     ("get", "/v1/collections/{collection}/groups/{id}", ByPath),
     ("get", "/v1/collections/{collection}/events", ByPath),
     ("get", "/v1/collections/{collection}/events/{id}", ByPath),
+    ("post", "/v1/collections/{collection}/events/_merge", ByPath),
+    ("post", "/v1/collections/{collection}/events/{id}/_split", ByPath),
+    ("post", "/v1/collections/{collection}/events/{id}/_confirm", ByPath),
+    ("post", "/v1/collections/{collection}/events/{id}/handling", ByPath),
     ("get", "/v1/collections/{collection}/decisions", ByPath),
     ("put", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),
     ("get", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),

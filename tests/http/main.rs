@@ -34,3 +34,4 @@ mod snapshots;
 mod tasks;
 mod tls;
 mod turns;
+mod webhooks;

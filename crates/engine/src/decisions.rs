@@ -83,7 +83,7 @@ impl Opinion {
 }
 
 /// Returns a violation if `text` is longer than `most` characters.
-fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation> {
+pub(super) fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation> {
     let is_long = text.is_some_and(|text| text.chars().count() > most);
     is_long.then(|| Violation::new(pointer, "too_long", format!("give at most {most} characters")))
 }

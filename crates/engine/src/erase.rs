@@ -241,6 +241,7 @@ impl Engine {
             let condition = RemovalCondition { retention, ..RemovalCondition::unchanged(wanted.number, &current) };
             if self.store.remove_if(collection, &current.id, condition).await? {
                 self.record_ended(collection);
+                self.refile_handling(collection, &current.id).await;
                 return Ok(true);
             }
             let Some(now) = self.store.record(collection, &current.id).await? else { return Ok(false) };

@@ -10,6 +10,7 @@
 //! ([`CollectionState::pair_sources`](doppel_store::CollectionState::pair_sources)), so that no group shrinks.
 
 mod hot;
+mod links;
 mod petitioners;
 pub mod regroup;
 mod shape;
@@ -30,16 +31,17 @@ use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
 use crate::{Engine, Error, READ_AT_ONCE, Result, off_thread};
 use doppel_core::collection::CollectionName;
-use doppel_core::index::groups::{Decision, Group, GroupSet};
+use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::content::RecordContent;
-use doppel_store::decisions::{Decision as StoredDecision, RecordPair};
+use doppel_store::decisions::{Decision, Judgement, RecordPair};
 use doppel_store::generations::PairSource;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
 pub use self::hot::{HotIssue, MostNamed, PetitionerMatter, RankingPart, RepeatPetitioner};
+pub(crate) use self::links::GroupLink;
 pub use self::shape::{GroupShape, MemberShape, PairSimilarity, PetitionerShape, SupposedDecision};
 
 /// Number of lists of pairs, decisions or log entries that are read at once.
@@ -199,6 +201,8 @@ struct CollectionGroups {
     by_id: HashMap<RecordId, Seq>,
     /// The times of the choices of originals, by the chosen record and the other record of the decision that contains the choice.
     chosen: BTreeMap<(u64, u64), String>,
+    /// The pairs about which a person decided that they report one event, the lower seq first.
+    of_one_event: BTreeSet<(u64, u64)>,
     /// The changes up to this seq are applied.
     followed_to: Seq,
     /// Time of the last complete reading, and its duration, in microseconds.
@@ -209,18 +213,18 @@ struct CollectionGroups {
 /// The decision that holds about a pair, as the groups read it.
 struct HoldingDecision {
     pair: RecordPair,
-    /// True for the same matter; `None` if the decision was withdrawn.
-    same: Option<bool>,
+    /// `None` if the decision was withdrawn.
+    judgement: Option<Judgement>,
     /// The record that a person chose as the original, and the time of the choice.
     chosen: Option<(RecordId, String)>,
 }
 
-impl From<StoredDecision> for HoldingDecision {
-    fn from(decision: StoredDecision) -> Self {
-        let same = decision.same();
-        let last = decision.rulings.into_iter().next_back();
-        let chosen = last.and_then(|ruling| Some((ruling.original?, ruling.at))).filter(|_| same == Some(true));
-        Self { pair: decision.pair, same, chosen }
+impl From<Decision> for HoldingDecision {
+    fn from(decision: Decision) -> Self {
+        let judgement = decision.holding();
+        let last = decision.rulings.into_iter().next_back().filter(|_| judgement == Some(Judgement::Same));
+        let chosen = last.and_then(|ruling| Some((ruling.original?, ruling.at)));
+        Self { pair: decision.pair, judgement, chosen }
     }
 }
 
@@ -387,7 +391,7 @@ impl Engine {
     }
 
     /// Returns the pairs that the groups of a collection make known. O(members + pairs of the groups with decisions).
-    pub(super) async fn group_links(&self, collection: &CollectionName) -> Result<GroupLinks> {
+    pub(super) async fn group_links(&self, collection: &CollectionName) -> Result<Vec<GroupLink>> {
         self.with_groups(collection, |groups| Ok(groups.links())).await
     }
 
@@ -444,6 +448,7 @@ impl Engine {
             members: HashMap::new(),
             by_id: HashMap::new(),
             chosen: BTreeMap::new(),
+            of_one_event: BTreeSet::new(),
             followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
@@ -541,7 +546,7 @@ impl Engine {
 
     /// Applies a person's decision about two records, if both exist.
     async fn apply(&self, context: &Context, groups: &mut CollectionGroups, decision: HoldingDecision) -> Result<()> {
-        let HoldingDecision { pair, same, chosen } = decision;
+        let HoldingDecision { pair, judgement, chosen } = decision;
         let mut names = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
@@ -549,10 +554,16 @@ impl Engine {
             names.push(record.seq.0);
         }
         names.iter().for_each(|name| groups.forget_component(*name));
-        match same {
-            Some(true) => groups.set.confirm(names[0], names[1]),
-            Some(false) => groups.set.reject(names[0], names[1]),
-            None => groups.set.withdraw(names[0], names[1]),
+        let ordered = (names[0].min(names[1]), names[0].max(names[1]));
+        groups.of_one_event.remove(&ordered);
+        match judgement {
+            Some(Judgement::Same) => groups.set.confirm(names[0], names[1]),
+            Some(Judgement::SameEvent) => {
+                groups.set.reject(names[0], names[1]);
+                groups.of_one_event.insert(ordered);
+            }
+            Some(Judgement::NotSame) => groups.set.reject(names[0], names[1]),
+            Some(Judgement::Withdrawn) | None => groups.set.withdraw(names[0], names[1]),
         }
         groups.chosen.remove(&(names[0], names[1]));
         groups.chosen.remove(&(names[1], names[0]));
@@ -564,46 +575,7 @@ impl Engine {
     }
 }
 
-/// The pairs that the groups of a collection make known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct GroupLinks {
-    /// Pairs that match. A group without decisions has one pair for each member after the first.
-    pub(super) matches: Vec<[Seq; 2]>,
-    /// Pairs that a person joined.
-    pub(super) same: Vec<[Seq; 2]>,
-    /// Pairs that a person separated.
-    pub(super) not_same: Vec<[Seq; 2]>,
-}
-
 impl CollectionGroups {
-    fn links(&self) -> GroupLinks {
-        let mut links = GroupLinks::default();
-        let mut decided: BTreeSet<u64> = BTreeSet::new();
-        for (pair, decision) in self.set.decisions() {
-            decided.extend(pair);
-            match decision {
-                Decision::Same => links.same.push(pair.map(Seq)),
-                Decision::Different => links.not_same.push(pair.map(Seq)),
-            }
-        }
-        for group in self.set.groups() {
-            if !group.members.iter().any(|member| decided.contains(member)) {
-                let first = Seq(group.members[0]);
-                links.matches.extend(group.members[1..].iter().map(|member| [first, Seq(*member)]));
-                continue;
-            }
-            for member in &group.members {
-                let matches = self.set.pairs_of(*member).filter(|other| {
-                    other > member
-                        && group.members.binary_search(other).is_ok()
-                        && self.set.decision(*member, *other).is_none()
-                });
-                links.matches.extend(matches.map(|other| [Seq(*member), Seq(other)]));
-            }
-        }
-        links
-    }
-
     /// True if an update is enough. `shared_at` is the current time if other processes change the store, too.
     fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);
@@ -657,6 +629,7 @@ impl CollectionGroups {
         self.forget_component(seq.0);
         self.set.remove_member(seq.0);
         self.chosen.retain(|(one, other), _| *one != seq.0 && *other != seq.0);
+        self.of_one_event.retain(|(one, other)| *one != seq.0 && *other != seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
         {

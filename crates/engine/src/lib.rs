@@ -194,9 +194,7 @@ pub enum Error {
     #[error("a person decided that records {0} and {1} are not the same matter; withdraw that decision first")]
     RejectedPair(RecordId, RecordId),
     /// A split would reject too many pairs.
-    #[error(
-        "{0} pairs link these records with the rest of the group, and at most 1000 can be rejected at once; name fewer records"
-    )]
+    #[error("{0} pairs link these records with the rest, and at most 1000 can be rejected at once; name fewer records")]
     TooManyLinks(usize),
     /// Nobody decided about the pair.
     #[error("collection {0} has no decision about these two records")]
@@ -209,6 +207,17 @@ pub enum Error {
     /// The record is in no event.
     #[error("this record of collection {0} is in no event: no other record that is compared reports the same problem")]
     NoEvent(CollectionName),
+    /// Others change the handling of an event all the time.
+    #[error("the handling of this event in collection {0} was changed by others at the same time; try again")]
+    HandlingChanged(CollectionName),
+    /// The handling of an event has too many steps.
+    #[error("the handling of this event has {0} steps, the most there can be")]
+    TooManySteps(usize),
+    /// A record that is to be merged into an event is not compared.
+    #[error(
+        "record {0} is in no event and can be in none: it has no text, or it is one of the earliest records, which are left out"
+    )]
+    NotCompared(RecordId),
     /// The records of the collection are being read for the first time.
     #[error("the events of collection {collection} are being found: {done} of {all} records are read; ask again later")]
     EventsNotReady { collection: CollectionName, done: u64, all: u64 },
@@ -594,6 +603,7 @@ impl Engine {
         match self.store.remove(collection, id).await? {
             true => {
                 self.record_ended(collection);
+                self.refile_handling(collection, id).await;
                 Ok(())
             }
             false => Err(Error::UnknownRecord(collection.clone(), id.clone())),

@@ -156,6 +156,7 @@ impl Engine {
         };
         if removed {
             self.record_ended(collection);
+            self.refile_handling(collection, &which.id).await;
         }
         Ok(removed)
     }

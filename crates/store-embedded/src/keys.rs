@@ -9,7 +9,7 @@
 //! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, unchanged |
 //! | `meta` | `h/` number u32, change u64 | JSON of the change, see [`LoggedChange`] |
 //! | `meta` | `x/` number u32 | u64: the highest change that was deleted from the log |
-//! | `meta` | `k/` number u32, name | JSON of the checkpoint |
+//! | `meta` | `k/` number u32, name | JSON of the named value |
 //! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges must still be deleted |
 //! | `pairs` | number u32, generation u32, seq u64 | see [`encode_pairs`] |
 //! | `decisions` | number u32, 0, lower id, 0, higher id | JSON: the rulings, in order |
@@ -30,7 +30,7 @@ const PREFIX_STATISTICS: &[u8] = b"s/";
 const PREFIX_FREQUENCIES: &[u8] = b"f/";
 const PREFIX_CHANGES: &[u8] = b"h/";
 const PREFIX_FORGOTTEN: &[u8] = b"x/";
-const PREFIX_CHECKPOINTS: &[u8] = b"k/";
+const PREFIX_VALUES: &[u8] = b"k/";
 const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
@@ -79,9 +79,16 @@ pub(super) fn forgotten_key(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_FORGOTTEN, &number.0.to_be_bytes()].concat()
 }
 
-/// Returns the key of a checkpoint of a collection.
-pub(super) fn checkpoint_key(number: CollectionNumber, name: &str) -> Vec<u8> {
-    [PREFIX_CHECKPOINTS, &number.0.to_be_bytes(), name.as_bytes()].concat()
+/// Returns the key of a named value of a collection. A prefix of the name gives a prefix of the key.
+pub(super) fn value_key(number: CollectionNumber, name: &str) -> Vec<u8> {
+    [PREFIX_VALUES, &number.0.to_be_bytes(), name.as_bytes()].concat()
+}
+
+/// Returns the name of the value with this key.
+pub(super) fn name_of_value(key: &[u8]) -> Result<String> {
+    let name = key.get(PREFIX_VALUES.len() + size_of::<u32>()..).unwrap_or_default();
+    String::from_utf8(name.to_vec())
+        .map_err(|error| StoreError::Internal(format!("a name on disk cannot be read: {error}")))
 }
 
 /// Returns the operation that logs a change of a collection.
@@ -105,7 +112,7 @@ pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 6] {
         PREFIX_FREQUENCIES,
         PREFIX_CHANGES,
         PREFIX_FORGOTTEN,
-        PREFIX_CHECKPOINTS,
+        PREFIX_VALUES,
     ]
     .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
 }
@@ -226,7 +233,7 @@ mod tests {
             statistics_key(OURS, GenerationId(1)),
             generation_tombstone_key(OURS, GenerationId(1)),
             frequencies_key(OURS, 1),
-            checkpoint_key(OURS, "来信库"),
+            value_key(OURS, "来信库"),
         ] {
             assert_eq!(
                 [OURS, CollectionNumber(6), CollectionNumber(8)].map(|number| matching_prefixes(number, &key)),

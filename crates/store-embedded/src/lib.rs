@@ -37,7 +37,6 @@ mod admin;
 mod batch;
 mod change_record;
 mod changes;
-mod checkpoints;
 mod claims;
 mod collection;
 mod committer;
@@ -79,6 +78,7 @@ mod store;
 mod supervisor;
 mod sweep;
 mod tasks;
+mod values;
 mod write_watchdog;
 
 pub use self::inspect::is_data_directory;

@@ -32,7 +32,6 @@
 
 mod admin;
 mod changes;
-mod checkpoints;
 mod commit;
 mod counts;
 mod decisions;
@@ -60,6 +59,7 @@ mod server;
 mod spread;
 mod sweep;
 mod tasks;
+mod values;
 mod write;
 
 use futures_util::future::BoxFuture;

@@ -10,13 +10,14 @@ use sha2::{Digest as _, Sha256};
 
 use doppel_store::{Result, StoreError};
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json")),
     ("0002_reindex_and_decisions", include_str!("../../../migrations/0002_reindex_and_decisions.json")),
     ("0003_one_commit_order", include_str!("../../../migrations/0003_one_commit_order.json")),
     ("0004_change_feed", include_str!("../../../migrations/0004_change_feed.json")),
     ("0005_checkpoints", include_str!("../../../migrations/0005_checkpoints.json")),
     ("0006_commit_orders_on_all_shards", include_str!("../../../migrations/0006_commit_orders_on_all_shards.json")),
+    ("0007_decisions_about_events", include_str!("../../../migrations/0007_decisions_about_events.json")),
 ];
 
 /// The collections, and the indexes with their collections, that MongoDB compresses with zstd. They take the most space: the texts of

@@ -10,7 +10,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, RECORDS, SIGNATURES, STATISTICS, StoredNumber,
+    self, BLOCKS, CHANGES, COLLECTIONS, DECISIONS, DROPPED, RECORDS, SIGNATURES, STATISTICS, StoredNumber, VALUES,
     generation_key, signatures_of,
 };
 use super::retry::{self, TransactionEnd, TransactionWork, TxnError};
@@ -139,7 +139,7 @@ async fn sweep_once(shared: &SharedStore, target: SweepTarget) -> mongodb::error
                 (STATISTICS, own.clone()),
                 (DECISIONS, own.clone()),
                 (CHANGES, own.clone()),
-                (CHECKPOINTS, own),
+                (VALUES, own),
             ]
         }
         Some(generation) => {

@@ -30,7 +30,10 @@ pub fn check_rulings(kept: usize) -> Result<()> {
 pub enum Judgement {
     /// Both records concern the same matter. They match, whatever their scores are.
     Same,
-    /// The records concern different matters. They do not match, whatever their scores are.
+    /// The records report one event, but neither repeats the other. They do not match, whatever their scores are, and belong to one
+    /// event.
+    SameEvent,
+    /// The records concern different matters. They do not match, whatever their scores are, and belong to different events.
     NotSame,
     /// The earlier judgement is withdrawn. The scores decide again.
     Withdrawn,
@@ -97,13 +100,14 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns true for `Same` and false for `NotSame`; `None` if the decision was withdrawn.
+    /// Returns the judgement that holds; `None` if the decision was withdrawn.
+    pub fn holding(&self) -> Option<Judgement> {
+        self.rulings.last().map(|ruling| ruling.judgement).filter(|judgement| *judgement != Judgement::Withdrawn)
+    }
+
+    /// Returns whether the two records match by the decision; `None` if the decision was withdrawn.
     pub fn same(&self) -> Option<bool> {
-        match self.rulings.last()?.judgement {
-            Judgement::Same => Some(true),
-            Judgement::NotSame => Some(false),
-            Judgement::Withdrawn => None,
-        }
+        self.holding().map(|judgement| judgement == Judgement::Same)
     }
 }
 

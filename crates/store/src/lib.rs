@@ -10,7 +10,7 @@
 //! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
 //! * **Guarded.** A change that rests on what its caller has read says what that was, and the store compares in the same atomic step:
 //!   a decision needs both records ([`DecisionStore::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
-//!   key ring, a checkpoint or document frequencies a version.
+//!   key ring, a named value or document frequencies a version.
 //! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
 //! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
 //!
@@ -27,7 +27,6 @@
 #![warn(missing_docs)]
 
 pub mod changes;
-pub mod checkpoints;
 #[cfg(feature = "testkit")]
 pub mod conformance;
 pub mod content;
@@ -43,6 +42,7 @@ pub mod rules;
 pub mod snapshot;
 pub mod stages;
 pub mod tasks;
+pub mod values;
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 pub use self::changes::ChangeFeed;
-pub use self::checkpoints::CheckpointStore;
 pub use self::decisions::DecisionStore;
 pub use self::frequencies::FrequencyStore;
 pub use self::generations::GenerationStore;
@@ -60,6 +59,7 @@ pub use self::keys::KeyStore;
 pub use self::removal::{KeptDuplicate, RecordVersion, RemovalCondition};
 pub use self::snapshot::SnapshotReader;
 pub use self::tasks::TaskStore;
+pub use self::values::ValueStore;
 
 use self::content::{HashKey, RecordContent};
 use self::generations::{GenerationState, PairSource};
@@ -538,7 +538,7 @@ pub trait Store:
     + DecisionStore
     + TaskStore
     + FrequencyStore
-    + CheckpointStore
+    + ValueStore
     + KeyStore
     + Send
     + Sync

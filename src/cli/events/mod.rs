@@ -34,7 +34,7 @@ use crate::texts;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::events::{
     Citation, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
-    FrequencyState, FrequencyWindow, KnownLinks, summarise,
+    FrequencyState, FrequencyWindow, KnownLink, summarise,
 };
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::replay::Replay;
@@ -286,16 +286,16 @@ impl EventReport {
         });
         let known = duplicates.iter().filter_map(|pair| {
             let [a, b] = pair.map(|at| finder.collection().position(orders.rows[at as usize].id.as_str()));
-            Some([a?, b?])
+            Some(([a?, b?], KnownLink::Match))
         });
-        let matches = known.collect();
-        finder.set_links(KnownLinks { matches, ..KnownLinks::default() });
+        let known = known.collect();
+        finder.set_links(known);
         finder.refresh();
         let collection = finder.collection();
         let citations: Vec<Citation> = collection.positions().flat_map(|at| finder.citations_by(at)).collect();
         let citing = citations.iter().map(|citation| [citation.record, citation.cited]);
         let mut known_pairs: HashMap<u32, usize> = HashMap::new();
-        for [a, b] in finder.links().matches.iter().copied().chain(citing) {
+        for [a, b] in finder.links().pairs(KnownLink::Match).chain(citing) {
             if let Some(members) = finder.event_of(a).filter(|members| members.contains(&b)) {
                 *known_pairs.entry(members[0]).or_default() += 1;
             }

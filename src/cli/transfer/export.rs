@@ -8,10 +8,13 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::value::RawValue;
 
-use super::{DecisionLine, ExportEnd, ExportHeader, ExportLine, RecordLine, VERSION, open, progress_of, runtime};
+use super::{
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, RecordLine, VERSION, open, progress_of, runtime,
+};
 use crate::cli::output::{CommandOutputs, OutputFile};
 use crate::config::{self, ConfigFlags};
 use doppel_core::collection::CollectionName;
+use doppel_engine::events::handling::handlings_after;
 use doppel_store::{Seq, Store, StoredRecord};
 use doppel_store_embedded::Opening;
 
@@ -22,7 +25,7 @@ const EXAMPLES: &str = "\
 The file is one JSON object a line: settings, decisions with their history, records in the order they came, and an end. Import
 it with: doppel import --exported --to DIR|mongodb --collection C FILE
 
-Kept: settings, rows byte for byte, ids, order, decisions. Similar records, checks and groups are the same afterwards. In the
+Kept: settings, rows byte for byte, ids, order, decisions, the handling of events. Similar records, checks and groups are the same afterwards. In the
 file for the reader, and drawn anew by an import: verdicts, sequence numbers and the time of storing.
 What is changed while an export runs may be in it or not; stop writing to move a collection for good.
 
@@ -136,6 +139,16 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
             let b = decision.pair.b().clone();
             put(&mut out, &ExportLine::Decision(DecisionLine { a, b, rulings: decision.rulings }))?;
             done.decisions += 1;
+        }
+    }
+    let mut after = None;
+    loop {
+        let handlings = handlings_after(store.as_ref(), name, after.as_ref(), PAGE).await?;
+        let Some((last, _)) = handlings.last() else { break };
+        after = Some(last.clone());
+        for (event, handling) in handlings {
+            put(&mut out, &ExportLine::Handling(HandlingLine { event, handling }))?;
+            done.handlings += 1;
         }
     }
     let mut after = Seq(0);

@@ -3,10 +3,12 @@
 //! ```text
 //! {"doppel_export": {"version": 1, "collection": "letters", "settings": {…}, "records": 2, "exported_at": "…"}}
 //! {"decision": {"a": "…", "b": "…", "rulings": [{"judgement": "same", "by": …, "note": …, "at": "…"}]}}
+//! {"handling": {"event": "…", "members": ["…"], "steps": [{"status": "assigned", "unit": …, "note": …, "by": …, "at": "…"}]}}
 //! {"record": {"id": "…", "row": {…}, "seq": 17, "stored_at": "…", "verdict": {…}}}
-//! {"end": {"records": 2, "decisions": 1}}
+//! {"end": {"records": 2, "decisions": 1, "handlings": 1}}
 //! ```
-//! The file has one JSON object per line: the header, the decisions in the order of their pairs, the records in seq order, and the end.
+//! The file has one JSON object per line: the header, the decisions in the order of their pairs, the handling of
+//! events by their first records, the records in seq order, and the end.
 //! Rows are written byte by byte. A file without the end is incomplete.
 //!
 //! An import registers the records again in this order, after the decisions, so that similar records, groups and checks are the same as
@@ -30,6 +32,7 @@ use crate::config::{self, StoreKind};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Verdict;
+use doppel_engine::events::handling::StoredHandling;
 use doppel_engine::{Engine, Options};
 use doppel_store::decisions::Ruling;
 use doppel_store::{Seq, Store};
@@ -53,6 +56,7 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 enum ExportLine {
     DoppelExport(Box<ExportHeader>),
     Decision(DecisionLine),
+    Handling(HandlingLine),
     Record(Box<RecordLine>),
     End(ExportEnd),
 }
@@ -76,6 +80,15 @@ struct DecisionLine {
     rulings: Vec<Ruling>,
 }
 
+/// A line with the handling of an event.
+#[derive(Debug, Serialize, Deserialize)]
+struct HandlingLine {
+    /// The record under which it is filed.
+    event: RecordId,
+    #[serde(flatten)]
+    handling: StoredHandling,
+}
+
 /// A line with a record. Only the id and the row are read.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordLine {
@@ -94,6 +107,8 @@ struct RecordLine {
 pub(super) struct ExportEnd {
     pub(super) records: u64,
     pub(super) decisions: u64,
+    #[serde(default)]
+    pub(super) handlings: u64,
 }
 
 /// Opens a store that the command line names: the directory of an embedded store, or `mongodb` for the database of the configuration.

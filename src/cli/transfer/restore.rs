@@ -12,8 +12,8 @@ use anyhow::{Context as _, anyhow, bail};
 use tokio::task::JoinHandle;
 
 use super::{
-    DecisionLine, ExportEnd, ExportHeader, ExportLine, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_of,
-    runtime,
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, cannot, engine, open,
+    progress_of, runtime,
 };
 use crate::cli::PARTLY;
 use crate::cli::progress::CommandProgress;
@@ -22,6 +22,7 @@ use crate::texts;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
+use doppel_engine::events::handling::add_handling;
 use doppel_engine::runner::{SETTLING, TaskRunner};
 use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
 use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
@@ -105,6 +106,10 @@ async fn all(
             Some(ExportLine::Decision(line)) => {
                 put_decision(store, name, line, window.sum).await?;
                 read.decisions += 1;
+            }
+            Some(ExportLine::Handling(HandlingLine { event, handling })) => {
+                add_handling(store.as_ref(), name, &event, &handling).await?;
+                read.handlings += 1;
             }
             Some(ExportLine::Record(line)) => {
                 let row = Row::parse(line.row.get().as_bytes());

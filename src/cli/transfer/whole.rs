@@ -39,11 +39,12 @@ pub(in crate::cli) fn whole(file: &Path) -> anyhow::Result<ExportedCollection> {
                 read.decisions += 1;
                 let same = match line.rulings.last().map(|ruling| ruling.judgement) {
                     Some(Judgement::Same) => true,
-                    Some(Judgement::NotSame) => false,
+                    Some(Judgement::SameEvent | Judgement::NotSame) => false,
                     Some(Judgement::Withdrawn) | None => continue,
                 };
                 decided.push(PairDecision { a: line.a, b: line.b, same });
             }
+            Some(ExportLine::Handling(_)) => read.handlings += 1,
             Some(ExportLine::Record(line)) => {
                 read.records += 1;
                 let row = Row::parse(line.row.get().as_bytes()).map_err(|error| error.to_string());

@@ -299,6 +299,7 @@ impl RecordCase<'_> {
         for decision in decisions {
             let note = match decision.judgement {
                 Judgement::Same => self.words.record.decided_same,
+                Judgement::SameEvent => self.words.record.decided_same_event,
                 Judgement::NotSame => self.words.record.decided_not_same,
                 Judgement::Withdrawn => continue,
             };

@@ -24,7 +24,7 @@ use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
 use doppel_store::decisions::Judgement;
 
 /// Lifetime of the cookie with the name of the deciding person, in seconds: a month. The cookie is used only if no keys are configured.
-pub const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
+const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
 /// The content of a decision form.
 struct DecisionForm {
@@ -36,9 +36,10 @@ struct DecisionForm {
 
 impl DecisionForm {
     fn read(form: &FormFields) -> Result<Self, Problem> {
-        let known = [Judgement::Same, Judgement::NotSame, Judgement::Withdrawn];
+        let known = [Judgement::Same, Judgement::SameEvent, Judgement::NotSame, Judgement::Withdrawn];
         let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
-        let judgement = judgement.ok_or_else(|| invalid_field("judgement", "give same, not_same or withdrawn"))?;
+        let judgement =
+            judgement.ok_or_else(|| invalid_field("judgement", "give same, same_event, not_same or withdrawn"))?;
         let seen = form.text("seen").and_then(|seen| seen.parse().ok());
         Ok(Self {
             a: record_id(form, "a")?,
@@ -61,6 +62,7 @@ fn invalid_field(field: &str, detail: &str) -> Problem {
 pub fn value(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Same => "same",
+        Judgement::SameEvent => "same_event",
         Judgement::NotSame => "not_same",
         Judgement::Withdrawn => "withdrawn",
     }
@@ -105,10 +107,14 @@ fn done(
     let seen = decision.history.len();
     let before = decision.history.iter().rev().nth(1).map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
     let decided = flash::DecidedNotice { collection, a, b, judgement: decision.judgement, before, seen };
-    let answer = SeeOther::to(back).telling(&FlashMessage::Decided(decided));
+    named(SeeOther::to(back).telling(&FlashMessage::Decided(decided)), visitor, by).into_response()
+}
+
+/// Returns an answer that keeps the name `by` for later forms. If keys are configured, the answer stays as it is.
+pub(super) fn named(answer: SeeOther, visitor: &PageVisitor, by: Option<&str>) -> SeeOther {
     match by.filter(|_| visitor.is_open) {
-        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
-        None => answer.into_response(),
+        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)),
+        None => answer,
     }
 }
 

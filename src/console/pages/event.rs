@@ -26,6 +26,7 @@ use crate::http::state::App;
 use doppel_core::events::{FactState, FrequencyRule, LinkKind};
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
+use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
 use doppel_engine::events::{EventDetail, EventFact, EventMember};
 
 /// Members on a page of the list.
@@ -50,6 +51,15 @@ struct OneEventPage {
     shown: String,
     previous: Option<String>,
     next: Option<String>,
+    unit: Option<String>,
+    history: Vec<HandlingLine>,
+    statuses: Vec<(&'static str, &'static str)>,
+    /// The name of the visitor, if the forms ask for a name.
+    asks_name: Option<String>,
+    /// True if the visitor may correct the event.
+    may_decide: bool,
+    /// The path of the event.
+    action: String,
 }
 
 /// A kind of which members name different values.
@@ -63,6 +73,15 @@ struct ContradictedValue {
     value: String,
     members: Vec<(String, String)>,
     more: Option<String>,
+}
+
+/// A step of the handling.
+struct HandlingLine {
+    status: Option<&'static str>,
+    unit: Option<String>,
+    note: Option<String>,
+    by: Option<String>,
+    at: String,
 }
 
 /// A member in the list.
@@ -152,6 +171,12 @@ impl ShownEvent<'_> {
             shown: (words.group.shown)(skip + 1, end, members.len()),
             previous: (number > 1).then(|| page_path(&event.href, number - 1)),
             next: (end < members.len()).then(|| page_path(&event.href, number + 1)),
+            unit: detail.event.handling.as_ref().and_then(|handling| handling.unit.clone()),
+            history: detail.history.iter().rev().map(|step| self.step(step)).collect(),
+            statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (own.status_of)(status))).to_vec(),
+            asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
+            may_decide: visitor.may_write(),
+            action: page::event(collection, &detail.event.id),
             event,
         })
     }
@@ -188,6 +213,16 @@ impl ShownEvent<'_> {
         }
     }
 
+    fn step(&self, step: &HandlingStep) -> HandlingLine {
+        HandlingLine {
+            status: step.status.map(self.words.events.status_of),
+            unit: step.unit.clone(),
+            note: step.note.clone(),
+            by: step.by.clone(),
+            at: self.context.reader.clock.show_text(&step.at),
+        }
+    }
+
     fn member(&self, member: &EventMember, facts: &mut BTreeMap<RecordId, RowFacts>) -> MemberLine {
         let PageContext { collection, reader, .. } = self.context;
         let facts = facts.remove(&member.id);
@@ -203,6 +238,7 @@ impl ShownEvent<'_> {
         let Some(link) = &member.link else { return reasons };
         let text = match link.kind {
             LinkKind::Duplicate => words.duplicate.to_owned(),
+            LinkKind::Decision => words.decided.to_owned(),
             LinkKind::Citation if member.cites.contains(&link.other) => return reasons,
             LinkKind::Citation => words.cited_by.to_owned(),
             LinkKind::Model => (words.model)(percent(link.probability)),

@@ -22,22 +22,13 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::events::{FrequencyRule, FrequencyState};
 use doppel_engine::Error;
+use doppel_engine::events::handling::HandlingStatus;
 use doppel_engine::events::{EventCursor, EventOrder, EventPage, EventSelection};
 
 /// Events on a page: more than most offices have in a week, so that the report of a week is one page.
 const PER_PAGE: usize = 100;
 /// The periods of the links to frequent events, in days.
 const PERIODS: [u32; 2] = [7, 30];
-/// The states of the filter, and their names in a query.
-const STATES: [(FrequencyState, &str); 3] = [
-    (FrequencyState::Frequent, "frequent"),
-    (FrequencyState::NotReached, "not_reached"),
-    (FrequencyState::NoDates, "no_dates"),
-];
-/// The orders, and their names in a query.
-const ORDERS: [(EventOrder, &str); 3] =
-    [(EventOrder::Frequent, "frequent"), (EventOrder::Size, "size"), (EventOrder::Recent, "recent")];
-
 #[derive(Template)]
 #[template(path = "events.html")]
 struct EventsPage {
@@ -47,6 +38,7 @@ struct EventsPage {
     usual: FrequencyRule,
     lists: Vec<(String, String, bool)>,
     states: Vec<(&'static str, &'static str)>,
+    statuses: Vec<(&'static str, &'static str)>,
     orders: Vec<(&'static str, &'static str)>,
     /// The filled-in filters with their labels. They replace the form on paper.
     conditions: Vec<(&'static str, String)>,
@@ -59,6 +51,7 @@ struct EventsPage {
 #[derive(Clone, Debug, Default)]
 struct EventsForm {
     state: String,
+    status: String,
     order: String,
     reports: String,
     days: String,
@@ -72,6 +65,7 @@ impl EventsForm {
     fn of(form: &FormFields) -> Self {
         Self {
             state: form.text("state").unwrap_or_default().to_owned(),
+            status: form.text("status").unwrap_or_default().to_owned(),
             order: form.text("order").unwrap_or_default().to_owned(),
             reports: form.text("reports").unwrap_or_default().to_owned(),
             days: form.text("days").unwrap_or_default().to_owned(),
@@ -86,6 +80,7 @@ impl EventsForm {
     fn href(&self, collection: &CollectionName, cursor: &str) -> String {
         let parameters = [
             ("state", self.state.as_str()),
+            ("status", &self.status),
             ("order", &self.order),
             ("reports", &self.reports),
             ("days", &self.days),
@@ -100,8 +95,10 @@ impl EventsForm {
 
     /// Returns the filters that have a value, with their labels.
     fn conditions(&self, words: &EventsWords) -> Vec<(&'static str, String)> {
-        let state = STATES.iter().find(|(_, value)| *value == self.state);
+        let state = FrequencyState::NAMES.iter().find(|(_, value)| *value == self.state);
+        let status = HandlingStatus::NAMES.iter().find(|(_, value)| *value == self.status);
         let filters = [
+            (words.status, status.map_or("", |(status, _)| (words.status_of)(*status))),
             (words.state, state.map_or("", |(state, _)| (words.state_of)(*state))),
             (words.from, &self.from),
             (words.to, &self.to),
@@ -201,8 +198,9 @@ fn events_page(
         words,
         usual: FrequencyRule::default(),
         lists: lists(context, &asked),
-        states: STATES.map(|(state, value)| (value, (words.state_of)(state))).to_vec(),
-        orders: ORDERS.map(|(order, value)| (value, (words.order_of)(order))).to_vec(),
+        states: FrequencyState::NAMES.map(|(state, value)| (value, (words.state_of)(state))).to_vec(),
+        statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (words.status_of)(status))).to_vec(),
+        orders: EventOrder::NAMES.map(|(order, value)| (value, (words.order_of)(order))).to_vec(),
         conditions: asked.conditions(words),
         record: &context.visitor.words().record,
         asked,
@@ -220,7 +218,7 @@ fn lists(context: &PageContext<'_>, asked: &EventsForm) -> Vec<(String, String, 
     for days in PERIODS {
         let begin = context.reader.clock.stretches(clock::timestamp(), days, days);
         let from = begin.first().map_or_else(String::new, |begin| context.reader.clock.date(*begin));
-        let frequent = EventsForm { state: STATES[0].1.to_owned(), from, ..EventsForm::default() };
+        let frequent = EventsForm { state: "frequent".to_owned(), from, ..EventsForm::default() };
         lists.push((frequent.href(context.collection, ""), (words.recent)(days)));
     }
     lists.into_iter().map(|(href, name)| (href.clone(), name, href == place)).collect()

@@ -6,6 +6,7 @@ pub mod collections;
 pub mod compare;
 pub mod decide;
 pub mod event;
+pub mod event_actions;
 pub mod events;
 pub mod files;
 pub mod group;
@@ -49,6 +50,10 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
         .route("/console/{collection}/events", get(events::show))
         .route("/console/{collection}/events/{id}", get(event::show))
+        .route("/console/{collection}/events/{id}/confirm", post(event_actions::confirm))
+        .route("/console/{collection}/events/{id}/remove", post(event_actions::remove))
+        .route("/console/{collection}/events/{id}/merge", post(event_actions::merge))
+        .route("/console/{collection}/events/{id}/handling", post(event_actions::handle))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
         .route("/console/{collection}/quality", get(quality::show))

@@ -14,11 +14,10 @@ use axum::response::{IntoResponse, Response};
 
 use crate::clock;
 use crate::console;
-use crate::console::cookies::{self, SetCookie};
 use crate::console::flash::{FlashMessage, RegroupedNotice};
 use crate::console::form::FormFields;
 use crate::console::page::{self, DeskSection, PageFrame, SeeOther, with_query};
-use crate::console::pages::decide::NAME_SECONDS;
+use crate::console::pages::decide::named;
 use crate::console::pages::pair::PageContext;
 use crate::console::pages::regroup_plan::{GroupAction, PlannedDecision, RegroupPlan};
 use crate::console::undo::MadeDecision;
@@ -33,6 +32,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_engine::decisions::{DecisionOutcome, Opinion};
 use doppel_engine::{Engine, Error};
+use doppel_store::decisions::Judgement;
 
 /// Largest number of records that a preview lists. The others are counted.
 const MOST_LISTED: usize = 100;
@@ -208,29 +208,48 @@ async fn carry_out(
     if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
         return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
     }
-    let of = plan.decisions.len();
-    let group = plan.group.clone();
-    let judgement = plan.action.judgement();
-    let by = form.text("by").or(visitor.name.as_deref());
-    let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
-    let engine = app.engine.clone();
-    let name = collection.clone();
-    let id = clock::unique_id();
-    let kept = id.clone();
-    // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
-    let deciding = async move {
-        let made = decide_all(&engine, &name, plan.decisions, opinion).await?;
-        let done = made.len();
-        desk.undo.keep(kept, name, made);
-        Ok::<_, Error>(done)
-    };
-    let done = app.detached(deciding).await?;
-    let flash = FlashMessage::Regrouped(RegroupedNotice { collection: collection.clone(), id, done, of });
-    let answer = SeeOther::to(page::group(&collection, &group)).telling(&flash);
-    Ok(match form.text("by").filter(|_| visitor.is_open) {
-        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
-        None => answer.into_response(),
-    })
+    let back = page::group(&collection, &plan.group);
+    let action = PlannedAction { collection, judgement: plan.action.judgement(), decisions: plan.decisions, back };
+    action.carry_out(app, desk, visitor, form).await
+}
+
+/// Decisions that the visitor wants to make in one step.
+pub(super) struct PlannedAction {
+    pub(super) collection: CollectionName,
+    pub(super) judgement: Judgement,
+    pub(super) decisions: Vec<PlannedDecision>,
+    /// The page to show afterwards.
+    pub(super) back: String,
+}
+
+impl PlannedAction {
+    /// Makes the decisions and keeps what undoes them.
+    pub(super) async fn carry_out(
+        self,
+        app: &App,
+        desk: Arc<console::DeskState>,
+        visitor: &PageVisitor,
+        form: &FormFields,
+    ) -> Result<Response, Problem> {
+        let Self { collection, judgement, decisions, back } = self;
+        let of = decisions.len();
+        let by = form.text("by").or(visitor.name.as_deref());
+        let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
+        let engine = app.engine.clone();
+        let name = collection.clone();
+        let id = clock::unique_id();
+        let kept = id.clone();
+        // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
+        let deciding = async move {
+            let made = decide_all(&engine, &name, decisions, opinion).await?;
+            let done = made.len();
+            desk.undo.keep(kept, name, made);
+            Ok::<_, Error>(done)
+        };
+        let done = app.detached(deciding).await?;
+        let flash = FlashMessage::Regrouped(RegroupedNotice { collection, id, done, of });
+        Ok(named(SeeOther::to(back).telling(&flash), visitor, form.text("by")).into_response())
+    }
 }
 
 /// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided

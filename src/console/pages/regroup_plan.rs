@@ -48,7 +48,7 @@ impl GroupAction {
     }
 }
 
-fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
+pub(super) fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
     RecordId::new(form.raw(field).unwrap_or_default())
         .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]))
 }
@@ -157,7 +157,7 @@ fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
 }
 
 /// Returns the planned decisions about these pairs, with the existing rulings.
-async fn planned(
+pub(super) async fn planned(
     engine: &Engine,
     collection: &CollectionName,
     pairs: Vec<(RecordId, RecordId)>,

@@ -6,6 +6,7 @@ use crate::console::view::time::ZonedClock;
 use crate::console::words::DeskWords;
 use doppel_core::collection::CollectionName;
 use doppel_core::events::{FrequencyRule, FrequencyState};
+use doppel_engine::events::handling::HandlingStatus;
 use doppel_engine::events::{EventView, EventWindow};
 
 /// The description of an event.
@@ -31,6 +32,8 @@ pub struct EventLine {
     pub class: &'static str,
     /// The state under the rule.
     pub state: &'static str,
+    /// The status of the handling.
+    pub status: &'static str,
     /// The number of reports in the days with the most reports, and the dates of these days.
     pub window: Option<(String, String)>,
     /// The names of places.
@@ -63,6 +66,9 @@ impl EventLine {
                 FrequencyState::NoDates => "short",
             },
             state: (words.events.state_of)(event.frequency),
+            status: (words.events.status_of)(
+                event.handling.as_ref().map_or_else(HandlingStatus::default, |handling| handling.status),
+            ),
             window: event.window.as_ref().map(|window| window_texts(words, clock, rule, window)),
             places: event.places.join("、"),
         }

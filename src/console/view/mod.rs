@@ -34,6 +34,7 @@ impl VerdictBadge {
         let registered_as = Some(verdict);
         match decided {
             Some(Judgement::Same) => Self { class: "repeat", says: words.decided_same, registered_as },
+            Some(Judgement::SameEvent) => Self { class: "short", says: words.decided_same_event, registered_as },
             Some(Judgement::NotSame) => Self { class: "short", says: words.decided_not_same, registered_as },
             Some(Judgement::Withdrawn) | None => {
                 Self { class: verdict_class(kind), says: verdict, registered_as: None }

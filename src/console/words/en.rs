@@ -69,6 +69,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
             VerdictKind::TooShort => "too short",
         },
         decided_same: "Decided: the same matter",
+        decided_same_event: "Decided: the same event, no repeat",
         decided_not_same: "Decided: not the same matter",
         registered_as: "when registered",
         verdict_sentence: |kind| match kind {
@@ -130,10 +131,12 @@ pub(super) const WORDS: DeskWords = DeskWords {
     },
     decide: DecideWords {
         same: "Same matter",
+        same_event: "Same event, no repeat",
         not_same: "Not the same",
         withdraw: "Take the decision back",
         judgement: |judgement| match judgement {
             Judgement::Same => "same matter",
+            Judgement::SameEvent => "same event, no repeat",
             Judgement::NotSame => "not the same matter",
             Judgement::Withdrawn => "taken back",
         },
@@ -143,6 +146,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         nobody: "nobody has decided yet",
         done: |judgement| match judgement {
             Judgement::Same => "Decided: the same matter.",
+            Judgement::SameEvent => "Decided: the same event, but no repeat.",
             Judgement::NotSame => "Decided: not the same matter.",
             Judgement::Withdrawn => "The decision was taken back; the comparison counts again.",
         },

@@ -2,6 +2,7 @@
 
 use doppel_core::events::FrequencyState;
 use doppel_engine::events::EventOrder;
+use doppel_engine::events::handling::HandlingStatus;
 
 /// The texts of the pages about events.
 pub struct EventsWords {
@@ -21,6 +22,24 @@ pub struct EventsWords {
     pub state_of: fn(FrequencyState) -> &'static str,
     /// Choice that does not filter.
     pub any: &'static str,
+    /// Label of the choice of the status of the handling, and column with the statuses.
+    pub status: &'static str,
+    /// The name of a status of the handling.
+    pub status_of: fn(HandlingStatus) -> &'static str,
+    /// Heading of the handling of an event.
+    pub handling: &'static str,
+    /// Text if nobody has handled the event.
+    pub not_handled: &'static str,
+    /// Label of the unit that handles the event.
+    pub unit: &'static str,
+    /// Label of a note.
+    pub note: &'static str,
+    /// Choice that leaves the status unchanged.
+    pub unchanged: &'static str,
+    /// Button that adds a step to the handling.
+    pub add_step: &'static str,
+    /// Message after a step of the handling.
+    pub step_added: &'static str,
     /// Label of the choice of the order.
     pub order: &'static str,
     /// The name of an order.
@@ -81,6 +100,8 @@ pub struct EventsWords {
     pub why: &'static str,
     /// Reason: the two records are duplicates, or a person joined them.
     pub duplicate: &'static str,
+    /// Reason: a person decided that the two report one event.
+    pub decided: &'static str,
     /// Reason: the record cites another one.
     pub cites: &'static str,
     /// Reason: another record cites the record.
@@ -103,6 +124,22 @@ pub struct EventsWords {
     pub unknown: &'static str,
     /// Text if the members name every kind.
     pub none_unknown: &'static str,
+    /// Heading of the forms with which people correct the event.
+    pub correct: &'static str,
+    /// Explanation of the button that confirms the event.
+    pub confirm_hint: &'static str,
+    /// Button: all members belong to the event.
+    pub confirm: &'static str,
+    /// Label of the choice of a record to remove, with the id of the record.
+    pub choose: fn(&str) -> String,
+    /// Column with the choice of records to remove.
+    pub chosen: &'static str,
+    /// Button that removes the chosen records from the event.
+    pub remove: &'static str,
+    /// Label of the id of a record of another event.
+    pub with: &'static str,
+    /// Button that merges the event with another one.
+    pub merge: &'static str,
     /// Number of reports of the event, on the page of a record.
     pub of_reports: fn(&str) -> String,
 }
@@ -121,6 +158,20 @@ pub(super) const EN: EventsWords = EventsWords {
         FrequencyState::NoDates => "too few dates",
     },
     any: "any",
+    status: "Handling",
+    status_of: |status| match status {
+        HandlingStatus::Open => "open",
+        HandlingStatus::Assigned => "assigned",
+        HandlingStatus::Answered => "answered",
+        HandlingStatus::Closed => "closed",
+    },
+    handling: "Handling",
+    not_handled: "Nobody has handled this event yet.",
+    unit: "Unit",
+    note: "Note",
+    unchanged: "unchanged",
+    add_step: "Save",
+    step_added: "Saved.",
     order: "Order",
     order_of: |order| match order {
         EventOrder::Frequent => "frequent events first",
@@ -157,6 +208,7 @@ pub(super) const EN: EventsWords = EventsWords {
     truncated: |most| format!("The event has more records; only the first {most} are listed."),
     why: "Why it belongs here",
     duplicate: "same matter as",
+    decided: "decided: same event as",
     cites: "cites",
     cited_by: "is cited by",
     model: |percent| format!("same problem ({percent} % probable) as"),
@@ -168,6 +220,14 @@ pub(super) const EN: EventsWords = EventsWords {
     more: |count| format!("{count} more"),
     unknown: "Not named by any record",
     none_unknown: "Nothing is missing.",
+    correct: "Is this event right?",
+    confirm_hint: "After you confirm the event, its records stay together whichever records come.",
+    confirm: "Confirm the event",
+    choose: |id| format!("Choose record {id}"),
+    chosen: "Choose",
+    remove: "The chosen records do not belong to it",
+    with: "Id of a record of another event",
+    merge: "That is the same event",
     of_reports: |reports| format!("reports: {reports}"),
 };
 
@@ -184,6 +244,20 @@ pub(super) const ZH: EventsWords = EventsWords {
         FrequencyState::NoDates => "日期不足",
     },
     any: "不限",
+    status: "办理状态",
+    status_of: |status| match status {
+        HandlingStatus::Open => "待办",
+        HandlingStatus::Assigned => "已交办",
+        HandlingStatus::Answered => "已答复",
+        HandlingStatus::Closed => "已办结",
+    },
+    handling: "办理情况",
+    not_handled: "此事件尚无人办理。",
+    unit: "承办单位",
+    note: "备注",
+    unchanged: "不变",
+    add_step: "保存",
+    step_added: "已保存。",
     order: "排序",
     order_of: |order| match order {
         EventOrder::Frequent => "多频在前",
@@ -218,6 +292,7 @@ pub(super) const ZH: EventsWords = EventsWords {
     truncated: |most| format!("件数较多，只列出前 {most} 件。"),
     why: "归入依据",
     duplicate: "重复件",
+    decided: "人工认定同一事件",
     cites: "引用",
     cited_by: "被引用",
     model: |percent| format!("同一问题（可能性 {percent}%）"),
@@ -229,5 +304,13 @@ pub(super) const ZH: EventsWords = EventsWords {
     more: |count| format!("另有 {count} 件"),
     unknown: "各件都未写明",
     none_unknown: "没有缺少的内容。",
+    correct: "这个事件对吗？",
+    confirm_hint: "确认后，无论以后来什么信访件，这些件都归在同一事件中。",
+    confirm: "确认事件",
+    choose: |id| format!("选中 {id}"),
+    chosen: "选择",
+    remove: "选中的不属于此事件",
+    with: "另一事件中任一件的编号",
+    merge: "与它是同一事件",
     of_reports: |reports| format!("{reports} 件"),
 };

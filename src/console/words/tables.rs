@@ -162,6 +162,8 @@ pub struct RecordWords {
     pub verdict: fn(VerdictKind) -> &'static str,
     /// Decision: the record and the record that it repeats are the same matter.
     pub decided_same: &'static str,
+    /// Decision: the record and the record that it repeats report one event, but neither repeats the other.
+    pub decided_same_event: &'static str,
     /// Decision: the record and the record that it repeats are different matters.
     pub decided_not_same: &'static str,
     /// Label of the verdict at the registration.
@@ -222,6 +224,8 @@ impl RecordWords {
 pub struct DecideWords {
     /// Button: the two records are the same matter.
     pub same: &'static str,
+    /// Button: the two records report one event, but neither repeats the other.
+    pub same_event: &'static str,
     /// Button: the two records are different matters.
     pub not_same: &'static str,
     /// Button that withdraws the decision.

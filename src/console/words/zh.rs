@@ -69,6 +69,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
             VerdictKind::TooShort => "文字过短",
         },
         decided_same: "人工认定：同一事项",
+        decided_same_event: "人工认定：同一事件，不算重复",
         decided_not_same: "人工认定：不是同一事项",
         registered_as: "登记时",
         verdict_sentence: |kind| match kind {
@@ -130,10 +131,12 @@ pub(super) const WORDS: DeskWords = DeskWords {
     },
     decide: DecideWords {
         same: "同一事项",
+        same_event: "同一事件，不算重复",
         not_same: "不是同一事项",
         withdraw: "撤销认定",
         judgement: |judgement| match judgement {
             Judgement::Same => "同一事项",
+            Judgement::SameEvent => "同一事件，不算重复",
             Judgement::NotSame => "不是同一事项",
             Judgement::Withdrawn => "已撤销",
         },
@@ -143,6 +146,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         nobody: "尚未人工认定",
         done: |judgement| match judgement {
             Judgement::Same => "已认定为同一事项。",
+            Judgement::SameEvent => "已认定为同一事件，不算重复。",
             Judgement::NotSame => "已认定为不是同一事项。",
             Judgement::Withdrawn => "已撤销认定，恢复系统判断。",
         },

@@ -27,7 +27,7 @@ const LIST_LIMITS: (u64, u64) = (100, 1000);
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct DecisionInput {
-    /// `same` or `not_same`.
+    /// `same`: one matter. `same_event`: one event, but neither record repeats the other. `not_same`: neither.
     judgement: Judgement,
     /// The person who decides.
     by: Option<String>,
@@ -82,7 +82,7 @@ pub async fn list(
     Ok(Json(DecisionList { items, next }))
 }
 
-/// Decide that two records are the same matter, or not
+/// Decide that two records are the same matter, one event, or neither
 ///
 /// From now on the decision is stronger than any score, in both orders of the two records. It stays in force after a reindex and after a
 /// replacement of the records. Another decision about the same records is added to the history.
@@ -100,12 +100,12 @@ pub async fn put(
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<DecisionView>, Problem> {
     let mut input = ObjectReader::parse(&body)?;
-    let judgement = input.word::<Judgement>("judgement", "same or not_same");
+    let judgement = input.word::<Judgement>("judgement", "same, same_event or not_same");
     let by = input.text("by");
     let note = input.text("note");
     input.finish()?;
     let judgement = judgement.filter(|judgement| *judgement != Judgement::Withdrawn).ok_or_else(|| {
-        let detail = "give same or not_same; DELETE takes a decision back";
+        let detail = "give same, same_event or not_same; DELETE takes a decision back";
         Problem::invalid(vec![Violation::new("/judgement", "invalid_value", detail)])
     })?;
     let engine = app.engine.clone();

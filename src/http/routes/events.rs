@@ -18,6 +18,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::events::{FrequencyRule, FrequencyState};
 use doppel_core::record::RecordId;
+use doppel_engine::events::handling::HandlingStatus;
 use doppel_engine::events::{EventCursor, EventDetail, EventOrder, EventPage, EventSelection, EventView};
 use doppel_store::Seq;
 
@@ -65,6 +66,9 @@ pub struct EventListParams {
     /// Only events in this state.
     #[param(value_type = Option<FrequencyState>)]
     pub state: Option<FrequencyState>,
+    /// Only events whose handling has this status. An event without handling is `open`.
+    #[param(value_type = Option<HandlingStatus>)]
+    pub status: Option<HandlingStatus>,
     /// Only events with at least this many reports. The default is 1: also events whose other records cite the first one.
     #[param(value_type = Option<u32>, minimum = 1)]
     pub least: usize,
@@ -90,28 +94,13 @@ pub struct EventListParams {
 
 impl QueryParameters for EventListParams {
     fn read(query: &mut QueryReader) -> Self {
-        let order = match query.take("order").as_deref() {
-            None | Some("frequent") => EventOrder::Frequent,
-            Some("size") => EventOrder::Size,
-            Some("recent") => EventOrder::Recent,
-            Some(_) => {
-                query.refuse("order", "invalid_parameter", "give frequent, size or recent");
-                EventOrder::Frequent
-            }
-        };
-        let state = match query.take("state").as_deref() {
-            None => None,
-            Some("frequent") => Some(FrequencyState::Frequent),
-            Some("not_reached") => Some(FrequencyState::NotReached),
-            Some("no_dates") => Some(FrequencyState::NoDates),
-            Some(_) => {
-                query.refuse("state", "invalid_parameter", "give frequent, not_reached or no_dates");
-                None
-            }
-        };
+        let order = query.choice("order", &EventOrder::NAMES, "give frequent, size or recent");
+        let state = query.choice("state", &FrequencyState::NAMES, "give frequent, not_reached or no_dates");
+        let status = query.choice("status", &HandlingStatus::NAMES, "give open, assigned, answered or closed");
         Self {
-            order,
+            order: order.unwrap_or_default(),
             state,
+            status,
             least: query.number("least", 1, u64::from(u32::MAX)).unwrap_or(1) as usize,
             from: query.take("from"),
             to: query.take("to"),
@@ -154,6 +143,7 @@ impl EventListParams {
             order: self.order,
             rule: rule.into(),
             frequency: self.state,
+            status: self.status,
             least: self.least,
             window: window(app, collection, self.from.as_deref(), self.to.as_deref()).await?,
             place: self.place.clone(),

@@ -146,12 +146,22 @@ pub async fn get(
     Ok(Json(group))
 }
 
-/// The records of an operation on groups.
+/// The records of an operation on groups or events.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct RegroupInput {
     /// Ids of records, at most 1000.
     records: Vec<RecordId>,
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+/// The author of an operation.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct AuthorInput {
     /// The person who decides.
     by: Option<String>,
     /// The reason.
@@ -170,21 +180,22 @@ pub struct OriginalInput {
     note: Option<String>,
 }
 
-fn author(input: &mut ObjectReader) -> RegroupAuthor {
+/// Reads the author of an operation on a group or an event.
+pub(super) fn read_author(input: &mut ObjectReader) -> RegroupAuthor {
     RegroupAuthor { by: input.text("by"), note: input.text("note") }
 }
 
-/// Reads the records and the author of an operation on groups.
-fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
+/// Reads the records and the author of an operation on groups or events.
+pub(super) fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
     let mut input = ObjectReader::parse(body)?;
     let records = input.word::<Vec<RecordId>>("records", "a list of record ids").unwrap_or_default();
-    let author = author(&mut input);
+    let author = read_author(&mut input);
     input.finish()?;
     Ok((records, author))
 }
 
 /// Returns the answer to an operation on the records that a body names. The pointer of an unknown record is its position in the body.
-fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) -> Problem {
+pub(super) fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) -> Problem {
     let position = match &error {
         doppel_engine::Error::UnknownRecord(_, id) => named.iter().position(|other| other == id),
         _ => None,
@@ -261,7 +272,7 @@ pub async fn choose_original(
 ) -> Result<Json<GroupDetail>, Problem> {
     let mut input = ObjectReader::parse(&body)?;
     let original = input.word::<RecordId>("original", "the id of a member");
-    let author = author(&mut input);
+    let author = read_author(&mut input);
     if original.is_none() {
         input.refuse::<()>("original", "invalid_value", "give the id of a member");
     }

@@ -6,6 +6,7 @@ pub mod bulk;
 pub mod changes;
 pub mod collections;
 pub mod decisions;
+pub mod event_decisions;
 pub mod events;
 mod expected;
 pub mod explain;
@@ -26,6 +27,7 @@ pub mod snapshots;
 pub mod sources;
 pub mod statistics;
 pub mod tasks;
+pub mod webhooks;
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};

@@ -23,31 +23,15 @@ const CONSENSUS_KINDS: [ObjectKind; 2] = [ObjectKind::Line, ObjectKind::Plate];
 /// A pair of positions in the collection, in any order.
 pub type RecordPair = [u32; 2];
 
-/// The links between records that are known without the event model.
+/// The known links between the records that are clustered.
 #[derive(Clone, Debug, Default)]
-pub struct KnownLinks {
+pub struct ClusterLinks {
     /// Pairs that a person joined.
-    pub same: Vec<RecordPair>,
+    pub joined: Vec<RecordPair>,
     /// Pairs that a person separated.
-    pub not_same: Vec<RecordPair>,
+    pub separated: Vec<RecordPair>,
     /// Pairs of duplicates, and records that cite each other.
     pub matches: Vec<RecordPair>,
-}
-
-impl KnownLinks {
-    /// Returns the records to which the joining links lead from each record: each once, ascending.
-    pub(super) fn adjacent(&self) -> HashMap<u32, Vec<u32>> {
-        let mut adjacent: HashMap<u32, Vec<u32>> = HashMap::new();
-        for [a, b] in self.same.iter().chain(&self.matches) {
-            adjacent.entry(*a).or_default().push(*b);
-            adjacent.entry(*b).or_default().push(*a);
-        }
-        for others in adjacent.values_mut() {
-            others.sort_unstable();
-            others.dedup();
-        }
-        adjacent
-    }
 }
 
 /// A pair with the log-odds that both records report one event.
@@ -64,14 +48,14 @@ pub struct EventEdge {
 pub fn cluster(
     collection: &EventCollection,
     records: &[u32],
-    links: &KnownLinks,
+    links: &ClusterLinks,
     edges: &[EventEdge],
     bounds: JoinBounds,
 ) -> Vec<Vec<u32>> {
     let places = RecordPlaces(records.iter().copied().zip(0..).collect());
     let mut parts = EventParts::new(collection, records, bounds);
-    let joined = places.sorted(&links.same);
-    parts.separate(places.sorted(&links.not_same), &joined);
+    let joined = places.sorted(&links.joined);
+    parts.separate(places.sorted(&links.separated), &joined);
     places.sorted(&links.matches).into_iter().for_each(|pair| parts.join_known(pair));
     parts.join_by_edges(edges.iter().filter_map(|edge| Some(EventEdge { pair: places.pair(edge.pair)?, ..*edge })));
     joined.into_iter().for_each(|pair| parts.join_known(pair));

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::candidates::CandidateIndex;
-use super::cluster::{EventEdge, KnownLinks, RecordPair, cluster};
+use super::cluster::{EventEdge, RecordPair, cluster};
 use super::collection::{EventCollection, RecordParts, WeighedRecord};
 use super::components::EventComponents;
+use super::known_links::{KnownLink, KnownLinks};
 use super::model::EventModel;
 use super::pair::{EventFeatures, set_ranks, unranked_features};
 use super::rarity::EventRarities;
 use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
 use super::summary::EventCounts;
+
+/// The links that join records.
+const JOINING: [KnownLink; 3] = [KnownLink::Same, KnownLink::SameEvent, KnownLink::Match];
 
 /// The records of a collection with their candidates and events. After any sequence of changes, [`EventFinder::refresh`] finds the same
 /// events as a new finder with these rarities, records and links.
@@ -26,8 +30,6 @@ pub struct EventFinder {
     candidates: CandidateIndex,
     references: ReferenceIndex,
     links: KnownLinks,
-    /// The records to which the known links lead from each record.
-    linked: HashMap<u32, Vec<u32>>,
     components: EventComponents,
     /// The records whose candidates or links changed since the last refresh.
     changed: HashSet<u32>,
@@ -42,7 +44,6 @@ impl EventFinder {
             candidates: CandidateIndex::default(),
             references: ReferenceIndex::default(),
             links: KnownLinks::default(),
-            linked: HashMap::new(),
             components: EventComponents::default(),
             changed: HashSet::new(),
         }
@@ -91,29 +92,19 @@ impl EventFinder {
 
     /// Replaces the known links. O(links).
     pub fn set_links(&mut self, links: KnownLinks) {
-        let linked = links.adjacent();
-        for record in linked.keys().chain(self.linked.keys()) {
-            if linked.get(record) != self.linked.get(record) {
-                self.changed.insert(*record);
-            }
-        }
-        let before: HashSet<RecordPair> = self.links.not_same.iter().copied().collect();
-        let now: HashSet<RecordPair> = links.not_same.iter().copied().collect();
-        self.changed.extend(before.symmetric_difference(&now).flatten());
-        self.linked = linked;
+        self.changed.extend(self.links.changed(&links));
         self.links = links;
     }
 
     /// Finds the events of all records whose candidates or links changed.
     pub fn refresh(&mut self) {
-        let by_record = LinksByRecord::of(&self.links);
         let mut components = std::mem::take(&mut self.components);
         let changed = std::mem::take(&mut self.changed);
         components.refresh(
             changed,
             self.collection.position_count(),
             |record| self.connected(record),
-            |records| self.clustered(records, &by_record),
+            |records| self.clustered(records),
         );
         self.components = components;
     }
@@ -125,7 +116,7 @@ impl EventFinder {
             return None;
         }
         let mut connected = self.references.neighbours(&self.collection, record);
-        connected.extend(self.linked.get(&record).into_iter().flatten());
+        connected.extend(self.links.others(record, &JOINING));
         for other in self.candidates.neighbours(record) {
             let log_odds = self.candidates.log_odds(&self.model, record, other);
             connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().join).map(|_| other));
@@ -134,9 +125,9 @@ impl EventFinder {
     }
 
     /// Sorts the records of a component by their ids, and returns its events.
-    fn clustered(&self, records: &mut [u32], links: &LinksByRecord) -> Vec<Vec<u32>> {
+    fn clustered(&self, records: &mut [u32]) -> Vec<Vec<u32>> {
         self.collection.sort(records);
-        let mut known = links.within(records);
+        let mut known = self.links.within(records);
         let citations = records.iter().flat_map(|record| self.citations_by(*record));
         known.matches.extend(citations.map(|citation| [citation.record, citation.cited]));
         let mut edges = Vec::new();
@@ -211,14 +202,13 @@ impl EventFinder {
         log_odds.collect()
     }
 
-    /// Returns the strongest link of a member of an event with another member: a duplicate, or else a citation, or else the pair with the
-    /// highest probability.
+    /// Returns the strongest link of a member of an event with another member: a duplicate, or else a decision, or else a citation, or else
+    /// the pair with the highest probability.
     pub fn strongest_link(&self, record: u32, members: &std::collections::HashSet<u32>) -> Option<MemberLink> {
-        let linked = self.linked.get(&record).cloned().unwrap_or_default();
-        let cited = self.references.neighbours(&self.collection, record);
         let kinds = [
-            (LinkKind::Duplicate, linked),
-            (LinkKind::Citation, cited),
+            (LinkKind::Duplicate, self.links.others(record, &[KnownLink::Same, KnownLink::Match]).collect()),
+            (LinkKind::Decision, self.links.others(record, &[KnownLink::SameEvent]).collect()),
+            (LinkKind::Citation, self.references.neighbours(&self.collection, record)),
             (LinkKind::Model, self.candidates.neighbours(record)),
         ];
         for (kind, others) in kinds {
@@ -244,6 +234,8 @@ impl EventFinder {
 pub enum LinkKind {
     /// They are the same matter: duplicates, or records that a person joined.
     Duplicate,
+    /// A person decided that they report one event.
+    Decision,
     /// One of them cites the number of the other.
     Citation,
     /// They report one event in other words, by the event model.
@@ -259,26 +251,4 @@ pub struct MemberLink {
     pub kind: LinkKind,
     /// The probability by the event model.
     pub probability: f64,
-}
-
-/// The known links by their records, so that those of a component are found without reading all.
-struct LinksByRecord([HashMap<u32, Vec<u32>>; 3]);
-
-impl LinksByRecord {
-    fn of(links: &KnownLinks) -> Self {
-        Self([&links.same, &links.not_same, &links.matches].map(|pairs| {
-            let mut by_record: HashMap<u32, Vec<u32>> = HashMap::new();
-            pairs.iter().for_each(|[a, b]| by_record.entry(*a).or_default().push(*b));
-            by_record
-        }))
-    }
-
-    /// Returns the links of some records.
-    fn within(&self, records: &[u32]) -> KnownLinks {
-        let [same, not_same, matches] = self.0.each_ref().map(|by_record| {
-            let pairs = records.iter().flat_map(|a| by_record.get(a).into_iter().flatten().map(|b| [*a, *b]));
-            pairs.collect()
-        });
-        KnownLinks { same, not_same, matches }
-    }
 }

@@ -16,6 +16,7 @@ mod cluster;
 mod collection;
 mod components;
 mod finder;
+mod known_links;
 mod model;
 mod pair;
 mod problems;
@@ -26,9 +27,10 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use cluster::{EventEdge, KnownLinks, RecordPair, cluster};
+pub use cluster::{ClusterLinks, EventEdge, RecordPair, cluster};
 pub use collection::EventCollection;
 pub use finder::{EventFinder, LinkKind, MemberLink};
+pub use known_links::{KnownLink, KnownLinks};
 pub use model::{BandBounds, EventModel, JoinBounds, SameEvent, fit_event_pairs};
 pub use pair::{EVENT_FEATURE_COUNT, EventFeature, EventFeatures};
 pub use rarity::EventRarities;

@@ -46,6 +46,12 @@ pub enum FrequencyState {
     NoDates,
 }
 
+impl FrequencyState {
+    /// All states and their names in queries and answers.
+    pub const NAMES: [(Self, &str); 3] =
+        [(Self::Frequent, "frequent"), (Self::NotReached, "not_reached"), (Self::NoDates, "no_dates")];
+}
+
 /// The window of consecutive days with the most reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrequencyWindow {

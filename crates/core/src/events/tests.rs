@@ -115,10 +115,6 @@ fn joined(events: &[Vec<String>], a: &str, b: &str) -> bool {
     events.iter().any(|event| event.iter().any(|id| id == a) && event.iter().any(|id| id == b))
 }
 
-fn pair(collection: &EventCollection, a: &str, b: &str) -> RecordPair {
-    [collection.position(a).unwrap(), collection.position(b).unwrap()]
-}
-
 #[test]
 fn two_problems_at_one_place_and_one_problem_at_two_places_are_separate_events() {
     let events = events_of(planted(&profile()), no_links);
@@ -145,15 +141,22 @@ impl SeededNumbers {
 
 /// Links some records of the planted events as duplicates, and separates others, as far as they are in the collection.
 fn some_links(collection: &EventCollection) -> KnownLinks {
-    KnownLinks {
-        same: known_pairs(collection, &[["r00-0-0", "r05-1-1"]]),
-        not_same: known_pairs(collection, &[["r02-0-0", "r02-0-1"]]),
-        matches: known_pairs(collection, &[["r00-0-0", "r03-1-1"], ["r03-1-1", "r07-1-2"]]),
-    }
+    known_links(
+        collection,
+        &[
+            ("r00-0-0", "r05-1-1", KnownLink::Same),
+            ("r04-0-0", "r04-1-1", KnownLink::SameEvent),
+            ("r02-0-0", "r02-0-1", KnownLink::NotSame),
+            ("r00-0-0", "r03-1-1", KnownLink::Match),
+            ("r03-1-1", "r07-1-2", KnownLink::Match),
+        ],
+    )
 }
 
-fn known_pairs(collection: &EventCollection, pairs: &[[&str; 2]]) -> Vec<RecordPair> {
-    pairs.iter().filter_map(|[a, b]| Some([collection.position(a)?, collection.position(b)?])).collect()
+fn known_links(collection: &EventCollection, links: &[(&str, &str, KnownLink)]) -> KnownLinks {
+    let known =
+        links.iter().filter_map(|(a, b, kind)| Some(([collection.position(a)?, collection.position(b)?], *kind)));
+    known.collect()
 }
 
 proptest! {
@@ -221,27 +224,25 @@ fn a_record_is_compared_as_if_it_was_in_the_collection() {
 #[test]
 fn decisions_win_over_matches_and_edges() {
     let profile = profile();
-    let events = events_of(planted(&profile), |collection| KnownLinks {
-        not_same: vec![pair(collection, "r00-0-0", "r00-0-1"), pair(collection, "r01-0-0", "r01-0-1")],
-        matches: vec![pair(collection, "r01-0-0", "r01-0-1")],
-        ..KnownLinks::default()
-    });
+    let separated = [
+        ("r00-0-0", "r00-0-1", KnownLink::NotSame),
+        ("r01-0-0", "r01-0-1", KnownLink::NotSame),
+        ("r01-0-0", "r01-0-1", KnownLink::Match),
+    ];
+    let events = events_of(planted(&profile), |collection| known_links(collection, &separated));
     assert!(!joined(&events, "r00-0-0", "r00-0-1") && !joined(&events, "r01-0-0", "r01-0-1"));
-    let events = events_of(planted(&profile), |collection| KnownLinks {
-        same: vec![pair(collection, "r00-0-0", "r05-1-0")],
-        not_same: vec![pair(collection, "r00-0-0", "r05-1-0")],
-        ..KnownLinks::default()
-    });
-    assert!(joined(&events, "r00-0-0", "r05-1-0"), "the decision to join wins");
-    assert!(joined(&events, "r00-0-1", "r05-1-2"), "the events of both records are one");
+    for join in [KnownLink::Same, KnownLink::SameEvent] {
+        let both = [("r00-0-0", "r05-1-0", join), ("r00-0-0", "r05-1-0", KnownLink::NotSame)];
+        let events = events_of(planted(&profile), |collection| known_links(collection, &both));
+        assert!(joined(&events, "r00-0-0", "r05-1-0"), "the decision to join wins");
+        assert!(joined(&events, "r00-0-1", "r05-1-2"), "the events of both records are one");
+    }
 }
 
 #[test]
 fn matches_stay_together() {
-    let events = events_of(planted(&profile()), |collection| KnownLinks {
-        matches: vec![pair(collection, "r00-0-0", "r03-1-1"), pair(collection, "r03-1-1", "r07-1-2")],
-        ..KnownLinks::default()
-    });
+    let matches = [("r00-0-0", "r03-1-1", KnownLink::Match), ("r03-1-1", "r07-1-2", KnownLink::Match)];
+    let events = events_of(planted(&profile()), |collection| known_links(collection, &matches));
     assert!(joined(&events, "r00-0-0", "r07-1-2"));
 }
 

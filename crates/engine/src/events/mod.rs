@@ -10,16 +10,19 @@
 //!
 //! Failpoint (feature `failpoints`): `events::finding`, after all records of a collection were read.
 
+pub mod handling;
+pub mod regroup;
 mod state;
 mod views;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use self::handling::ReadHandlings;
 use self::state::CollectionEvents;
 pub use self::views::{
     EventChance, EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection,
@@ -53,6 +56,8 @@ struct EventsEntry {
     /// The background reading with newly counted rarities.
     next: Mutex<NextEvents>,
     reading: ReadingProgress,
+    /// The histories of the handling of events, as they were read last.
+    handlings: tokio::sync::Mutex<Option<ReadHandlings>>,
     last_request: AtomicU64,
     /// Number of records that are kept in memory, or will be when they are read.
     held: AtomicU64,
@@ -192,6 +197,19 @@ impl Engine {
         .await
     }
 
+    /// Returns the events of some records, each once, by first record.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::events`].
+    pub async fn events_of(
+        &self,
+        collection: &CollectionName,
+        ids: BTreeSet<RecordId>,
+        rule: FrequencyRule,
+    ) -> Result<Vec<EventView>> {
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| Ok(events.views_of(&ids, rule))).await
+    }
+
     /// Returns the event of a record, as lists show it; `None` if the record is in no event, or if the events are not up to date after a
     /// tenth of a second. Reads no collection for the first time.
     ///
@@ -305,7 +323,14 @@ impl Engine {
         }
         match part {
             EventsPart::Records => Ok(()),
-            EventsPart::Events => self.find_events(&context, kept).await,
+            EventsPart::Events => {
+                self.find_events(&context, kept).await?;
+                let handlings = self.read_handlings(collection, entry).await?;
+                if let Some(events) = kept {
+                    events.handlings = handlings;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -9,12 +9,13 @@ use jiff::tz::TimeZone;
 use rayon::prelude::*;
 
 use super::EventsEntry;
+use super::handling::CollectionHandlings;
 use crate::context::Context;
-use crate::groups::GroupLinks;
+use crate::groups::GroupLink;
 use crate::runner::point;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::Settings;
-use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord, KnownLinks, RecordPair};
+use doppel_core::events::{EventFinder, EventModel, EventRarities, EventRecord};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::{FIRST_COUNT, counted_of};
 use doppel_core::text::Document;
@@ -41,7 +42,9 @@ pub(super) struct CollectionEvents {
     pub(super) ids: BTreeMap<Seq, RecordId>,
     pub(super) seqs: HashMap<RecordId, Seq>,
     /// The links by which the events were found.
-    links: GroupLinks,
+    links: Vec<GroupLink>,
+    /// The histories of the handling of events.
+    pub(super) handlings: CollectionHandlings,
     /// The changes up to this number are applied.
     pub(super) followed_to: Seq,
     /// Number of records of the collection, whether they are held or not.
@@ -128,24 +131,17 @@ impl CollectionEvents {
     }
 
     /// Finds the events again, if anything changed.
-    fn find(&mut self, links: GroupLinks) {
+    fn find(&mut self, links: Vec<GroupLink>) {
         if links == self.links && !self.needs_search {
             return;
         }
         self.links = links;
         self.needs_search = false;
-        let known = KnownLinks {
-            same: self.positions(&self.links.same),
-            not_same: self.positions(&self.links.not_same),
-            matches: self.positions(&self.links.matches),
-        };
-        self.finder.set_links(known);
+        let held =
+            self.links.iter().filter_map(|([a, b], link)| Some(([self.position(*a)?, self.position(*b)?], *link)));
+        let held = held.collect();
+        self.finder.set_links(held);
         self.finder.refresh();
-    }
-
-    /// Returns the positions of pairs of held records.
-    fn positions(&self, pairs: &[[Seq; 2]]) -> Vec<RecordPair> {
-        pairs.iter().filter_map(|[a, b]| Some([self.position(*a)?, self.position(*b)?])).collect()
     }
 }
 
@@ -238,7 +234,8 @@ impl Engine {
             counted_record_changed: false,
             seqs,
             ids,
-            links: GroupLinks::default(),
+            links: Vec::new(),
+            handlings: CollectionHandlings::default(),
             followed_to,
             count: passed,
             counted,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::handling::{EventHandlings, HandlingStatus, HandlingStep, HandlingView};
 use super::state::{CollectionEvents, event_record};
 use crate::context::Context;
 use crate::groups::MAX_MEMBERS;
@@ -33,6 +34,11 @@ pub enum EventOrder {
     Recent,
 }
 
+impl EventOrder {
+    /// All orders and their names in queries.
+    pub const NAMES: [(Self, &str); 3] = [(Self::Frequent, "frequent"), (Self::Size, "size"), (Self::Recent, "recent")];
+}
+
 /// The events to list, and their order.
 #[derive(Clone, Debug, Default)]
 pub struct EventSelection {
@@ -41,6 +47,8 @@ pub struct EventSelection {
     pub rule: FrequencyRule,
     /// Only events in this state.
     pub frequency: Option<FrequencyState>,
+    /// Only events whose handling has this status. An event without handling is open.
+    pub status: Option<HandlingStatus>,
     /// Smallest number of reports.
     pub least: usize,
     /// Only events with a report in this window.
@@ -89,6 +97,8 @@ pub struct EventView {
     pub places: Vec<String>,
     /// The most usual category, if a record has one.
     pub category: Option<String>,
+    /// The handling of the event; `null` if nobody made a step.
+    pub handling: Option<HandlingView>,
     /// The row of the first member, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
@@ -145,6 +155,8 @@ pub struct EventDetail {
     pub facts: Vec<EventFact>,
     /// The kinds of places of which no member names one.
     pub unknown: Vec<ObjectKind>,
+    /// The steps of its handling, in the order of their times.
+    pub history: Vec<HandlingStep>,
     /// True if there are more members than the list has.
     pub truncated: bool,
     /// The rows of all members that the answer lists, by id, if the request asks for rows.
@@ -221,9 +233,10 @@ impl CountedEvent<'_> {
 
 impl CollectionEvents {
     pub(super) fn page(&self, selection: &EventSelection, after: Option<EventCursor>, limit: usize) -> EventPage {
+        let handlings = self.event_handlings();
         let all = self.finder.events().filter_map(|members| self.counted_event(members, selection.rule));
         let mut found: Vec<(EventCursor, CountedEvent<'_>)> = all
-            .filter(|event| self.is_selected(event, selection))
+            .filter(|event| self.is_selected(event, selection, &handlings))
             .map(|event| (EventCursor { rank: event.rank(selection.order), first: event.first }, event))
             .collect();
         found.sort_by_key(|(cursor, _)| cursor.place());
@@ -233,7 +246,7 @@ impl CollectionEvents {
         let listed: Vec<_> = left.by_ref().take(limit).collect();
         let next = listed.last().map(|(cursor, _)| *cursor).filter(|_| left.next().is_some());
         EventPage {
-            items: listed.iter().map(|(_, event)| self.view(event)).collect(),
+            items: listed.iter().map(|(_, event)| self.view(event, &handlings)).collect(),
             next,
             total,
             as_of: self.followed_to,
@@ -266,7 +279,7 @@ impl CollectionEvents {
 
     /// Returns the event of a record as lists show it.
     pub(super) fn view_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventView> {
-        Some(self.view(&self.event_of(id, rule)?))
+        Some(self.view(&self.event_of(id, rule)?, &self.event_handlings()))
     }
 
     fn event_of(&self, id: &RecordId, rule: FrequencyRule) -> Option<CountedEvent<'_>> {
@@ -277,6 +290,7 @@ impl CollectionEvents {
     /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
         let event = self.event_of(id, rule)?;
+        let handlings = self.event_handlings();
         let compared = EventFacts::of(self.finder.collection(), event.members);
         let mut members: Vec<(Seq, u32)> =
             event.members.iter().filter_map(|member| Some((*self.seqs.get(&self.id(*member)?)?, *member))).collect();
@@ -290,10 +304,11 @@ impl CollectionEvents {
             members: fact.members.iter().take(MAX_MEMBERS).filter_map(|member| self.id(*member)).collect(),
         });
         Some(EventDetail {
-            event: self.view(&event),
+            event: self.view(&event, &handlings),
             members: listed.filter_map(|(_, member)| self.member(*member, &all)).collect(),
             facts: facts.collect(),
             unknown: compared.unknown,
+            history: handlings.steps(event.members),
             truncated: members.len() > MAX_MEMBERS,
             rows: None,
         })
@@ -312,7 +327,7 @@ impl CollectionEvents {
         })
     }
 
-    fn id(&self, position: u32) -> Option<RecordId> {
+    pub(super) fn id(&self, position: u32) -> Option<RecordId> {
         RecordId::new(&self.finder.collection().record(position).id).ok()
     }
 
@@ -324,12 +339,18 @@ impl CollectionEvents {
         Some(CountedEvent { members, first, counts, frequency, window })
     }
 
-    fn is_selected(&self, event: &CountedEvent<'_>, selection: &EventSelection) -> bool {
-        let EventSelection { frequency, least, window, place, category, .. } = selection;
+    fn is_selected(
+        &self,
+        event: &CountedEvent<'_>,
+        selection: &EventSelection,
+        handlings: &EventHandlings<'_>,
+    ) -> bool {
+        let EventSelection { frequency, status, least, window, place, category, .. } = selection;
         let counts = &event.counts;
         let collection = self.finder.collection();
         counts.reports >= *least
             && frequency.is_none_or(|wanted| event.frequency == wanted)
+            && status.is_none_or(|wanted| handlings.status(event.members) == wanted)
             && (*window == Window::default() || counts.times.iter().any(|time| is_within(*time, *window)))
             && category.as_ref().is_none_or(|category| counts.category.as_ref() == Some(category))
             && place
@@ -337,7 +358,7 @@ impl CollectionEvents {
                 .is_none_or(|place| event.members.iter().any(|member| collection.record(*member).contains(place)))
     }
 
-    fn view(&self, event: &CountedEvent<'_>) -> EventView {
+    fn view(&self, event: &CountedEvent<'_>, handlings: &EventHandlings<'_>) -> EventView {
         let summary = summarise(self.finder.collection(), event.members);
         let counts = &event.counts;
         let window = event.window.and_then(|window| {
@@ -357,6 +378,7 @@ impl CollectionEvents {
             last_time: counts.times.last().copied().and_then(shown_time),
             places: summary.places,
             category: counts.category.clone(),
+            handling: handlings.view(event.members),
             row: None,
         }
     }

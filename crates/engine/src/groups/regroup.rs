@@ -37,7 +37,7 @@ pub struct RegroupAuthor {
 }
 
 impl RegroupAuthor {
-    fn opinion(&self, judgement: Judgement) -> Opinion {
+    pub(crate) fn opinion(&self, judgement: Judgement) -> Opinion {
         Opinion { judgement, by: self.by.clone(), note: self.note.clone() }
     }
 }
@@ -52,7 +52,7 @@ pub struct Regrouping {
 }
 
 /// Two records about which an operation decides.
-type RecordIds = (RecordId, RecordId);
+pub type RecordIds = (RecordId, RecordId);
 
 impl Engine {
     /// Declares the groups of these records, at least two, one matter. A record without a group counts as a group of one. The group of each
@@ -72,7 +72,7 @@ impl Engine {
         let named = ids.to_vec();
         let pairs = self.with_groups(collection, move |groups| groups.pairs_to_merge(&named)).await?;
         for (one, other) in &pairs {
-            self.confirm(collection, one, other, author, None).await?;
+            self.confirm(collection, one, other, author.opinion(Judgement::Same), None).await?;
         }
         self.regrouped(collection, ids, pairs.len()).await
     }
@@ -129,29 +129,31 @@ impl Engine {
                     .await?;
                 // Without a partner the record is the chosen original already.
                 if let Some(other) = partner {
-                    self.confirm(collection, &chosen, &other, author, Some(chosen.clone())).await?;
+                    let opinion = author.opinion(Judgement::Same);
+                    self.confirm(collection, &chosen, &other, opinion, Some(chosen.clone())).await?;
                 }
             }
             None => {
                 let pairs = self.with_groups(collection, move |groups| groups.choices_in(name, &group)).await?;
                 for (one, other) in pairs {
-                    self.confirm(collection, &one, &other, author, None).await?;
+                    self.confirm(collection, &one, &other, author.opinion(Judgement::Same), None).await?;
                 }
             }
         }
         self.group_of(collection, id, DAYS).await
     }
 
-    /// Decides that two records are the same matter, unless a person has decided that they are not.
+    /// Decides that two records are the same matter or report one event, unless a person has decided that they do not. A pair that is the same
+    /// matter by decision stays so.
     ///
     /// # Errors
     /// [`Error::RejectedPair`], also if the other decision is made at the same time; the errors of [`Engine::decide`].
-    async fn confirm(
+    pub(crate) async fn confirm(
         &self,
         collection: &CollectionName,
         one: &RecordId,
         other: &RecordId,
-        author: &RegroupAuthor,
+        opinion: Opinion,
         original: Option<RecordId>,
     ) -> Result<()> {
         for _ in 0..CONFIRM_TRIES {
@@ -159,13 +161,14 @@ impl Engine {
                 Err(Error::UnknownDecision(_)) => None,
                 decision => Some(decision?),
             };
-            if before.as_ref().is_some_and(|before| before.judgement == Judgement::NotSame) {
-                break;
+            match before.as_ref().map(|before| before.judgement) {
+                Some(Judgement::NotSame) => break,
+                Some(Judgement::Same) if opinion.judgement == Judgement::SameEvent => return Ok(()),
+                _ => {}
             }
             let seen = before.map_or(0, |before| before.history.len());
-            let opinion = author.opinion(Judgement::Same);
             let outcome =
-                self.decide_naming_original(collection, (one, other), opinion, original.clone(), seen).await?;
+                self.decide_naming_original(collection, (one, other), opinion.clone(), original.clone(), seen).await?;
             if matches!(outcome, DecisionOutcome::Stored(_)) {
                 return Ok(());
             }
@@ -173,7 +176,7 @@ impl Engine {
         Err(Error::RejectedPair(one.clone(), other.clone()))
     }
 
-    async fn all_stored(&self, collection: &CollectionName, ids: &[RecordId]) -> Result<()> {
+    pub(crate) async fn all_stored(&self, collection: &CollectionName, ids: &[RecordId]) -> Result<()> {
         for id in ids {
             self.stored(collection, id).await?;
         }
@@ -195,7 +198,7 @@ impl Engine {
     }
 }
 
-fn check_named(pointer: &str, ids: &[RecordId], least: usize) -> Result<()> {
+pub(crate) fn check_named(pointer: &str, ids: &[RecordId], least: usize) -> Result<()> {
     let distinct: BTreeSet<&RecordId> = ids.iter().collect();
     if distinct.len() < least || ids.len() > MAX_NAMED {
         let detail = format!("name {least} to {MAX_NAMED} different records");

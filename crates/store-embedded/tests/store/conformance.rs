@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use doppel_store::conformance::{
-    ALL, CHANGES, CHECKPOINTS, ConformanceCheck, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord,
-    TASKS, TestCollection, id,
+    ALL, CHANGES, ConformanceCheck, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS,
+    TestCollection, VALUES, id,
 };
 use doppel_store::model::ModelStore;
 use doppel_store::{Seq, Store, StoreError};
@@ -27,7 +27,7 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, ConformanceCheck)]]) {
 async fn the_model_passes_the_conformance_tests() {
     run(
         Arc::new(ModelStore::default()),
-        &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS],
+        &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, VALUES, KEYS],
     )
     .await;
 }
@@ -35,22 +35,20 @@ async fn the_model_passes_the_conformance_tests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_passes_the_conformance_tests() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
-        .await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, VALUES, KEYS]).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_passes_the_conformance_tests_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
-        .await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, VALUES, KEYS]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_data_remains_after_opening_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let first: Arc<dyn Store> = open(dir.path());
-    run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
+    run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, VALUES, KEYS]).await;
     let before = contents(&first).await;
     first.close().await.expect("an orderly end");
     assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store returns an error");

@@ -27,6 +27,7 @@ pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
     let Ruling { judgement, by, note, at, original } = ruling;
     let judgement = match judgement {
         Judgement::Same => "same",
+        Judgement::SameEvent => "same_event",
         Judgement::NotSame => "not_same",
         Judgement::Withdrawn => "withdrawn",
     };
@@ -60,6 +61,7 @@ fn decode_ruling(ruling: &Bson) -> Result<Ruling> {
     Ok(Ruling {
         judgement: match ruling.get_str("judgement").map_err(damaged)? {
             "same" => Judgement::Same,
+            "same_event" => Judgement::SameEvent,
             "not_same" => Judgement::NotSame,
             "withdrawn" => Judgement::Withdrawn,
             _ => return Err(damaged("a ruling says something unknown")),

@@ -64,7 +64,7 @@ pub(super) const DECISIONS: &str = "decisions";
 /// The log of the change feed.
 pub(super) const CHANGES: &str = "changes";
 /// Positions of followers that copy records from other systems.
-pub(super) const CHECKPOINTS: &str = "checkpoints";
+pub(super) const VALUES: &str = "checkpoints";
 pub(super) const TASKS: &str = "tasks";
 /// Dropped collections and generations whose documents are still being deleted.
 pub(super) const DROPPED: &str = "dropped";

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
-    ALL, CHANGES, CHECKPOINTS, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS, TestCollection,
-    id, stored,
+    ALL, CHANGES, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS, TestCollection, VALUES, id,
+    stored,
 };
 use doppel_store::{GenerationId, RegisterOutcome, RegistrationMode, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
@@ -50,7 +50,7 @@ async fn the_mongodb_store_passes_the_conformance_tests() {
         .chain(DECISIONS)
         .chain(TASKS)
         .chain(FREQUENCIES)
-        .chain(CHECKPOINTS)
+        .chain(VALUES)
         .chain(KEYS)
     {
         let start = Instant::now();

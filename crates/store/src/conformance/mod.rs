@@ -1,14 +1,13 @@
 //! The conformance suite: checks of the contract in [`super`] that every implementation must pass.
 //!
 //! A check is an async function with an open store. [`ALL`] lists the checks of records, [`SCHEMES`] the checks of channels,
-//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`CHECKPOINTS`] and [`KEYS`] the others. A check panics if the
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`VALUES`] and [`KEYS`] the others. A check panics if the
 //! store violates the contract. The checks use invented signatures ([`SampleRecord`]), so that a failure is a fault of the store. Their
 //! collections have the names of the checks, so that several checks may share one store; the checks of [`TASKS`] need a store without
 //! other tasks.
 
 mod basics;
 mod changes;
-mod checkpoints;
 mod decisions;
 mod desk;
 mod frequencies;
@@ -22,6 +21,7 @@ mod schemes;
 mod stages;
 mod switching;
 mod tasks;
+mod values;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -158,11 +158,12 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Checkpoints`](super::Checkpoints).
-    CHECKPOINTS:
-    checkpoints::a_checkpoint_is_changed_by_who_names_its_version,
-    checkpoints::of_many_who_change_a_checkpoint_at_once_one_does,
-    checkpoints::checkpoints_go_with_their_collection,
+    /// The checks of [`ValueStore`](super::ValueStore).
+    VALUES:
+    values::a_value_is_changed_by_a_caller_that_names_its_version,
+    values::one_of_many_simultaneous_changes_of_a_value_is_made,
+    values::values_are_listed_and_deleted,
+    values::values_are_deleted_with_their_collection,
 }
 
 checks! {

@@ -6,12 +6,12 @@
 //! The model has no limits: a key proposes all its records.
 
 mod changes;
-mod checkpoints;
 mod decisions;
 mod frequencies;
 mod generations;
 mod keys;
 mod tasks;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use crate::changes::{LoggedChange, LoggedKind};
-use crate::checkpoints::StoredCheckpoint;
 use crate::decisions::{Decision, RecordPair, Ruling};
 use crate::keys::KeyRing;
 use crate::rules::conclude::{RegistrationConclusion, conclude};
 use crate::rules::plan::{self, CollectionMoment, FiledDigest, FiledText, RegistrationPlan, check_live, plan};
 use crate::stages::{RegistrationStage, StageSpan};
 use crate::tasks::TaskState;
+use crate::values::NamedValue;
 use crate::{
     CandidateJudge, CandidateRecord, CollectionNumber, CollectionSpec, CollectionState, GenerationId, LookupEnd,
     LookupQuery, LookupResult, RegisterOutcome, Registration, RemovalCondition, Result, Seq, SnapshotReader, Store,
@@ -64,7 +64,7 @@ struct ModelCollection {
     forgotten: Seq,
     /// The document frequencies by version: the present version and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
-    checkpoints: BTreeMap<String, StoredCheckpoint>,
+    values: BTreeMap<String, NamedValue>,
 }
 
 /// A generation, with the signed data of each record.
@@ -294,7 +294,7 @@ impl Store for ModelStore {
             logged: Vec::new(),
             forgotten: Seq(0),
             frequencies: BTreeMap::new(),
-            checkpoints: BTreeMap::new(),
+            values: BTreeMap::new(),
         };
         collections.insert(name, collection);
         Ok(state)

@@ -10,7 +10,7 @@ use super::{MeasuredEventPair, MeasuredEventSet, NOT_EVENT};
 use crate::eval::evidence::fitting::BCubed;
 use crate::eval::metrics::PositionPair;
 use doppel_core::events::{
-    BandBounds, EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, KnownLinks, cluster, fit_event_pairs,
+    BandBounds, ClusterLinks, EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, cluster, fit_event_pairs,
 };
 use doppel_core::evidence::{Coefficients, FitOptions, LabelledFeatures};
 
@@ -129,7 +129,7 @@ pub fn evaluate_events(set: &MeasuredEventSet, log_odds: &[f64], bounds: ModelBo
             Some(EventEdge { pair: [set.positions[a as usize]?, set.positions[b as usize]?], log_odds: *log_odds })
         })
         .collect();
-    let links = KnownLinks { matches: set.matches.clone(), ..KnownLinks::default() };
+    let links = ClusterLinks { matches: set.matches.clone(), ..ClusterLinks::default() };
     let collection = set.finder.collection();
     let records: Vec<u32> = collection.positions().collect();
     let events = cluster(collection, &records, &links, &edges, join);

@@ -1,0 +1,356 @@
+//! The handling of events: its status, the unit, and notes of people, with their history.
+//!
+//! A history is a named value of the store ([`doppel_store::values`]), filed under the id of the event's first record. It survives regrouping,
+//! because the event of this record is found by whichever rules. If events are merged, both histories belong to the event: the latest step with
+//! a status says the status. If the record is deleted, the history goes on to the earliest record that was in the event with it. It ends with
+//! the last of these.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::state::CollectionEvents;
+use super::{EventDetail, EventsEntry};
+use crate::decisions::{MAX_BY_CHARS, MAX_NOTE_CHARS, too_long};
+use crate::{Engine, Error, Result};
+use doppel_core::collection::CollectionName;
+use doppel_core::events::FrequencyRule;
+use doppel_core::record::RecordId;
+use doppel_core::violation::Violation;
+use doppel_store::values::NamedValue;
+use doppel_store::{Store, StoreError};
+
+/// Beginning of the names of the values that contain histories. The id of a record follows.
+const PREFIX: &str = "events/";
+/// Longest name of a unit, in characters.
+pub const MAX_UNIT_CHARS: usize = 200;
+/// Largest number of steps of one history. An office that needs more has a process to mend first.
+pub const MAX_STEPS: usize = 1_000;
+/// Largest number of members that are kept with a history.
+const MAX_MEMBERS: usize = 1_000;
+/// Number of histories that are read at once.
+const PIECE: usize = 1_000;
+/// Number of attempts to add a step while others add steps to the same history.
+const TRIES: usize = 5;
+/// Time for which histories that other instances can change are not read again.
+const SHARED_FRESH: Duration = Duration::from_secs(1);
+
+/// The status of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlingStatus {
+    /// Nobody handles it yet.
+    #[default]
+    Open,
+    /// A unit handles it.
+    Assigned,
+    /// The petitioners have an answer.
+    Answered,
+    /// It is done.
+    Closed,
+}
+
+impl HandlingStatus {
+    /// All states and their names in queries and answers.
+    pub const NAMES: [(Self, &str); 4] =
+        [(Self::Open, "open"), (Self::Assigned, "assigned"), (Self::Answered, "answered"), (Self::Closed, "closed")];
+}
+
+/// A step of the handling: at least one of status, unit and note.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HandlingStep {
+    /// The new status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<HandlingStatus>,
+    /// The unit that handles the event from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// A note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The person who made the step, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Time of the step (RFC 3339, UTC).
+    pub at: String,
+}
+
+/// The handling of an event as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct HandlingView {
+    /// The status.
+    pub status: HandlingStatus,
+    /// The unit that handles the event.
+    pub unit: Option<String>,
+    /// Number of steps.
+    pub steps: usize,
+    /// Time of the last step (RFC 3339, UTC).
+    pub at: String,
+}
+
+/// A history as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredHandling {
+    /// The records of the event at the last step, in the order of their registration; at most 1,000.
+    pub members: Vec<RecordId>,
+    /// The steps in the order of their times.
+    pub steps: Vec<HandlingStep>,
+}
+
+impl StoredHandling {
+    /// Adds the steps of another history that this one lacks.
+    fn add(&mut self, other: Self) {
+        for step in other.steps {
+            if !self.steps.contains(&step) {
+                self.steps.push(step);
+            }
+        }
+        self.steps.sort_by(|a, b| a.at.cmp(&b.at));
+        self.members.extend(other.members);
+    }
+}
+
+/// The histories of a collection, by the id under which they are filed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CollectionHandlings(Arc<BTreeMap<RecordId, StoredHandling>>);
+
+/// The histories of a collection, and when they were read.
+#[derive(Debug)]
+pub(super) struct ReadHandlings {
+    read_at: Instant,
+    handlings: CollectionHandlings,
+}
+
+fn decode(value: NamedValue) -> Result<StoredHandling> {
+    serde_json::from_value(value.value)
+        .map_err(|error| StoreError::Internal(format!("the handling of an event cannot be read: {error}")).into())
+}
+
+fn encode(version: u64, handling: &StoredHandling) -> Result<NamedValue> {
+    let value = serde_json::to_value(handling).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(NamedValue { version, value })
+}
+
+fn name_of(id: &RecordId) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// Returns at most `limit` histories of a collection after the one that is filed under `after`, by the ids under which they are filed.
+///
+/// # Errors
+/// [`Error::Store`].
+pub async fn handlings_after(
+    store: &dyn Store,
+    collection: &CollectionName,
+    after: Option<&RecordId>,
+    limit: usize,
+) -> Result<Vec<(RecordId, StoredHandling)>> {
+    let after = after.map(name_of);
+    let values = store.values(collection, PREFIX, after.as_deref(), limit).await?;
+    let read = values.into_iter().map(|(name, value)| {
+        let id = RecordId::new(name.strip_prefix(PREFIX).unwrap_or_default());
+        let id = id.map_err(|reason| StoreError::Internal(format!("a handling has no record: {reason}")))?;
+        Ok((id, decode(value)?))
+    });
+    read.collect()
+}
+
+/// Adds a history to the one that is filed under `id`: for moving collections between stores, and for records that are deleted. Steps that are
+/// there already are not added again.
+///
+/// # Errors
+/// [`Error::Store`].
+pub async fn add_handling(
+    store: &dyn Store,
+    collection: &CollectionName,
+    id: &RecordId,
+    added: &StoredHandling,
+) -> Result<()> {
+    change_handling(store, collection, id, |handling| {
+        handling.add(added.clone());
+        Ok(())
+    })
+    .await
+}
+
+/// Changes the history that is filed under `id`; repeats this if somebody else changes it meanwhile.
+async fn change_handling(
+    store: &dyn Store,
+    collection: &CollectionName,
+    id: &RecordId,
+    change: impl Fn(&mut StoredHandling) -> Result<()>,
+) -> Result<()> {
+    let name = name_of(id);
+    for _ in 0..TRIES {
+        let stored = store.value(collection, &name).await?;
+        let version = stored.as_ref().map_or(0, |stored| stored.version);
+        let mut handling = stored.map(decode).transpose()?.unwrap_or_default();
+        change(&mut handling)?;
+        let mut known = HashSet::new();
+        handling.members.retain(|member| known.insert(member.clone()));
+        handling.members.truncate(MAX_MEMBERS);
+        if store.put_value(collection, &name, encode(version, &handling)?).await? {
+            return Ok(());
+        }
+    }
+    Err(Error::HandlingChanged(collection.clone()))
+}
+
+impl HandlingStep {
+    fn check(&self) -> Result<()> {
+        let mut found = Vec::new();
+        found.extend(too_long("/unit", self.unit.as_deref(), MAX_UNIT_CHARS));
+        found.extend(too_long("/note", self.note.as_deref(), MAX_NOTE_CHARS));
+        found.extend(too_long("/by", self.by.as_deref(), MAX_BY_CHARS));
+        if self.status.is_none() && self.unit.is_none() && self.note.is_none() {
+            found.push(Violation::new("", "nothing_given", "give at least one of status, unit and note"));
+        }
+        if found.is_empty() { Ok(()) } else { Err(Error::Invalid(found)) }
+    }
+}
+
+impl Engine {
+    /// Adds a step to the handling of the event of a record.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRecord`]; [`Error::NoEvent`]; [`Error::Invalid`] for a step that says nothing, or for texts that are too long;
+    /// [`Error::TooManySteps`]; [`Error::HandlingChanged`] if others change the same history all the time; the errors of [`Engine::events`].
+    pub async fn handle_event(
+        &self,
+        collection: &CollectionName,
+        id: &RecordId,
+        step: HandlingStep,
+        rule: FrequencyRule,
+    ) -> Result<EventDetail> {
+        let step = HandlingStep { at: (self.options.now)(), ..step };
+        step.check()?;
+        let event = self.event_of(collection, id, rule).await?;
+        let members: Vec<RecordId> = event.members.into_iter().map(|member| member.id).collect();
+        let first = event.event.id;
+        change_handling(self.store.as_ref(), collection, &first, |handling| {
+            if handling.steps.len() >= MAX_STEPS {
+                return Err(Error::TooManySteps(MAX_STEPS));
+            }
+            handling.members.splice(0..0, members.iter().cloned());
+            handling.steps.push(step.clone());
+            Ok(())
+        })
+        .await?;
+        self.events.entry(collection).forget_handlings().await;
+        self.event_of(collection, id, rule).await
+    }
+
+    /// Files the history of a deleted record under another record of its event. Without another one, deletes the history.
+    pub(crate) async fn refile_handling(&self, collection: &CollectionName, id: &RecordId) {
+        if let Err(error) = self.try_to_refile(collection, id).await {
+            // The history stays under the id of the deleted record, and is shown with the event of the members that it names.
+            tracing::warn!(%error, %collection, "the handling of an event could not be filed under another record");
+        }
+    }
+
+    async fn try_to_refile(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
+        let name = name_of(id);
+        let stored = match self.store.value(collection, &name).await {
+            Err(StoreError::UnknownCollection(_)) | Ok(None) => return Ok(()),
+            stored => stored?,
+        };
+        let Some(stored) = stored else { return Ok(()) };
+        let version = stored.version;
+        let mut handling = decode(stored)?;
+        handling.members.retain(|member| member != id);
+        for member in &handling.members {
+            if self.store.record(collection, member).await?.is_some() {
+                add_handling(self.store.as_ref(), collection, member, &handling).await?;
+                break;
+            }
+        }
+        self.store.delete_value(collection, &name, version).await?;
+        self.events.entry(collection).forget_handlings().await;
+        Ok(())
+    }
+
+    /// Returns the histories of a collection. Histories that other instances can change are at most a second old.
+    pub(super) async fn read_handlings(
+        &self,
+        collection: &CollectionName,
+        entry: &EventsEntry,
+    ) -> Result<CollectionHandlings> {
+        let mut kept = entry.handlings.lock().await;
+        let is_fresh = |read: &ReadHandlings| !self.store.is_shared() || read.read_at.elapsed() < SHARED_FRESH;
+        if let Some(read) = kept.as_ref().filter(|read| is_fresh(read)) {
+            return Ok(read.handlings.clone());
+        }
+        let read_at = Instant::now();
+        let mut all: BTreeMap<RecordId, StoredHandling> = BTreeMap::new();
+        loop {
+            let after = all.last_key_value().map(|(id, _)| id.clone());
+            let piece = handlings_after(self.store.as_ref(), collection, after.as_ref(), PIECE).await?;
+            let is_last = piece.len() < PIECE;
+            all.extend(piece);
+            if is_last {
+                break;
+            }
+        }
+        let handlings = CollectionHandlings(Arc::new(all));
+        *kept = Some(ReadHandlings { read_at, handlings: handlings.clone() });
+        Ok(handlings)
+    }
+}
+
+impl EventsEntry {
+    /// Lets the next request read the histories again.
+    async fn forget_handlings(&self) {
+        self.handlings.lock().await.take();
+    }
+}
+
+/// The histories of the events of a collection.
+pub(super) struct EventHandlings<'a> {
+    /// By the first position of the event.
+    by_event: HashMap<u32, Vec<&'a StoredHandling>>,
+}
+
+impl CollectionEvents {
+    /// Finds the event of each history: the event of the record under which it is filed, or of the first of its members that is in an event.
+    pub(super) fn event_handlings(&self) -> EventHandlings<'_> {
+        let mut by_event: HashMap<u32, Vec<&StoredHandling>> = HashMap::new();
+        for (id, handling) in self.handlings.0.iter() {
+            let filed = std::iter::once(id).chain(&handling.members);
+            let mut events = filed.filter_map(|id| self.finder.event_of(self.position(*self.seqs.get(id)?)?));
+            if let Some(event) = events.next() {
+                by_event.entry(event[0]).or_default().push(handling);
+            }
+        }
+        EventHandlings { by_event }
+    }
+}
+
+impl EventHandlings<'_> {
+    /// Returns the steps of the event with these members, in the order of their times.
+    pub(super) fn steps(&self, members: &[u32]) -> Vec<HandlingStep> {
+        let mut all = StoredHandling::default();
+        for handling in self.by_event.get(&members[0]).into_iter().flatten() {
+            all.add((*handling).clone());
+        }
+        all.steps
+    }
+
+    /// Returns the status of the event with these members.
+    pub(super) fn status(&self, members: &[u32]) -> HandlingStatus {
+        self.view(members).map_or_else(HandlingStatus::default, |handling| handling.status)
+    }
+
+    /// Returns the handling of the event with these members; `None` if nobody made a step.
+    pub(super) fn view(&self, members: &[u32]) -> Option<HandlingView> {
+        if !self.by_event.contains_key(&members[0]) {
+            return None;
+        }
+        let steps = self.steps(members);
+        let status = steps.iter().rev().find_map(|step| step.status).unwrap_or_default();
+        let unit = steps.iter().rev().find_map(|step| step.unit.clone());
+        Some(HandlingView { status, unit, steps: steps.len(), at: steps.last()?.at.clone() })
+    }
+}

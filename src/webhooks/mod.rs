@@ -1,0 +1,55 @@
+//! Webhooks: messages about repeats and events, which the service sends to configured addresses.
+//!
+//! A worker for each webhook follows the change feed of its collections. Its progress is a named value of the collection
+//! ([`doppel_store::values`]), so that it survives a restart, and so that only one instance sends. A message that is not accepted is sent again
+//! with growing pauses, and the later messages of the collection wait. No registration waits for a message, and nothing is kept for
+//! messages that wait: the change feed has it.
+//!
+//! A message has no text of records, only ids, numbers, and the name of an event. It is signed as Standard Webhooks says: header
+//! `webhook-signature`, HMAC-SHA256 of id, time and body. Redirects are not followed, and addresses in private networks get nothing unless the
+//! configuration allows it.
+
+mod message;
+mod progress;
+mod sender;
+mod worker;
+
+use std::sync::Arc;
+
+use doppel_engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+pub use self::progress::{Delivery, WebhookProgress};
+use self::sender::WebhookSender;
+use self::worker::WebhookWorker;
+pub use self::worker::{CollectionDeliveries, WebhookState, states};
+use crate::config::WebhookConfig;
+
+/// Runs the workers of all webhooks until the service drains.
+pub async fn run(engine: Engine, webhooks: Arc<[WebhookConfig]>, draining: CancellationToken) {
+    let holder = crate::clock::unique_id();
+    let mut workers = tokio::task::JoinSet::new();
+    for config in webhooks.iter().cloned() {
+        let engine = engine.clone();
+        let holder = holder.clone();
+        let draining = draining.clone();
+        workers.spawn(async move {
+            match WebhookSender::new(&config) {
+                Ok(sender) => WebhookWorker { engine, config, sender, holder }.run(&draining).await,
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(
+                        webhook = config.name,
+                        error,
+                        "a webhook is not served; mend the configuration and restart"
+                    );
+                }
+            }
+        });
+    }
+    while let Some(ended) = workers.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "the worker of a webhook panicked, so that it sends nothing more; restart the service");
+        }
+    }
+}

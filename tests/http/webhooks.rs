@@ -1,0 +1,296 @@
+//! Webhooks: what a receiver gets, and what happens while it is away, slow, or answers with errors.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, expect_problem};
+
+const SECRET: &str = "a secret of the office";
+const LAMP: &str = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
+
+/// A request that a receiver got.
+#[derive(Clone, Debug)]
+struct Received {
+    id: String,
+    time: String,
+    signature: String,
+    body: Vec<u8>,
+}
+
+impl Received {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("JSON")
+    }
+}
+
+/// How a receiver answers.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// With this status.
+    Status(u16),
+    /// Not at all within three seconds.
+    Slow,
+    /// With a redirect to the port.
+    Redirect(u16),
+}
+
+/// A receiver of messages.
+struct Receiver {
+    port: u16,
+    received: Arc<Mutex<Vec<Received>>>,
+    manner: Arc<Mutex<Manner>>,
+}
+
+impl Receiver {
+    fn start(port: u16, manner: Manner) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let manner = Arc::new(Mutex::new(manner));
+        let kept = Arc::clone(&received);
+        let told = Arc::clone(&manner);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let kept = Arc::clone(&kept);
+                let told = Arc::clone(&told);
+                std::thread::spawn(move || serve(stream, &kept, &told));
+            }
+        });
+        Self { port, received, manner }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/doppel", self.port)
+    }
+
+    /// Waits until the receiver has got a message of each of these kinds and ids, in this order, and nothing else.
+    fn wait_for(&self, expected: &[(&str, &str)]) -> Vec<Received> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let received = self.received.lock().clone();
+            if received.len() >= expected.len() {
+                let got: Vec<(String, String)> = received
+                    .iter()
+                    .map(|message| {
+                        let message = message.json();
+                        let data = &message["data"];
+                        let id = data["id"].as_str().or(data["event"]["id"].as_str()).expect("an id");
+                        (message["type"].as_str().expect("a type").to_owned(), id.to_owned())
+                    })
+                    .collect();
+                let expected: Vec<(String, String)> =
+                    expected.iter().map(|(kind, id)| ((*kind).to_owned(), (*id).to_owned())).collect();
+                assert_eq!(got, expected);
+                return received;
+            }
+            assert!(Instant::now() < until, "{} messages of {}", received.len(), expected.len());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn serve(stream: TcpStream, received: &Mutex<Vec<Received>>, manner: &Mutex<Manner>) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let line = line.trim_end().to_owned();
+            if line.is_empty() {
+                break;
+            }
+            headers.push(line);
+        }
+        let header = |name: &str| {
+            let found = headers.iter().filter_map(|line| line.split_once(": "));
+            found.into_iter().find(|(found, _)| *found == name).map_or_else(String::new, |(_, value)| value.to_owned())
+        };
+        let mut body = vec![0; header("content-length").parse().expect("a length")];
+        reader.read_exact(&mut body).expect("a body");
+        let message = Received {
+            id: header("webhook-id"),
+            time: header("webhook-timestamp"),
+            signature: header("webhook-signature"),
+            body,
+        };
+        let answer = match *manner.lock() {
+            Manner::Status(status) => {
+                if status < 300 {
+                    received.lock().push(message);
+                }
+                format!("HTTP/1.1 {status} Done\r\ncontent-length: 0\r\n\r\n")
+            }
+            Manner::Redirect(port) => {
+                format!("HTTP/1.1 307 Elsewhere\r\nlocation: http://127.0.0.1:{port}/\r\ncontent-length: 0\r\n\r\n")
+            }
+            Manner::Slow => {
+                std::thread::sleep(Duration::from_secs(3));
+                return;
+            }
+        };
+        if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes a configuration with a webhook.
+fn configuration(folder: &Path, url: &str, more: &str) -> String {
+    let secret = folder.join("secret");
+    std::fs::write(&secret, format!("{SECRET}\n")).expect("a file");
+    let file = folder.join("doppel.toml");
+    let text = format!(
+        "[[webhook]]\nname = \"cases\"\nurl = {url:?}\nsecret_file = {:?}\nallow_private = true\ntimeout_s = 1\n{more}\n",
+        secret.display().to_string()
+    );
+    std::fs::write(&file, text).expect("a file");
+    file.display().to_string()
+}
+
+fn start(folder: &Path, url: &str, more: &str) -> TestServer {
+    let file = configuration(folder, url, more);
+    TestServer::start_with(folder.join("data"), &["--config", &file], &[])
+}
+
+fn put(server: &TestServer, id: &str, row: &Value) -> Value {
+    let answer = server.send("PUT", &format!("/v1/collections/letters/records/{id}"), row);
+    assert!(answer.status < 300, "{}", answer.text);
+    answer.json()
+}
+
+fn state(server: &TestServer) -> Value {
+    server.send("GET", "/v1/admin/webhooks", &Value::Null).json()["items"][0]["collections"][0].clone()
+}
+
+/// Waits until the state of the webhook meets a condition.
+fn wait_until(server: &TestServer, condition: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let state = state(server);
+        if condition(&state) {
+            return state;
+        }
+        assert!(Instant::now() < until, "{state}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_receiver_gets_signed_messages_about_repeats_and_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start(0, Manner::Status(204));
+    let server = start(folder.path(), &receiver.url(), "");
+    let problems = [
+        ("lamp-1", "2024-03-01 20:10", "雁坪路路灯不亮", "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"),
+        ("lamp-2", "2024-03-02 21:00", "雁坪路路灯坏了", "您好，我想反映雁坪路照明全部坏了，夜里看不见路。"),
+    ];
+    for (id, time, title, content) in problems {
+        put(&server, id, &json!({"title": title, "content": content, "time": time}));
+    }
+    receiver.wait_for(&[("event.changed", "lamp-1")]);
+    let third = "雁坪路整条都没有灯光，路灯没人修，老人不敢出门。";
+    put(&server, "lamp-3", &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 19:30"}));
+    receiver.wait_for(&[("event.changed", "lamp-1"), ("event.frequent", "lamp-1"), ("event.changed", "lamp-1")]);
+    put(&server, "copy", &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 20:30"}));
+    let event = server.send("GET", "/v1/collections/letters/events/copy", &Value::Null).json();
+    let event = event["id"].as_str().expect("an id");
+    let messages = receiver.wait_for(&[
+        ("event.changed", "lamp-1"),
+        ("event.frequent", "lamp-1"),
+        ("event.changed", "lamp-1"),
+        ("record.repeat", "copy"),
+        ("event.changed", event),
+    ]);
+    let repeat = &messages[3];
+    assert_eq!(
+        repeat.json(),
+        json!({"type": "record.repeat", "collection": "letters", "number": 4,
+            "data": {"id": "copy", "verdict": "exact_duplicate", "duplicate_of": "lamp-3"}})
+    );
+    for message in &messages {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+        let signed = [message.id.as_bytes(), b".", message.time.as_bytes(), b".", &message.body].concat();
+        let signature = message.signature.strip_prefix("v1,").expect("a version");
+        let signature = STANDARD.decode(signature).expect("base64");
+        ring::hmac::verify(&key, &signed, &signature).expect("the signature of the message");
+        assert!(!String::from_utf8_lossy(&message.body).contains("老人"), "no text of a record");
+    }
+    let state = wait_until(&server, |state| state["sent"] == 5);
+    assert_eq!((&state["dropped"], &state["error"]), (&json!(0), &Value::Null));
+    assert_eq!(state["log"].as_array().expect("a list").len(), 5);
+    let all = server.send("GET", "/v1/admin/webhooks", &Value::Null).text;
+    assert!(!all.contains("127.0.0.1") && !all.contains(SECRET), "no address and no secret: {all}");
+}
+
+#[test]
+fn a_receiver_that_fails_loses_nothing_and_holds_nothing_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start(0, Manner::Status(500));
+    let elsewhere = Receiver::start(0, Manner::Status(200));
+    let server = start(folder.path(), &receiver.url(), "messages = [\"record.repeat\"]");
+    put(&server, "first", &json!({"content": LAMP}));
+    for number in 0..20 {
+        let began = Instant::now();
+        assert_eq!(put(&server, &format!("r{number:02}"), &json!({"content": LAMP}))["verdict"], "exact_duplicate");
+        assert!(began.elapsed() < Duration::from_secs(5), "a registration waits for no receiver");
+    }
+    let failing = wait_until(&server, |state| state["error"] == "the receiver answered 500");
+    assert_eq!((&failing["sent"], &failing["log"]), (&json!(0), &json!([])));
+    *receiver.manner.lock() = Manner::Redirect(elsewhere.port);
+    wait_until(&server, |state| state["error"] == "the receiver answered 307");
+    *receiver.manner.lock() = Manner::Slow;
+    wait_until(&server, |state| state["error"] == "no answer in time");
+    // The process is killed while the messages wait.
+    server.kill();
+    drop(server);
+    *receiver.manner.lock() = Manner::Status(200);
+    let server = start(folder.path(), &receiver.url(), "messages = [\"record.repeat\"]");
+    let ids: Vec<String> = (0..20).map(|number| format!("r{number:02}")).collect();
+    let expected: Vec<(&str, &str)> = ids.iter().map(|id| ("record.repeat", id.as_str())).collect();
+    receiver.wait_for(&expected);
+    assert!(elsewhere.received.lock().is_empty(), "redirects are not followed");
+    let state = wait_until(&server, |state| state["number"] == state["last_number"]);
+    assert_eq!((&state["error"], &state["dropped"], &state["sent"]), (&Value::Null, &json!(0), &json!(20)));
+}
+
+#[test]
+fn a_message_that_is_refused_for_too_long_is_given_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start(0, Manner::Status(400));
+    let server = start(folder.path(), &receiver.url(), "messages = [\"record.repeat\"]\ngive_up_s = 1");
+    put(&server, "first", &json!({"content": LAMP}));
+    put(&server, "second", &json!({"content": LAMP}));
+    let state = wait_until(&server, |state| state["dropped"] == 1);
+    assert_eq!((&state["log"][0]["status"], &state["sent"]), (&Value::Null, &json!(0)));
+    *receiver.manner.lock() = Manner::Status(200);
+    put(&server, "third", &json!({"content": LAMP}));
+    receiver.wait_for(&[("record.repeat", "third")]);
+}
+
+#[test]
+fn nothing_is_sent_to_a_private_network_without_permission() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start(0, Manner::Status(200));
+    let url = format!("https://localhost:{}/", receiver.port);
+    let file = configuration(folder.path(), &url, "messages = [\"record.repeat\"]");
+    let text = std::fs::read_to_string(&file).expect("a file").replace("allow_private = true\n", "");
+    std::fs::write(&file, text).expect("a file");
+    let server = TestServer::start_with(folder.path().join("data"), &["--config", &file], &[]);
+    put(&server, "first", &json!({"content": LAMP}));
+    put(&server, "second", &json!({"content": LAMP}));
+    let refused = wait_until(&server, |state| state["error"] != Value::Null);
+    assert_eq!(refused["error"], "the host is in a private network; set allow_private to allow it");
+    assert!(receiver.received.lock().is_empty());
+    expect_problem(&server.send("GET", "/v1/admin/webhooks?a=1", &Value::Null), 422, "unknown_parameter");
+}
