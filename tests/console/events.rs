@@ -266,7 +266,8 @@ fn a_key_reads_the_events_of_its_collections_only() {
             assert!(refused.status == 403 && !refused.html.contains("河口"), "{path}: {}", refused.html);
         }
     }
-    assert!(keyed.signed_in("reader").open("/console/letters/events/a").html.contains("重复件"));
+    let read = keyed.signed_in("reader").open("/console/letters/events/a").html;
+    assert!(read.contains("重复件") && !read.contains("method=\"post\" action=\"/console/letters/events"), "{read}");
 }
 
 #[test]
@@ -314,4 +315,62 @@ fn while_events_are_being_found_the_page_says_how_far_and_tries_again() {
         assert!(begun.elapsed() < Duration::from_secs(30), "the events are never found");
     }
     assert!(server.send("GET", "/v1/collections/letters/events", &Value::Null).json()["total"] == 1);
+}
+
+#[test]
+fn a_clerk_corrects_an_event_and_takes_the_correction_back() {
+    let desk = filled("corrected-event");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let path = "/console/corrected-event/events/lamps-3";
+    let action = format!("/console/corrected-event/events/{FIRST_LAMPS}");
+    let page = clerk.open(path);
+    let remove = format!("{action}/remove");
+    let answer = clerk.post(&remove, &page.form(&remove), &[("record", "lamps-2")]);
+    assert_eq!((answer.status, answer.header("location")), (303, path), "{}", answer.html);
+    let page = clerk.open(path);
+    assert!(page.html.contains("信访件 4 件") && page.html.contains("已作出 4 条认定"), "{}", page.html);
+    assert_eq!(clerk.get("/console/corrected-event/events/lamps-2").status, 303, "it is in no event");
+    let undo = "/console/corrected-event/undo";
+    let undone = clerk.post(undo, &page.form(undo), &[]);
+    assert_eq!(undone.status, 303, "{}", undone.html);
+    let page = clerk.open(path);
+    assert!(page.html.contains("信访件 5 件"), "{}", page.html);
+
+    // The citing letter and the duplicate, if there is one, need a decision as the others do.
+    let confirm = format!("{action}/confirm");
+    assert_eq!(clerk.post(&confirm, &page.form(&confirm), &[]).status, 303);
+    let page = clerk.open(path);
+    assert!(page.html.contains("人工认定同一事件"), "{}", page.html);
+    let merge = format!("{action}/merge");
+    assert_eq!(clerk.post(&merge, &page.form(&merge), &[("with", "road-2")]).status, 303);
+    let page = clerk.open(path);
+    // The roads were reported first.
+    assert!(page.html.contains("信访件 7 件"), "{}", page.html);
+    let missing = clerk.post(&merge, &page.form(&format!("{action}/merge")), &[("with", "nowhere")]);
+    assert_eq!(missing.status, 404, "{}", missing.html);
+    let none = clerk.post(&remove, &page.form(&remove), &[]);
+    assert_eq!(none.status, 422, "nothing is chosen: {}", none.html);
+}
+
+#[test]
+fn the_handling_of_an_event_is_shown_and_selects_events() {
+    let desk = filled("handled-event");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let path = "/console/handled-event/events/lamps-3";
+    let page = clerk.open(path);
+    assert!(page.html.contains("此事件尚无人办理。"), "{}", page.html);
+    let action = format!("/console/handled-event/events/{FIRST_LAMPS}/handling");
+    let fields = [("status", "assigned"), ("unit", "城管局"), ("note", "<b>已派单</b>"), ("by", "王某")];
+    assert_eq!(clerk.post(&action, &page.form(&action), &fields).status, 303);
+    let page = clerk.open(path);
+    for shown in ["已保存。", "<b>已交办</b> 城管局", "&#60;b&#62;已派单", " · 王某", "value=\"王某\""]
+    {
+        assert!(page.html.contains(shown), "{shown} is missing in {}", page.html);
+    }
+    let listed = clerk.open("/console/handled-event/events?status=assigned");
+    assert_eq!(events(&listed, "handled-event"), [FIRST_LAMPS], "{}", listed.html);
+    assert!(listed.html.contains("已交办</td>"), "{}", listed.html);
+    let open = clerk.open("/console/handled-event/events?status=open");
+    assert_eq!(events(&open, "handled-event"), ["water-1", "road-1"], "{}", open.html);
+    assert_eq!(clerk.post(&action, &page.form(&action), &[("status", "lost")]).status, 422);
 }
