@@ -92,7 +92,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         // The keys are known before the first request is accepted.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
         reload::say_hidden(&app);
+        let earlier = webhooks::earlier_collections(&engine).await.context("reading the collections")?;
         let mut workers = BackgroundTasks::start(&app, &config);
+        let sending = webhooks::run(engine.clone(), Arc::clone(&app.webhooks), earlier, shutdown.draining());
+        workers.ending("sending messages of webhooks", sending);
         workers.endless(reload.on_signals(hang_ups, shutdown.clone()));
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         workers.endless(async move { shutdown.on_signal(signals, grace).await });
@@ -143,8 +146,6 @@ impl BackgroundTasks {
         workers.ending("looking for records past their age", retention);
         workers.ending("taking snapshots", app.snapshots.clone().keep_schedule(shutdown.draining()));
         workers.ending("following sources", follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
-        let hooks = webhooks::run(engine.clone(), Arc::clone(&app.webhooks), shutdown.draining());
-        workers.ending("sending messages of webhooks", hooks);
         if let Some(search) = &app.search {
             workers.ending("following changes for search", search.clone().run(shutdown.draining()));
         }

@@ -139,6 +139,15 @@ pub fn write_text<'a>(page: &'a mut Worksheet, at: u32, column: u16, text: &str)
     written.map_err(failed)
 }
 
+/// Writes a row of text cells. Empty cells are left out, and texts that do not fit into a cell are cut.
+pub fn write_row<'t>(page: &mut Worksheet, at: u32, cells: impl IntoIterator<Item = &'t str>) -> io::Result<()> {
+    let mut cut = 0;
+    for (column, text) in (0_u16..).zip(cells).filter(|(_, text)| !text.is_empty()) {
+        write_text(page, at, column, fitting(text, &mut cut))?;
+    }
+    Ok(())
+}
+
 fn column(number: usize) -> io::Result<u16> {
     u16::try_from(number).map_err(io::Error::other)
 }

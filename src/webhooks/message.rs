@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::config::MessageKind;
 use doppel_core::collection::CollectionName;
@@ -43,7 +44,9 @@ impl WebhookMessage {
         what: &RecordId,
         data: MessageData,
     ) -> Self {
-        let id = format!("{collection}:{number}:{}:{what}", kind.name());
+        // Ids of records have characters that no header may have.
+        let digest = Sha256::digest(format!("{collection}\0{number}\0{}\0{what}", kind.name()));
+        let id = digest[..16].iter().fold("msg_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
         Self { id, kind, collection: collection.clone(), number, data }
     }
 }

@@ -14,6 +14,7 @@ mod progress;
 mod sender;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use doppel_engine::Engine;
@@ -24,18 +25,34 @@ use self::sender::WebhookSender;
 use self::worker::WebhookWorker;
 pub use self::worker::{CollectionDeliveries, WebhookState, states};
 use crate::config::WebhookConfig;
+use doppel_store::{CollectionNumber, StoreError};
 
-/// Runs the workers of all webhooks until the service drains.
-pub async fn run(engine: Engine, webhooks: Arc<[WebhookConfig]>, draining: CancellationToken) {
+/// Returns the collections that exist when the process begins, before it takes requests.
+///
+/// # Errors
+/// The store is not available.
+pub async fn earlier_collections(engine: &Engine) -> Result<BTreeSet<CollectionNumber>, StoreError> {
+    Ok(engine.store().collections().await?.into_iter().map(|state| state.number).collect())
+}
+
+/// Runs the workers of all webhooks until the service drains. `earlier` are the collections that existed when the process began.
+pub async fn run(
+    engine: Engine,
+    webhooks: Arc<[WebhookConfig]>,
+    earlier: BTreeSet<CollectionNumber>,
+    draining: CancellationToken,
+) {
     let holder = crate::clock::unique_id();
+    let earlier = Arc::new(earlier);
     let mut workers = tokio::task::JoinSet::new();
     for config in webhooks.iter().cloned() {
         let engine = engine.clone();
         let holder = holder.clone();
         let draining = draining.clone();
+        let earlier = Arc::clone(&earlier);
         workers.spawn(async move {
             match WebhookSender::new(&config) {
-                Ok(sender) => WebhookWorker { engine, config, sender, holder }.run(&draining).await,
+                Ok(sender) => WebhookWorker { engine, config, sender, holder, earlier }.run(&draining).await,
                 Err(error) => {
                     let error = format!("{error:#}");
                     tracing::error!(

@@ -1,6 +1,7 @@
 //! The worker of one webhook: it follows the changes of its collections and sends their messages in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -20,7 +21,7 @@ use doppel_engine::changes::{ChangeList, ChangeName, ChangeView};
 use doppel_engine::events::{EventSelection, EventView};
 use doppel_engine::{Engine, Error};
 use doppel_store::values::NamedValue;
-use doppel_store::{Seq, StoreError};
+use doppel_store::{CollectionNumber, Seq, StoreError};
 
 /// Beginning of the names of the values that contain progress.
 const PREFIX: &str = "webhooks/";
@@ -93,13 +94,16 @@ pub(super) struct WebhookWorker {
     pub(super) sender: WebhookSender,
     /// The name of this process in leases.
     pub(super) holder: String,
+    /// The collections that existed when the process began. Webhooks begin at the present of these. Of later ones all changes are told.
+    pub(super) earlier: Arc<BTreeSet<CollectionNumber>>,
 }
+
+/// A collection, and the number that tells it from an earlier one with the same name.
+type NumberedCollection = (CollectionName, CollectionNumber);
 
 /// When a collection is next looked at.
 struct NextRound {
     at: Instant,
-    /// True if the collection was created after the worker began: all of its changes are told.
-    is_new: bool,
     pause: Duration,
     /// The error that was logged last.
     said: Option<String>,
@@ -117,12 +121,10 @@ fn decode(stored: Option<NamedValue>) -> Result<(u64, WebhookProgress), Error> {
 }
 
 /// Returns the collections of a webhook that exist.
-async fn collections(engine: &Engine, config: &WebhookConfig) -> Result<Vec<CollectionName>, Error> {
-    let there = engine.store().collections().await?.into_iter().map(|state| state.name.clone());
-    let is_wanted = |name: &CollectionName| {
-        config.collections.is_empty() || config.collections.iter().any(|wanted| wanted == name.as_str())
-    };
-    Ok(there.filter(is_wanted).collect())
+async fn collections(engine: &Engine, config: &WebhookConfig) -> Result<Vec<NumberedCollection>, Error> {
+    let there = engine.store().collections().await?.into_iter().map(|state| (state.name.clone(), state.number));
+    let wanted = &config.collections;
+    Ok(there.filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name.as_str())).collect())
 }
 
 /// Returns the states of all webhooks.
@@ -133,7 +135,7 @@ pub async fn states(engine: &Engine, webhooks: &[WebhookConfig]) -> Result<Vec<W
     let mut states = Vec::new();
     for config in webhooks {
         let mut of_collections = BTreeMap::new();
-        for collection in collections(engine, config).await? {
+        for (collection, _) in collections(engine, config).await? {
             let stored = engine.store().value(&collection, &name_of(config)).await?;
             let last_number = engine.store().last_change(&collection).await?;
             let progress = decode(stored)?.1;
@@ -162,11 +164,10 @@ impl WebhookWorker {
         for outcome in ["accepted", "refused", "given_up"] {
             self.count(outcome, 0);
         }
-        let mut rounds: BTreeMap<CollectionName, NextRound> = BTreeMap::new();
-        let mut is_first = true;
+        let mut rounds: BTreeMap<NumberedCollection, NextRound> = BTreeMap::new();
         loop {
             tokio::select! {
-                looked = self.round(&mut rounds, is_first) => is_first &= !looked,
+                () = self.round(&mut rounds) => {}
                 () = draining.cancelled() => return,
             }
             tokio::select! {
@@ -182,25 +183,25 @@ impl WebhookWorker {
             .increment(number);
     }
 
-    /// Looks at each collection that is due; false if the store is not available.
-    async fn round(&self, rounds: &mut BTreeMap<CollectionName, NextRound>, is_first: bool) -> bool {
+    /// Looks at each collection that is due.
+    async fn round(&self, rounds: &mut BTreeMap<NumberedCollection, NextRound>) {
         let there = match collections(&self.engine, &self.config).await {
             Ok(there) => there,
             // The next round tries again.
-            Err(_) => return false,
+            Err(_) => return,
         };
-        rounds.retain(|name, _| there.contains(name));
-        for name in there {
-            let next = rounds.entry(name.clone()).or_insert_with(|| NextRound {
+        rounds.retain(|collection, _| there.contains(collection));
+        for collection in there {
+            let next = rounds.entry(collection.clone()).or_insert_with(|| NextRound {
                 at: Instant::now(),
-                is_new: !is_first,
                 pause: FIRST_PAUSE,
                 said: None,
             });
             if next.at > Instant::now() {
                 continue;
             }
-            match self.serve(&name, next.is_new).await {
+            let (name, number) = collection;
+            match self.serve(&name, !self.earlier.contains(&number)).await {
                 Ok(()) => {
                     next.pause = FIRST_PAUSE;
                     next.said = None;
@@ -219,7 +220,6 @@ impl WebhookWorker {
                 }
             }
         }
-        true
     }
 
     /// Sends all messages of a collection that are due, if this process holds the webhook.

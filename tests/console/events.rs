@@ -370,6 +370,8 @@ fn the_handling_of_an_event_is_shown_and_selects_events() {
     let listed = clerk.open("/console/handled-event/events?status=assigned");
     assert_eq!(events(&listed, "handled-event"), [FIRST_LAMPS], "{}", listed.html);
     assert!(listed.html.contains("已交办</td>"), "{}", listed.html);
+    let export = listed.values("href").into_iter().find(|href| href.contains("events.xlsx")).expect("a link to a file");
+    assert_eq!(export, "/console/handled-event/events.xlsx?status=assigned");
     let open = clerk.open("/console/handled-event/events?status=open");
     assert_eq!(events(&open, "handled-event"), ["water-1", "road-1"], "{}", open.html);
     assert_eq!(clerk.post(&action, &page.form(&action), &[("status", "lost")]).status, 422);

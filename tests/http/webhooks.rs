@@ -202,21 +202,25 @@ fn a_receiver_gets_signed_messages_about_repeats_and_events() {
     let third = "雁坪路整条都没有灯光，路灯没人修，老人不敢出门。";
     put(&server, "lamp-3", &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 19:30"}));
     receiver.wait_for(&[("event.changed", "lamp-1"), ("event.frequent", "lamp-1"), ("event.changed", "lamp-1")]);
-    put(&server, "copy", &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 20:30"}));
-    let event = server.send("GET", "/v1/collections/letters/events/copy", &Value::Null).json();
+    put(
+        &server,
+        "%E5%89%AF%E6%9C%AC%201",
+        &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 20:30"}),
+    );
+    let event = server.send("GET", "/v1/collections/letters/events/%E5%89%AF%E6%9C%AC%201", &Value::Null).json();
     let event = event["id"].as_str().expect("an id");
     let messages = receiver.wait_for(&[
         ("event.changed", "lamp-1"),
         ("event.frequent", "lamp-1"),
         ("event.changed", "lamp-1"),
-        ("record.repeat", "copy"),
+        ("record.repeat", "副本 1"),
         ("event.changed", event),
     ]);
     let repeat = &messages[3];
     assert_eq!(
         repeat.json(),
         json!({"type": "record.repeat", "collection": "letters", "number": 4,
-            "data": {"id": "copy", "verdict": "exact_duplicate", "duplicate_of": "lamp-3"}})
+            "data": {"id": "副本 1", "verdict": "exact_duplicate", "duplicate_of": "lamp-3"}})
     );
     for message in &messages {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());

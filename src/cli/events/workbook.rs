@@ -9,7 +9,7 @@ use super::{EventReport, OrderStock, ReportedEvent};
 use crate::cli::output::OutputFile;
 use crate::cli::progress::CommandProgress;
 use crate::console::words::Language;
-use crate::findings::output::{fitting, write_text};
+use crate::findings::output::write_row;
 use doppel_core::events::{FactState, FrequencyState};
 use doppel_core::record::{Row, Value};
 
@@ -178,12 +178,4 @@ impl EventBook<'_> {
         }
         Ok(())
     }
-}
-
-fn write_row<'t>(sheet: &mut Worksheet, at: u32, cells: impl IntoIterator<Item = &'t str>) -> anyhow::Result<()> {
-    let mut cut = 0;
-    for (column, text) in (0_u16..).zip(cells).filter(|(_, text)| !text.is_empty()) {
-        write_text(sheet, at, column, fitting(text, &mut cut))?;
-    }
-    Ok(())
 }

@@ -42,6 +42,8 @@ struct EventsPage {
     orders: Vec<(&'static str, &'static str)>,
     /// The filled-in filters with their labels. They replace the form on paper.
     conditions: Vec<(&'static str, String)>,
+    /// The path of the list as a workbook.
+    export: String,
     record: &'static RecordWords,
     problem: Option<String>,
     found: Option<ShownEvents>,
@@ -78,6 +80,15 @@ impl EventsForm {
 
     /// Returns the URL of the list from `cursor` on.
     fn href(&self, collection: &CollectionName, cursor: &str) -> String {
+        self.path(collection, DeskSection::Events.path(), cursor)
+    }
+
+    /// Returns the URL of the list as a workbook.
+    fn file(&self, collection: &CollectionName) -> String {
+        self.path(collection, "events.xlsx", "")
+    }
+
+    fn path(&self, collection: &CollectionName, path: &str, cursor: &str) -> String {
         let parameters = [
             ("state", self.state.as_str()),
             ("status", &self.status),
@@ -90,7 +101,7 @@ impl EventsForm {
             ("category", &self.category),
             ("cursor", cursor),
         ];
-        with_query(&page::below(collection, DeskSection::Events.path()), &parameters)
+        with_query(&page::below(collection, path), &parameters)
     }
 
     /// Returns the filters that have a value, with their labels.
@@ -164,7 +175,14 @@ pub async fn show(
     }
 }
 
-async fn selected(context: &PageContext<'_>, query: &str) -> Result<(EventSelection, Option<EventCursor>), Problem> {
+/// Returns the selection of a query, and the position at which the list continues.
+///
+/// # Errors
+/// 404 for an unknown collection; 422 for values that cannot be read.
+pub async fn selected(
+    context: &PageContext<'_>,
+    query: &str,
+) -> Result<(EventSelection, Option<EventCursor>), Problem> {
     let (params, rule): (EventListParams, RuleParams) = read_filled(query)?;
     Ok((params.selection(context.app, context.collection, rule).await?, params.cursor))
 }
@@ -202,6 +220,7 @@ fn events_page(
         statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (words.status_of)(status))).to_vec(),
         orders: EventOrder::NAMES.map(|(order, value)| (value, (words.order_of)(order))).to_vec(),
         conditions: asked.conditions(words),
+        export: asked.file(context.collection),
         record: &context.visitor.words().record,
         asked,
         problem,

@@ -8,6 +8,7 @@ pub mod decide;
 pub mod event;
 pub mod event_actions;
 pub mod events;
+pub mod events_file;
 pub mod files;
 pub mod group;
 pub mod groups;
@@ -49,6 +50,7 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
         .route("/console/{collection}/events", get(events::show))
+        .route("/console/{collection}/events.xlsx", get(events_file::export))
         .route("/console/{collection}/events/{id}", get(event::show))
         .route("/console/{collection}/events/{id}/confirm", post(event_actions::confirm))
         .route("/console/{collection}/events/{id}/remove", post(event_actions::remove))

@@ -29,17 +29,20 @@ impl CsvTable {
         self.0.push_str("\r\n");
     }
 
-    /// Returns a response that downloads the table as a file `name`. Characters that are not allowed in the name become hyphens.
+    /// Returns a response that downloads the table as a file `name`.
     pub fn download(self, name: &str) -> Response {
-        let name: String = name
-            .chars()
-            .map(|sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' })
-            .collect();
-        let disposition = format!("attachment; filename=\"{name}.csv\"");
-        let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
-        let media = HeaderValue::from_static("text/csv; charset=utf-8");
-        ([(header::CONTENT_TYPE, media), (header::CONTENT_DISPOSITION, disposition)], self.0).into_response()
+        attachment(name, "csv", "text/csv; charset=utf-8", self.0)
     }
+}
+
+/// Returns a response that downloads a file. Characters that are not allowed in `name` become hyphens.
+pub fn attachment(name: &str, extension: &str, media: &'static str, content: impl IntoResponse) -> Response {
+    let is_plain = |sign: &char| sign.is_ascii_alphanumeric() || "-_".contains(*sign);
+    let name: String = name.chars().map(|sign| if is_plain(&sign) { sign } else { '-' }).collect();
+    let disposition = format!("attachment; filename=\"{name}.{extension}\"");
+    let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(media)), (header::CONTENT_DISPOSITION, disposition)];
+    (headers, content).into_response()
 }
 
 /// Returns a cell in CSV. A cell that may be a formula gets an apostrophe in front.

@@ -34,6 +34,8 @@ pub struct EventLine {
     pub state: &'static str,
     /// The status of the handling.
     pub status: &'static str,
+    /// The unit that handles the event.
+    pub unit: Option<String>,
     /// The number of reports in the days with the most reports, and the dates of these days.
     pub window: Option<(String, String)>,
     /// The names of places.
@@ -69,6 +71,7 @@ impl EventLine {
             status: (words.events.status_of)(
                 event.handling.as_ref().map_or_else(HandlingStatus::default, |handling| handling.status),
             ),
+            unit: event.handling.as_ref().and_then(|handling| handling.unit.clone()),
             window: event.window.as_ref().map(|window| window_texts(words, clock, rule, window)),
             places: event.places.join("、"),
         }

@@ -80,6 +80,14 @@ pub struct EventsWords {
     pub places: &'static str,
     /// Number of days, and number of reports within these days.
     pub within: fn(u32, usize) -> String,
+    /// Link to the list as a workbook.
+    pub export: &'static str,
+    /// Column with the numbers of events in a workbook.
+    pub number: &'static str,
+    /// Column with the days with the most reports in a workbook.
+    pub within_days: &'static str,
+    /// Number of events that are not in the workbook.
+    pub not_in_file: fn(usize) -> String,
     /// Name of an event without a name and without a title.
     pub unnamed: &'static str,
     /// Message that the events are not found yet, with the number of records that were read and of all records.
@@ -198,6 +206,10 @@ pub(super) const EN: EventsWords = EventsWords {
     last: "Latest",
     places: "Places",
     within: |days, reports| format!("{reports} within {days} days"),
+    export: "Save as a workbook (XLSX)",
+    number: "Event no.",
+    within_days: "Days with the most reports",
+    not_in_file: |more| format!("{more} more events are not in this file. Choose a shorter time or fewer states."),
     unnamed: "(no name)",
     not_ready: |done, all| format!("The events are being found. {done} of {all} records are read."),
     again: "Try again",
@@ -282,6 +294,10 @@ pub(super) const ZH: EventsWords = EventsWords {
     last: "最近",
     places: "地点",
     within: |days, reports| format!("{days} 日内 {reports} 件"),
+    export: "导出表格（XLSX）",
+    number: "事件序号",
+    within_days: "来件最多的几天",
+    not_in_file: |more| format!("另有 {more} 个事件未列入本文件，请缩短时间或减少条件。"),
     unnamed: "（无名称）",
     not_ready: |done, all| format!("正在归并事件：{all} 件中已读 {done} 件。"),
     again: "再试一次",
