@@ -165,8 +165,9 @@ fn describe() {
     );
     describe_counter!(
         "doppel_webhook_attempts_total",
-        "attempts to send a message, by webhook and outcome (accepted, refused), and messages that were given up (given_up)"
+        "attempts to send a message, by webhook and outcome (accepted, refused)"
     );
+    describe_counter!("doppel_webhook_messages_given_up_total", "messages that were given up, by webhook");
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
     describe_gauge!("process_max_fds", "most file descriptors that may be open");

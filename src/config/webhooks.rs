@@ -8,6 +8,8 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::webhooks::address::is_private_literal;
+
 /// Largest length of the name of a webhook.
 const MAX_NAME_BYTES: usize = 64;
 /// The longest time limit of one attempt, in seconds. It is less than the time for which an instance holds a webhook.
@@ -105,6 +107,9 @@ impl WebhookConfig {
             }
             _ => return Err("url: give an address that begins with https://".into()),
         }
+        if !self.allow_private && is_private_literal(&url) {
+            return Err("url: the address is in a private network; set allow_private to allow it".into());
+        }
         if self.secret_file.as_os_str().is_empty() {
             return Err("secret_file names the file with the secret that signs the messages".into());
         }
@@ -182,6 +187,7 @@ mod tests {
             (WebhookConfig { url: "ftp://cases.example".into(), ..webhook() }, "https://"),
             (WebhookConfig { url: "http://cases.example".into(), ..webhook() }, "allow_private"),
             (WebhookConfig { url: "https://me:geheim@cases.example".into(), ..webhook() }, "give no password"),
+            (WebhookConfig { url: "https://10.0.0.7/".into(), ..webhook() }, "private network"),
             (WebhookConfig { secret_file: PathBuf::new(), ..webhook() }, "secret_file"),
             (WebhookConfig { collections: vec!["a b".into()], ..webhook() }, "collections"),
             (WebhookConfig { messages: Vec::new(), ..webhook() }, "messages is empty"),

@@ -34,7 +34,7 @@ const INTERNAL: [&str; 30] = [
     "a JSON object",
     "a computation ended abnormally",
     "attachment; filename=\"result.{ending}\"; filename*=UTF-8''{name}",
-    "attachment; filename=\"{name}.csv\"",
+    "attachment; filename=\"{name}.{extension}\"",
     "the collection was deleted, and another one of the same name created, after this task was created",
     "the request of the task cannot be read; another version of doppel made it",
     "the task ended abnormally; see the log for the cause",

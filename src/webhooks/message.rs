@@ -6,6 +6,7 @@ use ring::hmac;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::NumberedCollection;
 use crate::config::MessageKind;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -39,15 +40,16 @@ impl WebhookMessage {
     /// Creates a message. `what` is the record or the event.
     pub(super) fn new(
         kind: MessageKind,
-        collection: &CollectionName,
+        collection: &NumberedCollection,
         number: Seq,
         what: &RecordId,
         data: MessageData,
     ) -> Self {
         // Ids of records have characters that no header may have.
-        let digest = Sha256::digest(format!("{collection}\0{number}\0{}\0{what}", kind.name()));
+        let (name, created_as) = collection;
+        let digest = Sha256::digest(format!("{name}\0{created_as}\0{number}\0{}\0{what}", kind.name()));
         let id = digest[..16].iter().fold("msg_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
-        Self { id, kind, collection: collection.clone(), number, data }
+        Self { id, kind, collection: name.clone(), number, data }
     }
 }
 

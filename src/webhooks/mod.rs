@@ -2,13 +2,14 @@
 //!
 //! A worker for each webhook follows the change feed of its collections. Its progress is a named value of the collection
 //! ([`doppel_store::values`]), so that it survives a restart, and so that only one instance sends. A message that is not accepted is sent again
-//! with growing pauses, and the later messages of the collection wait. No registration waits for a message, and nothing is kept for
-//! messages that wait: the change feed has it.
+//! with growing pauses, and the later messages of the collection wait. No registration waits for a message. The messages of a hundred changes at
+//! most wait in the progress; the change feed has the others.
 //!
-//! A message has no text of records, only ids, numbers, and the name of an event. It is signed as Standard Webhooks says: header
+//! A message has no text of records: ids, numbers, times, and the names, places and categories of events. It is signed as Standard Webhooks says: header
 //! `webhook-signature`, HMAC-SHA256 of id, time and body. Redirects are not followed, and addresses in private networks get nothing unless the
 //! configuration allows it.
 
+pub mod address;
 mod message;
 mod progress;
 mod sender;
@@ -25,7 +26,11 @@ use self::sender::WebhookSender;
 use self::worker::WebhookWorker;
 pub use self::worker::{CollectionDeliveries, WebhookState, states};
 use crate::config::WebhookConfig;
+use doppel_core::collection::CollectionName;
 use doppel_store::{CollectionNumber, StoreError};
+
+/// A collection, and the number that tells it from an earlier one with the same name.
+type NumberedCollection = (CollectionName, CollectionNumber);
 
 /// Returns the collections that exist when the process begins, before it takes requests.
 ///

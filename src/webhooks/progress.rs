@@ -7,12 +7,15 @@ use utoipa::ToSchema;
 
 use crate::config::MessageKind;
 use doppel_core::record::RecordId;
+use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Number of deliveries that the log keeps.
 const LOGGED: usize = 50;
-/// Largest number of records whose events are still to be told. The events of more records are not told.
-const MOST_TOUCHED: usize = 1_000;
+/// Number of frequent events that are remembered, the latest ones. A forgotten event that changes is told once more.
+const MOST_FREQUENT: usize = 2_000;
+/// Number of records by which a frequent event is known again.
+const KNOWN_BY: usize = 3;
 
 /// A message that was accepted or given up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -29,13 +32,18 @@ pub struct Delivery {
     pub status: Option<u16>,
 }
 
-/// A message that the receiver has not accepted so far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct FailingMessage {
-    pub(super) id: String,
-    /// Time of the first attempt, in seconds since 1970.
-    pub(super) since: u64,
-    pub(super) attempts: u32,
+/// A message that is to be sent. Of an event it has the id: the description is that of the time of sending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PendingMessage {
+    pub(super) kind: MessageKind,
+    /// The last change that the message takes into account.
+    pub(super) number: Seq,
+    /// The record, or the first record of the event.
+    pub(super) id: RecordId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<VerdictKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) duplicate_of: Option<RecordId>,
 }
 
 /// The progress of a webhook in one collection.
@@ -46,13 +54,14 @@ pub struct WebhookProgress {
     pub(super) holder: String,
     /// The end of its lease (microseconds since 1970, by the store's clock).
     pub(super) held_until: u64,
-    /// The changes up to this number are done. `None` before the first round, which begins at the present.
+    /// The messages of the changes up to this number are sent or pending. `None` before the first round.
     pub(super) number: Option<Seq>,
-    /// The first records of the events that are known to be frequent.
-    pub(super) frequent: BTreeSet<RecordId>,
-    /// The changed records whose events are still to be told.
-    pub(super) touched: BTreeSet<RecordId>,
-    pub(super) failing: Option<FailingMessage>,
+    /// The messages of the latest changes, in their order: some hundreds at most, because no changes are read before all are sent.
+    pub(super) pending: VecDeque<PendingMessage>,
+    /// Number of attempts to send the first of them.
+    pub(super) attempts: u32,
+    /// Time of the first refused attempt since the last accepted message, in seconds since 1970.
+    pub(super) failing_since: Option<u64>,
     /// Number of accepted messages.
     pub(super) sent: u64,
     /// Number of messages that were given up.
@@ -63,13 +72,14 @@ pub struct WebhookProgress {
 }
 
 impl WebhookProgress {
-    /// Notes that a message is done: accepted with a status, or given up.
+    /// Notes that the first pending message is done: accepted with a status, or given up.
     pub(super) fn done(&mut self, id: &str, kind: MessageKind, status: Option<u16>) {
-        let earlier = self.failing.take().filter(|failing| failing.id == id).map_or(0, |failing| failing.attempts);
-        let attempts = earlier + u32::from(status.is_some());
+        let attempts = std::mem::take(&mut self.attempts) + u32::from(status.is_some());
+        self.pending.pop_front();
         match status {
             Some(_) => {
                 self.sent += 1;
+                self.failing_since = None;
                 self.last_error = None;
             }
             None => self.dropped += 1,
@@ -80,22 +90,50 @@ impl WebhookProgress {
         self.log.push_back(Delivery { id: id.to_owned(), kind, at: crate::clock::now(), attempts, status });
     }
 
-    /// Notes a failed attempt. Returns true if the message is to be given up: it has failed for at least `give_up_s`.
-    pub(super) fn failed(&mut self, id: &str, reason: String, now: u64, give_up_s: u64) -> bool {
-        let failing = self.failing.get_or_insert_with(|| FailingMessage { since: now, ..FailingMessage::default() });
-        if failing.id != id {
-            *failing = FailingMessage { id: id.to_owned(), since: now, attempts: 0 };
-        }
-        failing.attempts += 1;
+    /// Notes a refused attempt. Returns true if the message is to be given up: no message was accepted for at least `give_up_s`.
+    pub(super) fn refused(&mut self, reason: String, now: u64, give_up_s: u64) -> bool {
+        self.attempts += 1;
         self.last_error = Some((crate::clock::now(), reason));
-        now.saturating_sub(failing.since) >= give_up_s
+        now.saturating_sub(*self.failing_since.get_or_insert(now)) >= give_up_s
+    }
+}
+
+/// The frequent events that were told, each by some of its records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct FrequentEvents {
+    /// The rule: reports and days. Under another rule other events are frequent.
+    pub(super) rule: Option<(usize, u32)>,
+    told: VecDeque<Vec<RecordId>>,
+}
+
+impl FrequentEvents {
+    /// Forgets all events and begins with a rule.
+    pub(super) fn begin(rule: (usize, u32)) -> Self {
+        Self { rule: Some(rule), told: VecDeque::new() }
     }
 
-    /// Notes a changed record.
-    pub(super) fn touch(&mut self, id: RecordId) {
-        if self.touched.len() < MOST_TOUCHED {
-            self.touched.insert(id);
+    /// Notes an event with these members as frequent. Returns true if it was not.
+    pub(super) fn tell(&mut self, members: &[RecordId]) -> bool {
+        if self.position(members).is_some() {
+            return false;
         }
+        if self.told.len() == MOST_FREQUENT {
+            self.told.pop_front();
+        }
+        self.told.push_back(members.iter().take(KNOWN_BY).cloned().collect());
+        true
+    }
+
+    /// Notes that an event with these members is not frequent any more.
+    pub(super) fn forget(&mut self, members: &[RecordId]) {
+        while let Some(at) = self.position(members) {
+            self.told.remove(at);
+        }
+    }
+
+    fn position(&self, members: &[RecordId]) -> Option<usize> {
+        let members: BTreeSet<&RecordId> = members.iter().collect();
+        self.told.iter().position(|told| told.iter().any(|id| members.contains(id)))
     }
 }
 
@@ -103,26 +141,54 @@ impl WebhookProgress {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_message_is_given_up_after_its_own_time() {
-        let mut progress = WebhookProgress::default();
-        assert!(!progress.failed("a", "no connection".into(), 100, 60));
-        assert!(!progress.failed("a", "no connection".into(), 159, 60));
-        assert!(!progress.failed("b", "no connection".into(), 160, 60), "another message has its own time");
-        assert!(progress.failed("b", "no connection".into(), 220, 60));
-        progress.done("b", MessageKind::RecordRepeat, None);
-        assert_eq!((progress.dropped, progress.sent, progress.log[0].attempts), (1, 0, 2));
-        progress.done("c", MessageKind::RecordRepeat, Some(200));
-        assert_eq!((progress.sent, progress.log[1].attempts, progress.last_error), (1, 1, None));
+    fn id(text: &str) -> RecordId {
+        RecordId::new(text).unwrap()
+    }
+
+    fn pending(name: &str) -> PendingMessage {
+        PendingMessage {
+            kind: MessageKind::RecordRepeat,
+            number: Seq(1),
+            id: id(name),
+            verdict: None,
+            duplicate_of: None,
+        }
     }
 
     #[test]
-    fn the_log_and_the_list_of_changed_records_have_a_bound() {
+    fn messages_are_given_up_when_none_was_accepted_for_a_time() {
+        let mut progress = WebhookProgress { pending: ["a", "b"].map(pending).into(), ..WebhookProgress::default() };
+        assert!(!progress.refused("no connection".into(), 100, 60));
+        assert!(progress.refused("no connection".into(), 160, 60));
+        progress.done("a", MessageKind::RecordRepeat, None);
+        assert_eq!((progress.dropped, progress.sent, progress.log[0].attempts, progress.pending.len()), (1, 0, 2, 1));
+        assert!(progress.refused("no connection".into(), 161, 60), "the next message is given up after one attempt");
+        progress.done("b", MessageKind::RecordRepeat, Some(200));
+        assert_eq!((progress.sent, progress.log[1].attempts, &progress.last_error), (1, 2, &None));
+        assert!(!progress.refused("no connection".into(), 200, 60), "a message was accepted");
+    }
+
+    #[test]
+    fn the_log_has_a_bound() {
         let mut progress = WebhookProgress::default();
         for number in 0..2_000 {
             progress.done(&number.to_string(), MessageKind::EventChanged, Some(204));
-            progress.touch(RecordId::new(&format!("r{number}")).unwrap());
         }
-        assert_eq!((progress.log.len(), progress.touched.len(), progress.log[0].id.as_str()), (50, 1_000, "1950"));
+        assert_eq!((progress.log.len(), progress.log[0].id.as_str()), (50, "1950"));
+    }
+
+    #[test]
+    fn a_frequent_event_is_told_once_although_its_first_record_is_deleted() {
+        let members = |names: &[&str]| names.iter().map(|name| id(name)).collect::<Vec<_>>();
+        let mut frequent = FrequentEvents::begin((3, 3));
+        assert!(frequent.tell(&members(&["a", "b", "c", "d"])));
+        assert!(!frequent.tell(&members(&["b", "c", "d", "e"])));
+        assert!(frequent.tell(&members(&["x", "y", "z"])));
+        frequent.forget(&members(&["c"]));
+        assert!(frequent.tell(&members(&["b", "c", "d", "e"])), "it was not frequent in between");
+        for number in 0..3_000 {
+            frequent.tell(&members(&[&format!("r{number}")]));
+        }
+        assert_eq!(frequent.told.len(), 2_000);
     }
 }

@@ -37,6 +37,10 @@ fn path(folder: &Path, name: &str) -> String {
 fn answers(server: &TestServer) -> Vec<Value> {
     let mut seen =
         vec![get_from_letters("", server)["settings"].clone(), get_from_letters("/decisions", server)["items"].clone()];
+    let events = get_from_letters("/events?limit=200", server)["items"].clone();
+    let events =
+        events.as_array().expect("a list").iter().map(|event| json!([event["id"], event["size"], event["handling"]]));
+    seen.extend(events);
     let page = get_from_letters("/records?limit=1000", server);
     let items = page["items"].as_array().expect("a list");
     assert!(page["next"].is_null());
@@ -81,7 +85,14 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
         })
         .collect();
     decide_pair(&firsts[0], &firsts[1], "same", &server);
+    decide_pair(&firsts[0], &firsts[2], "same_event", &server);
     server.settle();
+    for step in [json!({"status": "assigned", "unit": "城管局"}), json!({"note": "已派单", "by": "clerk"})] {
+        let first = firsts[2].as_str().expect("an id");
+        let path = format!("/v1/collections/letters/events/{first}/handling");
+        let handled = server.send("POST", &path, &step);
+        assert_eq!(handled.status, 200, "{}", handled.text);
+    }
     // The verdicts in these answers were given before the decisions.
     let seen = answers(&server);
     server.stop();
@@ -109,10 +120,12 @@ fn content(file: &str) -> (Vec<Value>, usize) {
     let text = fs::read_to_string(file).expect("the file is there");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let count = lines.len();
-    let kept = lines.into_iter().filter_map(|line| match (line.get("record"), line.get("decision")) {
-        (Some(record), _) => Some(json!([record["id"], record["row"]])),
-        (_, Some(decision)) => Some(decision.clone()),
-        _ => None,
+    let kept = lines.into_iter().filter_map(|line| {
+        match (line.get("record"), line.get("decision").or(line.get("handling"))) {
+            (Some(record), _) => Some(json!([record["id"], record["row"]])),
+            (_, Some(decision)) => Some(decision.clone()),
+            _ => None,
+        }
     });
     (kept.collect(), count)
 }

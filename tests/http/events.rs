@@ -274,8 +274,11 @@ fn the_handling_of_an_event_stays_with_it() {
     assert_eq!(list(&desk, "")["items"][0]["handling"], Value::Null);
     handle(&desk, "lamp-2", &json!({"status": "assigned", "unit": "城管局", "by": "王某"}));
     let handled = handle(&desk, "lamp-3", &json!({"note": "已通知养护单位"}));
+    handle(&desk, "lamp-3", &json!({"note": "已通知养护单位", "unit": " "}));
     assert_eq!((&handled["id"], &handled["handling"]["status"]), (&json!("lamp-1"), &json!("assigned")));
     assert_eq!((&handled["handling"]["unit"], &handled["handling"]["steps"]), (&json!("城管局"), &json!(2)));
+    let handled = desk.ask("GET", "/events/lamp-3", &Value::Null);
+    assert_eq!(handled["history"].as_array().map(Vec::len), Some(2), "a repeated request adds nothing: {handled}");
     assert_eq!(handled["history"][0]["by"], "王某");
     assert_eq!(
         (&handled["history"][1]["note"], &handled["history"][1]["status"]),

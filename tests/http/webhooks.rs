@@ -264,7 +264,7 @@ fn a_receiver_that_fails_loses_nothing_and_holds_nothing_up() {
     let expected: Vec<(&str, &str)> = ids.iter().map(|id| ("record.repeat", id.as_str())).collect();
     receiver.wait_for(&expected);
     assert!(elsewhere.received.lock().is_empty(), "redirects are not followed");
-    let state = wait_until(&server, |state| state["number"] == state["last_number"]);
+    let state = wait_until(&server, |state| state["waiting"] == 0 && state["number"] == state["last_number"]);
     assert_eq!((&state["error"], &state["dropped"], &state["sent"]), (&Value::Null, &json!(0), &json!(20)));
 }
 
@@ -297,4 +297,30 @@ fn nothing_is_sent_to_a_private_network_without_permission() {
     assert_eq!(refused["error"], "the host is in a private network; set allow_private to allow it");
     assert!(receiver.received.lock().is_empty());
     expect_problem(&server.send("GET", "/v1/admin/webhooks?a=1", &Value::Null), 422, "unknown_parameter");
+}
+
+#[test]
+fn a_refused_message_about_an_event_is_sent_again_and_told_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start(0, Manner::Status(500));
+    let server = start(folder.path(), &receiver.url(), "messages = [\"event.frequent\"]");
+    let reports = [
+        ("lamp-1", "2024-03-01 20:10", "雁坪路路灯不亮", "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"),
+        ("lamp-2", "2024-03-02 21:00", "雁坪路路灯坏了", "您好，我想反映雁坪路照明全部坏了，夜里看不见路。"),
+        ("lamp-3", "2024-03-03 19:30", "雁坪路没有路灯", "雁坪路整条都没有灯光，路灯没人修，老人不敢出门。"),
+        ("lamp-4", "2024-03-03 21:30", "雁坪路路灯不亮", "雁坪路晚上路灯一直不亮，漆黑一片，没有人来修理。"),
+    ];
+    for (id, time, title, content) in reports {
+        put(&server, id, &json!({"title": title, "content": content, "time": time}));
+    }
+    wait_until(&server, |state| state["error"] == "the receiver answered 500" && state["waiting"] == 1);
+    put(&server, "pool", &json!({"title": "咨询游泳馆开放时间", "content": "请问梧桐体育中心的游泳馆周末几点开门。"}));
+    *receiver.manner.lock() = Manner::Status(204);
+    receiver.wait_for(&[("event.frequent", "lamp-1")]);
+    // The event stays frequent without its first record.
+    let deleted = server.send("DELETE", "/v1/collections/letters/records/lamp-1", &Value::Null);
+    assert_eq!(deleted.status, 204, "{}", deleted.text);
+    put(&server, "lamp-5", &json!({"title": "雁坪路路灯不亮", "content": reports[0].3, "time": "2024-03-04 20:00"}));
+    let state = wait_until(&server, |state| state["number"] == state["last_number"] && state["waiting"] == 0);
+    assert_eq!((&state["sent"], &state["dropped"]), (&json!(1), &json!(0)), "{state}");
 }

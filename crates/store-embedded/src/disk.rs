@@ -24,7 +24,7 @@ use super::free_space::filled_up;
 use super::inspect::{self, InspectedDirectory};
 use super::keys::GenerationKey;
 use super::keyspaces::{NAMES, Space, WriteOp, create_options};
-use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY, FORMAT_WITHOUT_CHANGES};
+use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY, FORMAT_WITHOUT_CHANGES, FORMAT_WITHOUT_EVENTS};
 use super::manifest::{self, DirectoryState, Manifest, ManifestWriter};
 use super::opening::{check_keyspaces, database, open_error, tell_dropped};
 use super::options::{EmbeddedOptions, OpeningMode, Workers};
@@ -150,7 +150,7 @@ impl Disk {
         match format {
             Some(FORMAT) => Ok(()),
             // The existing entries need not be written again.
-            Some(FORMAT_RECORDS_ONLY | FORMAT_WITHOUT_CHANGES) => self.set_format(),
+            Some(FORMAT_RECORDS_ONLY | FORMAT_WITHOUT_CHANGES | FORMAT_WITHOUT_EVENTS) => self.set_format(),
             Some(newer) if newer > FORMAT => Err(StoreError::Internal(format!(
                 "{} has format {newer}, this program knows up to {FORMAT}; run the newer program version, or restore a \
                  backup made before the upgrade",

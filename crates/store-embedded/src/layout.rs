@@ -32,7 +32,9 @@ use doppel_store::content::RecordContent;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// The version of the directory format. It is raised if an older program could misread the directory.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
+/// The format without the judgement `same_event`, which an older program could not read. Opening such a directory converts it to [`FORMAT`].
+pub(super) const FORMAT_WITHOUT_EVENTS: u32 = 3;
 /// The format without a log of changes. An older program would not log its changes, so that opening such a directory converts it to
 /// [`FORMAT`].
 pub(super) const FORMAT_WITHOUT_CHANGES: u32 = 2;

@@ -66,13 +66,12 @@ impl ValueStore for EmbeddedStore {
         let shared = self.shared()?;
         let number = shared.collection(collection)?.number;
         let prefix = keys::value_key(number, prefix);
-        let after = after.map(|after| keys::value_key(number, after));
-        let entries = shared.disk.prefix(&shared.disk.view(), Space::Meta, &prefix);
-        let later = entries.filter(|entry| {
-            let key = entry.as_ref().ok().map(|(key, _)| &key[..]);
-            after.as_deref().is_none_or(|after| key.is_none_or(|key| key > after))
-        });
-        let read = later.take(limit).map(|entry| {
+        let end = [&prefix[..], char::MAX.to_string().as_bytes()].concat();
+        // The key right after that of the name `after`.
+        let after = after.map(|after| [&keys::value_key(number, after)[..], &[0]].concat());
+        let first = after.map_or_else(|| prefix.clone(), |after| after.max(prefix.clone()));
+        let entries = shared.disk.range(&shared.disk.view(), Space::Meta, &first, &end);
+        let read = entries.take(limit).map(|entry| {
             let (key, value) = entry?;
             Ok((keys::name_of_value(&key)?, decode(&value)?))
         });

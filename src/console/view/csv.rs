@@ -39,7 +39,7 @@ impl CsvTable {
 pub fn attachment(name: &str, extension: &str, media: &'static str, content: impl IntoResponse) -> Response {
     let is_plain = |sign: &char| sign.is_ascii_alphanumeric() || "-_".contains(*sign);
     let name: String = name.chars().map(|sign| if is_plain(&sign) { sign } else { '-' }).collect();
-    let disposition = ["attachment; filename=\"", &name, ".", extension, "\""].concat();
+    let disposition = format!("attachment; filename=\"{name}.{extension}\"");
     let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
     let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(media)), (header::CONTENT_DISPOSITION, disposition)];
     (headers, content).into_response()

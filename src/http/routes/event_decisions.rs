@@ -14,7 +14,7 @@ use crate::http::routes::input::ObjectReader;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_engine::events::EventDetail;
+use doppel_engine::events::EventView;
 use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
 use doppel_engine::events::regroup::{EventAction, EventRegrouping};
 
@@ -112,12 +112,13 @@ pub struct HandlingInput {
 
 /// Add a step to the handling of an event
 ///
-/// A step has at least one of status, unit and note. The answer has the event with all steps. They stay with the event when it is regrouped,
-/// when the collection is indexed anew, and when its first record is deleted; an event that is merged with another one has the steps of both.
+/// A step has at least one of status, unit and note. The steps stay with the event when it is regrouped, when the collection is indexed anew, and
+/// when its first record is deleted; an event that is merged with another one has the steps of both. An equal step within ten minutes of the last
+/// one is a repetition of the request and adds nothing.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/{id}/handling", operation_id = "handleEvent", tag = "events",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the event"), RuleParams),
     request_body = HandlingInput,
-    responses((status = 200, description = "the event with its members and its handling", body = EventDetail),
+    responses((status = 200, description = "the event with its present handling", body = EventView),
         (status = 404, description = "`no_event`: the record is in no event"),
         (status = 409, description = "`too_many_steps`: a thousand steps are kept, the most there can be; `handling_changed`: others changed it at the same time; `text_not_kept`: the collection keeps no text"),
         (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
@@ -127,7 +128,7 @@ pub async fn handle(
     InRecord(collection, id): InRecord,
     CheckedParameters(rule): CheckedParameters<RuleParams>,
     JsonBytes(body): JsonBytes,
-) -> Result<Json<EventDetail>, Problem> {
+) -> Result<Json<EventView>, Problem> {
     let mut input = ObjectReader::parse(&body)?;
     let status = input.word::<HandlingStatus>("status", "open, assigned, answered or closed");
     let unit = input.text("unit");

@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
+use super::candidates::rare_norm;
 use super::rarity::{CodeSet, EventRarities};
 use super::record::EventRecord;
 use crate::verdict::ObjectKind;
@@ -11,6 +12,8 @@ use crate::verdict::ObjectKind;
 #[derive(Clone, Debug, Default)]
 pub(super) struct WeighedRecord {
     pub(super) pairs: CodeSet,
+    /// The norm of the pairs in the list of the records with the rarest common pairs.
+    pub(super) rare_norm: f32,
     pub(super) triples: CodeSet,
     pub(super) title: CodeSet,
     pub(super) words: CodeSet,
@@ -46,8 +49,10 @@ pub(super) struct RecordParts<'a> {
 impl WeighedRecord {
     /// Weighs the parts of a record. Moves the codes out of it. O(length).
     pub(super) fn take(record: &mut EventRecord, rarities: &EventRarities) -> Self {
+        let pairs = rarities.pairs.set(std::mem::take(&mut record.pairs));
         Self {
-            pairs: rarities.pairs.set(std::mem::take(&mut record.pairs)),
+            rare_norm: rare_norm(&pairs),
+            pairs,
             triples: rarities.triples.set(std::mem::take(&mut record.triples)),
             title: rarities.pairs.set(std::mem::take(&mut record.title_pairs)),
             words: rarities.words.set(std::mem::take(&mut record.words)),

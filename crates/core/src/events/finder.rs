@@ -18,9 +18,6 @@ use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
 use super::summary::EventCounts;
 
-/// The links that join records.
-const JOINING: [KnownLink; 3] = [KnownLink::Same, KnownLink::SameEvent, KnownLink::Match];
-
 /// The records of a collection with their candidates and events. After any sequence of changes, [`EventFinder::refresh`] finds the same
 /// events as a new finder with these rarities, records and links.
 #[derive(Debug)]
@@ -116,7 +113,7 @@ impl EventFinder {
             return None;
         }
         let mut connected = self.references.neighbours(&self.collection, record);
-        connected.extend(self.links.others(record, &JOINING));
+        connected.extend(self.links.others(record, &KnownLink::JOINING));
         for other in self.candidates.neighbours(record) {
             let log_odds = self.candidates.log_odds(&self.model, record, other);
             connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().join).map(|_| other));

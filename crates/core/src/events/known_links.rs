@@ -17,6 +17,11 @@ pub enum KnownLink {
     Match,
 }
 
+impl KnownLink {
+    /// The kinds of links that join records.
+    pub const JOINING: [Self; 3] = [Self::Same, Self::SameEvent, Self::Match];
+}
+
 /// All known links, by record.
 #[derive(Clone, Debug, Default)]
 pub struct KnownLinks {
@@ -63,7 +68,7 @@ impl KnownLinks {
         all.filter(|record| self.of_record(**record) != other.of_record(**record)).copied().collect()
     }
 
-    /// Returns the links between some records that have no links with others. O(links of the records).
+    /// Returns the links of some records. Joining links lead only to other ones of them. O(links of the records).
     pub(super) fn within(&self, records: &[u32]) -> ClusterLinks {
         let mut links = ClusterLinks::default();
         for a in records {

@@ -1,19 +1,20 @@
 //! The handling of events: its status, the unit, and notes of people, with their history.
 //!
 //! A history is a named value of the store ([`doppel_store::values`]), filed under the id of the event's first record. It survives regrouping,
-//! because the event of this record is found by whichever rules. If events are merged, both histories belong to the event: the latest step with
+//! because the event that has most of its records is found again. If events are merged, both histories belong to the event: the latest step with
 //! a status says the status. If the record is deleted, the history goes on to the earliest record that was in the event with it. It ends with
 //! the last of these.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::state::CollectionEvents;
-use super::{EventDetail, EventsEntry};
+use super::{EventView, EventsEntry};
 use crate::decisions::{MAX_BY_CHARS, MAX_NOTE_CHARS, too_long};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
@@ -34,9 +35,11 @@ const MAX_MEMBERS: usize = 1_000;
 /// Number of histories that are read at once.
 const PIECE: usize = 1_000;
 /// Number of attempts to add a step while others add steps to the same history.
-const TRIES: usize = 5;
+const TRIES: u64 = 40;
+/// Seconds within which an equal step is a repetition of a request.
+const REPEATED_S: i64 = 600;
 /// Time for which histories that other instances can change are not read again.
-const SHARED_FRESH: Duration = Duration::from_secs(1);
+const SHARED_FRESH: Duration = Duration::from_secs(5);
 
 /// The status of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -54,7 +57,7 @@ pub enum HandlingStatus {
 }
 
 impl HandlingStatus {
-    /// All states and their names in queries and answers.
+    /// All statuses and their names in queries and answers.
     pub const NAMES: [(Self, &str); 4] =
         [(Self::Open, "open"), (Self::Assigned, "assigned"), (Self::Answered, "answered"), (Self::Closed, "closed")];
 }
@@ -94,13 +97,19 @@ pub struct HandlingView {
 /// A history as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredHandling {
-    /// The records of the event at the last step, in the order of their registration; at most 1,000.
+    /// The records of the event at the last step, in the order of their registration; at most 1,000. Records that were deleted since may
+    /// be among them.
     pub members: Vec<RecordId>,
     /// The steps in the order of their times.
     pub steps: Vec<HandlingStep>,
 }
 
 impl StoredHandling {
+    /// Returns the same history without a record among its members.
+    fn without(&self, id: &RecordId) -> Self {
+        Self { members: self.members.iter().filter(|member| *member != id).cloned().collect(), ..self.clone() }
+    }
+
     /// Adds the steps of another history that this one lacks.
     fn add(&mut self, other: Self) {
         for step in other.steps {
@@ -184,7 +193,9 @@ async fn change_handling(
     change: impl Fn(&mut StoredHandling) -> Result<()>,
 ) -> Result<()> {
     let name = name_of(id);
-    for _ in 0..TRIES {
+    for attempt in 0..TRIES {
+        // Others that changed the same history are not all waiting for the same moment.
+        tokio::time::sleep(Duration::from_millis(attempt)).await;
         let stored = store.value(collection, &name).await?;
         let version = stored.as_ref().map_or(0, |stored| stored.version);
         let mut handling = stored.map(decode).transpose()?.unwrap_or_default();
@@ -199,7 +210,20 @@ async fn change_handling(
     Err(Error::HandlingChanged(collection.clone()))
 }
 
+/// Returns a text, or `None` if it is blank.
+fn not_blank(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
 impl HandlingStep {
+    /// True if a step some minutes later differs only in its time.
+    fn is_repeated_by(&self, later: &Self) -> bool {
+        let Self { status, unit, note, by, at } = self;
+        let times = [at, &later.at].map(|at| at.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second));
+        let is_soon = times[1].saturating_sub(times[0]) <= REPEATED_S;
+        is_soon && (status, unit, note, by) == (&later.status, &later.unit, &later.note, &later.by)
+    }
+
     fn check(&self) -> Result<()> {
         let mut found = Vec::new();
         found.extend(too_long("/unit", self.unit.as_deref(), MAX_UNIT_CHARS));
@@ -224,8 +248,10 @@ impl Engine {
         id: &RecordId,
         step: HandlingStep,
         rule: FrequencyRule,
-    ) -> Result<EventDetail> {
-        let step = HandlingStep { at: (self.options.now)(), ..step };
+    ) -> Result<EventView> {
+        let HandlingStep { status, unit, note, by, at: _ } = step;
+        let at = (self.options.now)();
+        let step = HandlingStep { status, unit: not_blank(unit), note: not_blank(note), by: not_blank(by), at };
         step.check()?;
         let event = self.event_of(collection, id, rule).await?;
         let members: Vec<RecordId> = event.members.into_iter().map(|member| member.id).collect();
@@ -234,13 +260,20 @@ impl Engine {
             if handling.steps.len() >= MAX_STEPS {
                 return Err(Error::TooManySteps(MAX_STEPS));
             }
-            handling.members.splice(0..0, members.iter().cloned());
-            handling.steps.push(step.clone());
+            handling.members.clone_from(&members);
+            // A caller that got no answer sends the same step again.
+            if !handling.steps.last().is_some_and(|last| last.is_repeated_by(&step)) {
+                handling.steps.push(step.clone());
+            }
             Ok(())
         })
         .await?;
+        // The record may have been deleted while the step was added.
+        if self.store.record(collection, &first).await?.is_none() {
+            self.refile_handling(collection, &first).await;
+        }
         self.events.entry(collection).forget_handlings().await;
-        self.event_of(collection, id, rule).await
+        Ok(self.event_of(collection, id, rule).await?.event)
     }
 
     /// Files the history of a deleted record under another record of its event. Without another one, deletes the history.
@@ -258,18 +291,49 @@ impl Engine {
             stored => stored?,
         };
         let Some(stored) = stored else { return Ok(()) };
-        let version = stored.version;
+        let mut version = stored.version;
         let mut handling = decode(stored)?;
-        handling.members.retain(|member| member != id);
-        for member in &handling.members {
-            if self.store.record(collection, member).await?.is_some() {
-                add_handling(self.store.as_ref(), collection, member, &handling).await?;
+        let mut taken_over_by = None;
+        loop {
+            for member in handling.members.iter().filter(|member| *member != id) {
+                if self.store.record(collection, member).await?.is_some() {
+                    add_handling(self.store.as_ref(), collection, member, &handling.without(id)).await?;
+                    taken_over_by = Some(member.clone());
+                    break;
+                }
+            }
+            if self.store.delete_value(collection, &name, version).await? {
                 break;
             }
+            // Somebody added a step meanwhile.
+            let Some(changed) = self.store.value(collection, &name).await? else { break };
+            version = changed.version;
+            handling = decode(changed)?;
         }
-        self.store.delete_value(collection, &name, version).await?;
+        // The other record may have been deleted meanwhile.
+        if let Some(other) = taken_over_by
+            && self.store.record(collection, &other).await?.is_none()
+        {
+            Box::pin(self.try_to_refile(collection, &other)).await?;
+        }
         self.events.entry(collection).forget_handlings().await;
         Ok(())
+    }
+
+    /// Files the histories of records that do not exist under other records. A process that ended right after the deletion of a record left such
+    /// a history.
+    async fn sweep_handlings(&self, collection: &CollectionName) -> Result<()> {
+        let mut after = None;
+        loop {
+            let piece = handlings_after(self.store.as_ref(), collection, after.as_ref(), PIECE).await?;
+            let Some((last, _)) = piece.last() else { return Ok(()) };
+            after = Some(last.clone());
+            for (id, _) in piece {
+                if self.store.record(collection, &id).await?.is_none() {
+                    self.try_to_refile(collection, &id).await?;
+                }
+            }
+        }
     }
 
     /// Returns the histories of a collection. Histories that other instances can change are at most a second old.
@@ -278,6 +342,12 @@ impl Engine {
         collection: &CollectionName,
         entry: &EventsEntry,
     ) -> Result<CollectionHandlings> {
+        if !entry.are_handlings_swept.swap(true, Ordering::Relaxed)
+            && let Err(error) = self.sweep_handlings(collection).await
+        {
+            entry.are_handlings_swept.store(false, Ordering::Relaxed);
+            return Err(error);
+        }
         let mut kept = entry.handlings.lock().await;
         let is_fresh = |read: &ReadHandlings| !self.store.is_shared() || read.read_at.elapsed() < SHARED_FRESH;
         if let Some(read) = kept.as_ref().filter(|read| is_fresh(read)) {
@@ -314,14 +384,25 @@ pub(super) struct EventHandlings<'a> {
 }
 
 impl CollectionEvents {
-    /// Finds the event of each history: the event of the record under which it is filed, or of the first of its members that is in an event.
+    /// Finds the event of each history: the event with most of its members, and of equal ones the first in the order of the members. The record
+    /// under which the history is filed is the first member.
     pub(super) fn event_handlings(&self) -> EventHandlings<'_> {
         let mut by_event: HashMap<u32, Vec<&StoredHandling>> = HashMap::new();
         for (id, handling) in self.handlings.0.iter() {
-            let filed = std::iter::once(id).chain(&handling.members);
-            let mut events = filed.filter_map(|id| self.finder.event_of(self.position(*self.seqs.get(id)?)?));
-            if let Some(event) = events.next() {
-                by_event.entry(event[0]).or_default().push(handling);
+            let mut members: Vec<&RecordId> = vec![id];
+            members.extend(handling.members.iter().filter(|member| *member != id));
+            let mut counts: Vec<(u32, usize)> = Vec::new();
+            for member in members {
+                let position = self.seqs.get(member).and_then(|seq| self.position(*seq));
+                let Some(event) = position.and_then(|position| self.finder.event_of(position)) else { continue };
+                match counts.iter_mut().find(|(first, _)| *first == event[0]) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((event[0], 1)),
+                }
+            }
+            // Of equal counts, `max_by_key` returns the last.
+            if let Some((event, _)) = counts.into_iter().rev().max_by_key(|(_, count)| *count) {
+                by_event.entry(event).or_default().push(handling);
             }
         }
         EventHandlings { by_event }
@@ -331,8 +412,9 @@ impl CollectionEvents {
 impl EventHandlings<'_> {
     /// Returns the steps of the event with these members, in the order of their times.
     pub(super) fn steps(&self, members: &[u32]) -> Vec<HandlingStep> {
-        let mut all = StoredHandling::default();
-        for handling in self.by_event.get(&members[0]).into_iter().flatten() {
+        let of_event = self.by_event.get(&members[0]).map_or(&[][..], Vec::as_slice);
+        let mut all = of_event.first().map(|handling| (*handling).clone()).unwrap_or_default();
+        for handling in of_event.iter().skip(1) {
             all.add((*handling).clone());
         }
         all.steps

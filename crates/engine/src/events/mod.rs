@@ -17,7 +17,7 @@ mod views;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use self::handling::ReadHandlings;
 use self::state::CollectionEvents;
 pub use self::views::{
     EventChance, EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection,
-    EventView, EventWindow,
+    EventView, EventWindow, EventWithMembers,
 };
 use crate::context::Context;
 use crate::{Engine, Error, Result, off_thread};
@@ -34,6 +34,7 @@ use doppel_core::collection::{CollectionName, Keep};
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::text::normalise::Normaliser;
+use doppel_store::Seq;
 
 /// Longest time that a request for events waits for them. Reading a large collection for the first time goes on after it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -58,6 +59,8 @@ struct EventsEntry {
     reading: ReadingProgress,
     /// The histories of the handling of events, as they were read last.
     handlings: tokio::sync::Mutex<Option<ReadHandlings>>,
+    /// True if histories of records that do not exist were looked for.
+    are_handlings_swept: AtomicBool,
     last_request: AtomicU64,
     /// Number of records that are kept in memory, or will be when they are read.
     held: AtomicU64,
@@ -197,7 +200,7 @@ impl Engine {
         .await
     }
 
-    /// Returns the events of some records, each once, by first record.
+    /// Returns the events of some records with their members, each event once, by first record; and the last change that they contain.
     ///
     /// # Errors
     /// The errors of [`Engine::events`].
@@ -206,8 +209,11 @@ impl Engine {
         collection: &CollectionName,
         ids: BTreeSet<RecordId>,
         rule: FrequencyRule,
-    ) -> Result<Vec<EventView>> {
-        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| Ok(events.views_of(&ids, rule))).await
+    ) -> Result<(Vec<EventWithMembers>, Seq)> {
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
+            Ok((events.with_members(&ids, rule), events.followed_to))
+        })
+        .await
     }
 
     /// Returns the event of a record, as lists show it; `None` if the record is in no event, or if the events are not up to date after a

@@ -9,15 +9,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::state::CollectionEvents;
-use super::views::EventView;
+use super::views::{EventView, EventWithMembers};
 use super::{EventsPart, PATIENCE};
+use crate::groups::MAX_MEMBERS;
 use crate::groups::regroup::{MAX_SPLIT_PAIRS, RecordIds, RegroupAuthor, check_named};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::{FrequencyRule, KnownLink};
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::Seq;
 use doppel_store::decisions::Judgement;
 
 /// Largest number of decisions by which one request confirms an event: some seconds on a store that is a server.
@@ -136,9 +136,6 @@ fn not_in_event(index: usize) -> Error {
     Error::Invalid(vec![Violation::new(format!("/records/{index}"), "not_in_event", detail)])
 }
 
-/// The joining links that people or texts make known.
-const JOINING: [KnownLink; 3] = [KnownLink::Same, KnownLink::SameEvent, KnownLink::Match];
-
 impl CollectionEvents {
     /// Returns the members of the event of a record, as positions in the order of registration.
     fn members_in_order(&self, id: &RecordId) -> Option<Vec<u32>> {
@@ -149,11 +146,24 @@ impl CollectionEvents {
     }
 
     /// Returns the events of some records, each once, by first record.
-    pub(super) fn views_of(&self, ids: &BTreeSet<RecordId>, rule: FrequencyRule) -> Vec<EventView> {
-        let views = ids.iter().filter_map(|id| self.view_of(id, rule));
-        let by_first: BTreeMap<Option<Seq>, EventView> =
-            views.map(|view| (self.seqs.get(&view.id).copied(), view)).collect();
-        by_first.into_values().collect()
+    fn views_of(&self, ids: &BTreeSet<RecordId>, rule: FrequencyRule) -> Vec<EventView> {
+        self.with_members(ids, rule).into_iter().map(|event| event.event).collect()
+    }
+
+    /// Returns the events of some records with their members, each event once, by first record.
+    pub(super) fn with_members(&self, ids: &BTreeSet<RecordId>, rule: FrequencyRule) -> Vec<EventWithMembers> {
+        let positions = ids.iter().filter_map(|id| self.position(*self.seqs.get(id)?));
+        let events: BTreeMap<u32, &[u32]> =
+            positions.filter_map(|position| self.finder.event_of(position)).map(|event| (event[0], event)).collect();
+        let handlings = self.event_handlings();
+        let found = events.values().filter_map(|members| self.counted_event(members, rule));
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(|event| event.first);
+        let with_members = found.iter().map(|event| EventWithMembers {
+            event: self.view(event, &handlings),
+            members: event.members.iter().filter_map(|member| self.id(*member)).take(MAX_MEMBERS).collect(),
+        });
+        with_members.collect()
     }
 
     fn id_pair(&self, [one, other]: [u32; 2]) -> Result<RecordIds> {
@@ -202,11 +212,12 @@ impl CollectionEvents {
             return Err(Error::Invalid(vec![Violation::new("/records", "out_of_range", detail)]));
         }
         let pairs = separated.len() * others.len();
-        if pairs > MAX_SPLIT_PAIRS {
+        // One record leaves an event of any size: it is in no event with records from which it is separated.
+        if pairs > MAX_SPLIT_PAIRS && separated.len() > 1 {
             return Err(Error::TooManyLinks(pairs));
         }
         let pairs = separated.iter().flat_map(|one| others.iter().map(|other| self.id_pair([*one, *other])));
-        pairs.collect()
+        pairs.take(MAX_SPLIT_PAIRS).collect()
     }
 
     /// Returns the pairs that must be joined so that joining links connect all members with the first one.
@@ -225,7 +236,8 @@ impl CollectionEvents {
             while let Some(record) = unread.pop() {
                 if connected.insert(record) {
                     let links = self.finder.links().of_record(record).iter();
-                    let joined = links.filter(|(other, link)| JOINING.contains(link) && members.contains(other));
+                    let joined =
+                        links.filter(|(other, link)| KnownLink::JOINING.contains(link) && members.contains(other));
                     unread.extend(joined.map(|(other, _)| *other));
                 }
             }

@@ -165,6 +165,15 @@ pub struct EventDetail {
     pub rows: Option<RowsById>,
 }
 
+/// An event with the ids of its members.
+#[derive(Clone, Debug)]
+pub struct EventWithMembers {
+    /// The description of the event in lists.
+    pub event: EventView,
+    /// Its records, at most 1,000.
+    pub members: Vec<RecordId>,
+}
+
 /// Whether two records report one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventChance {
@@ -206,10 +215,10 @@ pub struct EventPage {
 }
 
 /// An event whose reports were counted.
-struct CountedEvent<'a> {
+pub(super) struct CountedEvent<'a> {
     /// The members, in the order of their ids.
-    members: &'a [u32],
-    first: Seq,
+    pub(super) members: &'a [u32],
+    pub(super) first: Seq,
     counts: EventCounts,
     frequency: FrequencyState,
     window: Option<FrequencyWindow>,
@@ -331,7 +340,7 @@ impl CollectionEvents {
         RecordId::new(&self.finder.collection().record(position).id).ok()
     }
 
-    fn counted_event<'a>(&self, members: &'a [u32], rule: FrequencyRule) -> Option<CountedEvent<'a>> {
+    pub(super) fn counted_event<'a>(&self, members: &'a [u32], rule: FrequencyRule) -> Option<CountedEvent<'a>> {
         let seqs = members.iter().filter_map(|member| self.seqs.get(&self.id(*member)?));
         let first = seqs.min().copied()?;
         let counts = self.finder.counts(members);
@@ -358,7 +367,7 @@ impl CollectionEvents {
                 .is_none_or(|place| event.members.iter().any(|member| collection.record(*member).contains(place)))
     }
 
-    fn view(&self, event: &CountedEvent<'_>, handlings: &EventHandlings<'_>) -> EventView {
+    pub(super) fn view(&self, event: &CountedEvent<'_>, handlings: &EventHandlings<'_>) -> EventView {
         let summary = summarise(self.finder.collection(), event.members);
         let counts = &event.counts;
         let window = event.window.and_then(|window| {

@@ -63,7 +63,7 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) const DECISIONS: &str = "decisions";
 /// The log of the change feed.
 pub(super) const CHANGES: &str = "changes";
-/// Positions of followers that copy records from other systems.
+/// Named values: the positions of followers, the handling of events, the progress of webhooks.
 pub(super) const VALUES: &str = "checkpoints";
 pub(super) const TASKS: &str = "tasks";
 /// Dropped collections and generations whose documents are still being deleted.
