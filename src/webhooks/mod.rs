@@ -21,7 +21,7 @@ use std::sync::Arc;
 use doppel_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-pub use self::progress::{Delivery, WebhookProgress};
+pub use self::progress::{Delivery, MAX_FREQUENT, MAX_LOGGED, WebhookProgress};
 use self::sender::WebhookSender;
 use self::worker::WebhookWorker;
 pub use self::worker::{CollectionDeliveries, WebhookState, states};

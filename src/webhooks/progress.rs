@@ -11,9 +11,9 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Number of deliveries that the log keeps.
-const LOGGED: usize = 50;
+pub const MAX_LOGGED: usize = 50;
 /// Number of frequent events that are remembered, the latest ones. A forgotten event that changes is told once more.
-const MOST_FREQUENT: usize = 2_000;
+pub const MAX_FREQUENT: usize = 2_000;
 /// Number of records by which a frequent event is known again.
 const KNOWN_BY: usize = 3;
 
@@ -84,7 +84,7 @@ impl WebhookProgress {
             }
             None => self.dropped += 1,
         }
-        if self.log.len() == LOGGED {
+        if self.log.len() == MAX_LOGGED {
             self.log.pop_front();
         }
         self.log.push_back(Delivery { id: id.to_owned(), kind, at: crate::clock::now(), attempts, status });
@@ -117,7 +117,7 @@ impl FrequentEvents {
         if self.position(members).is_some() {
             return false;
         }
-        if self.told.len() == MOST_FREQUENT {
+        if self.told.len() == MAX_FREQUENT {
             self.told.pop_front();
         }
         self.told.push_back(members.iter().take(KNOWN_BY).cloned().collect());

@@ -7,10 +7,14 @@ use doppel::console::{files, sign_in};
 use doppel::http::coding::expand;
 use doppel::http::routes::changes::LONGEST_WAIT_S;
 use doppel::http::server::MAX_HEAD_BYTES;
+use doppel::webhooks::{MAX_FREQUENT, MAX_LOGGED};
 use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS, MAX_LEXICON_ENTRIES};
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
 use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
+use doppel_engine::events::handling::{MAX_STEPS, MAX_UNIT_CHARS};
+use doppel_engine::events::regroup::MAX_CONFIRMED;
+use doppel_engine::groups::regroup::MAX_SPLIT_PAIRS;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
 use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
@@ -91,6 +95,11 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Generations of a collection", MAX_GENERATIONS.to_string()),
         ("Rulings about one pair", MAX_RULINGS.to_string()),
         ("Note of a ruling", in_characters(MAX_NOTE_CHARS)),
+        ("Steps of the handling of an event", MAX_STEPS.to_string()),
+        ("Unit of a step", in_characters(MAX_UNIT_CHARS)),
+        ("Decisions of one request about an event", MAX_CONFIRMED.max(MAX_SPLIT_PAIRS).to_string()),
+        ("Deliveries in the log of a webhook", MAX_LOGGED.to_string()),
+        ("Frequent events that a webhook remembers", MAX_FREQUENT.to_string()),
         ("Candidates of a lookup", MAX_CANDIDATES.to_string()),
         ("Keys of a lookup", MAX_KEYS.to_string()),
         ("Question of a search", in_characters(MAX_QUESTION_CHARS)),

@@ -62,7 +62,7 @@ pub async fn export(
             book.add(selection.rule, &event, &detail).await?;
         }
     }
-    let bytes = book.write().map_err(|error| Problem::internal(&format!("a workbook cannot be written: {error}")))?;
+    let bytes = book.write().map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
     let media = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
     Ok(attachment(&format!("{collection}-events"), "xlsx", media, bytes))
 }
