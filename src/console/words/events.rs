@@ -233,7 +233,7 @@ pub(super) const EN: EventsWords = EventsWords {
     unknown: "Not named by any record",
     none_unknown: "Nothing is missing.",
     correct: "Is this event right?",
-    confirm_hint: "After you confirm the event, its records stay together whichever records come.",
+    confirm_hint: "After you confirm the event, its records stay together even if new records come.",
     confirm: "Confirm the event",
     choose: |id| format!("Choose record {id}"),
     chosen: "Choose",

@@ -70,7 +70,7 @@ pub async fn split(
 
 /// Confirm an event
 ///
-/// Its members are decided to report one event with its first record (`same_event`), so that they stay together whichever records come. Members
+/// Its members are decided to report one event with its first record (`same_event`), so that they stay together even if new records come. Members
 /// that duplicates or decisions join with the first record need no decision. One request makes at most 1000 decisions; send it again until
 /// `decisions` is 0.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/{id}/_confirm", operation_id = "confirmEvent", tag = "events",

@@ -66,16 +66,16 @@ impl HandlingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlingStep {
     /// The new status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub status: Option<HandlingStatus>,
     /// The unit that handles the event from now on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub unit: Option<String>,
     /// A note.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub note: Option<String>,
     /// The person who made the step, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub by: Option<String>,
     /// Time of the step (RFC 3339, UTC).
     pub at: String,

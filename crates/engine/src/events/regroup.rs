@@ -37,7 +37,7 @@ pub enum EventAction {
         /// The records to separate.
         records: Vec<RecordId>,
     },
-    /// Decide that all members of the event of a record report one event, so that it stays together whichever records come. Members that
+    /// Decide that all members of the event of a record report one event, so that it stays together even if new records come. Members that
     /// duplicates and decisions join with the first one need no decision. At most [`MAX_CONFIRMED`] decisions; a repeated call makes the
     /// others.
     Confirm(RecordId),
