@@ -25,7 +25,7 @@ pub(super) enum MessageData {
 /// A message.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WebhookMessage {
-    /// The same message has the same id whenever it is sent, so that the receiver can tell a repetition.
+    /// A message keeps its id when it is sent again, so that the receiver recognises a repetition.
     #[serde(skip)]
     pub(super) id: String,
     #[serde(rename = "type")]

@@ -400,7 +400,7 @@ impl CollectionEvents {
                     None => counts.push((event[0], 1)),
                 }
             }
-            // Of equal counts, `max_by_key` returns the last.
+            // If counts are equal, `max_by_key` returns the last one; the list is reversed, so that this is the first member's event.
             if let Some((event, _)) = counts.into_iter().rev().max_by_key(|(_, count)| *count) {
                 by_event.entry(event).or_default().push(handling);
             }
