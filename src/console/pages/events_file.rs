@@ -57,9 +57,11 @@ pub async fn export(
     }
     let mut book = EventsBook { context, total, lines: Vec::new(), members: Vec::new() };
     for event in events {
-        // An event may have dissolved meanwhile.
-        if let Ok(detail) = app.engine.event_of(&collection, &event.id, selection.rule).await {
-            book.add(selection.rule, &event, &detail).await?;
+        match app.engine.event_of(&collection, &event.id, selection.rule).await {
+            Ok(detail) => book.add(selection.rule, &event, &detail).await?,
+            // The event has dissolved meanwhile.
+            Err(Error::NoEvent(_) | Error::UnknownRecord(..)) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     let bytes = book.write().map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
