@@ -10,10 +10,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use doppel::cli::bench::synthetic::{self, KEYS, entry, fingerprint};
 use doppel_core::collection::SimhashChannel;
 use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup, Slot};
 use doppel_core::verdict::Fingerprint;
+use doppel_lab::bench::synthetic::{self, KEYS, entry, fingerprint};
 
 const LOOKUPS: u64 = 40_000;
 /// Number of items that are timed together.

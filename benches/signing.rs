@@ -14,7 +14,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
-use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
+use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 
 /// Number of records, which have a few hundred thousand characters. They go through a step in slices of a few milliseconds.
 const RECORDS: usize = 1_000;

@@ -1,4 +1,4 @@
-//! The `doppel` program, which runs [`doppel::cli`].
+//! The `doppel` program, which runs [`doppel_cli`].
 
 use std::process::ExitCode;
 
@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     // The failpoints in the variable FAILPOINTS are active for the whole run.
     #[cfg(feature = "failpoints")]
     let _scenario = fail::FailScenario::setup();
-    doppel::cli::main()
+    doppel_cli::main(env!("BUILT_FROM_COMMIT"))
 }

@@ -44,16 +44,12 @@ fn no_command_writes_over_what_it_reads() {
     let [records, groups] = ["set/records.jsonl", "set/groups.jsonl"].map(|name| at(dir, name));
     let link = at(dir, "link.svg");
     symlink(&groups, &link).expect("a link");
-    fs::hard_link(&records, at(dir, "t2.md")).expect("a link");
     let data = at(dir, "data");
     fs::create_dir(&data).expect("a folder");
     fs::write(at(dir, "data/version"), "of the store").expect("written");
 
     refused(dir, &["eval", &set, "--svg", &link]);
     refused(dir, &["eval", "--records", &records, "--groups", &groups, "--svg", &records]);
-    let experiment = ["experiment", "t2", "--scale", "0.001", "--records", &records, "--groups", &groups];
-    refused(dir, &[&experiment[..], &["--write", &groups]].concat());
-    refused(dir, &[&experiment[..], &["--out", dir.to_str().expect("a plain path")]].concat());
     refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/version")]);
     refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/new")]);
     // Two of the command's output files would be the same file.

@@ -2,14 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
-#[path = "../support/mariadb.rs"]
-mod mariadb;
 #[path = "../support/mongod.rs"]
 mod mongod;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod bench;
 mod checked_files;
 mod completions;
 mod config;
@@ -17,8 +14,6 @@ mod dedup;
 mod doctor;
 mod eval;
 mod events;
-mod experiment;
-mod experiment_servers;
 mod export;
 mod files;
 mod hostile_files;

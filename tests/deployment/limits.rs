@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use doppel::config::{Config, LimitsConfig as Requests};
-use doppel::console::{files, sign_in};
-use doppel::http::coding::expand;
-use doppel::http::routes::changes::LONGEST_WAIT_S;
-use doppel::http::server::MAX_HEAD_BYTES;
-use doppel::webhooks::{MAX_FREQUENT, MAX_LOGGED};
+use doppel_config::{Config, LimitsConfig as Requests};
 use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS, MAX_LEXICON_ENTRIES};
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
 use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
+use doppel_desk::{files, sign_in};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
 use doppel_engine::events::handling::{MAX_STEPS, MAX_UNIT_CHARS};
 use doppel_engine::events::regroup::MAX_CONFIRMED;
 use doppel_engine::groups::regroup::MAX_SPLIT_PAIRS;
+use doppel_http::coding::expand;
+use doppel_http::routes::changes::LONGEST_WAIT_S;
+use doppel_http::server::MAX_HEAD_BYTES;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
+use doppel_service::webhooks::{MAX_FREQUENT, MAX_LOGGED};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
 use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
 use doppel_sources::tables::guard::{

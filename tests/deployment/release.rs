@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use doppel::config::Config;
+use doppel_config::Config;
 
 const UNIT: &str = include_str!("../../ops/systemd/doppel.service");
 const DOCKERFILE: &str = include_str!("../../Dockerfile");

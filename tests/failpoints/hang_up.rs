@@ -10,13 +10,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::faults::{gate, open};
-use doppel::config::Config;
-use doppel::http::server;
-use doppel::http::state::{App, OptionalParts};
-use doppel::shutdown::{Phase, Shutdown};
+use doppel_config::Config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::{Engine, Options};
+use doppel_http::server;
+use doppel_http::state::{App, OptionalParts};
+use doppel_service::shutdown::{Phase, Shutdown};
 use fail::FailScenario;
 
 const ROW: &str = r#"{"content":"幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便"}"#;
@@ -31,10 +31,10 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
         event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel::clock::now,
-        micros: doppel::clock::micros,
-        new_id: doppel::clock::unique_id,
-        random: doppel::clock::random,
+        now: doppel_service::clock::now,
+        micros: doppel_service::clock::micros,
+        new_id: doppel_service::clock::unique_id,
+        random: doppel_service::clock::random,
     };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
@@ -42,7 +42,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     engine.put_collection(&desk, settings).await.expect("a collection");
     let config = Config::default();
     let shutdown = Shutdown::default();
-    let metrics = doppel::observe::start_metrics().expect("metrics");
+    let metrics = doppel_service::observe::start_metrics().expect("metrics");
     let app = App::new(engine.clone(), OptionalParts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");

@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::faults::{gate, open};
-use doppel::config::Config;
-use doppel::http::server;
-use doppel::http::state::{App, OptionalParts};
-use doppel::shutdown::{Phase, Shutdown};
+use doppel_config::Config;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_engine::{Engine, Options};
+use doppel_http::server;
+use doppel_http::state::{App, OptionalParts};
+use doppel_service::shutdown::{Phase, Shutdown};
 use fail::FailScenario;
 
 const RECORDS: &str = "/v1/collections/desk/records";
@@ -44,10 +44,10 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
         automatic_reindex: false,
         sketch_bytes: doppel_engine::SKETCH_BYTES,
         event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel::clock::now,
-        micros: doppel::clock::micros,
-        new_id: doppel::clock::unique_id,
-        random: doppel::clock::random,
+        now: doppel_service::clock::now,
+        micros: doppel_service::clock::micros,
+        new_id: doppel_service::clock::unique_id,
+        random: doppel_service::clock::random,
     };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
@@ -57,7 +57,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     config.limits.max_in_flight = 1;
     config.server.shutdown_drain_ms = 500;
     let streams = config.limits.max_streams;
-    let metrics = doppel::observe::start_metrics().expect("metrics");
+    let metrics = doppel_service::observe::start_metrics().expect("metrics");
     let app = App::new(engine.clone(), OptionalParts::default(), &config, shutdown.clone(), metrics);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");

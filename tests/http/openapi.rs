@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use doppel::http::openapi::document;
 use doppel_core::collection::SCHEMES;
+use doppel_http::openapi::document;
 use serde_json::{Map, Value};
 
 #[test]
 fn openapi_yaml_is_what_the_routes_say() {
     let committed = include_str!("../../openapi.yaml");
-    let made = doppel::http::openapi::yaml().unwrap();
+    let made = doppel_http::openapi::yaml().unwrap();
     assert!(committed == made, "openapi.yaml is not current; run: cargo run -- openapi > openapi.yaml");
 }
 

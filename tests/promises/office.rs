@@ -231,7 +231,7 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
         settings,
         profile: profile.digest().into(),
         hash_key: None,
-        now: doppel::clock::now(),
+        now: doppel_service::clock::now(),
     };
     store.create_collection(spec).await.expect("a collection");
     let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();

@@ -10,7 +10,7 @@ use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
-use doppel_lab::sample::{RecordSample, SampleOptions, UNTIL};
+use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 use doppel_search::index::{Index, IndexEntry, IndexProgress, IndexSource, OpenedIndex};
 use doppel_store::Seq;
 

@@ -1,0 +1,339 @@
+//! `doppel check`: compares the rows of files with a collection, and writes a table with the finding for each row.
+//!
+//! The rows are read once and kept aside, so that the table has the right width, and an incomplete file is noticed before anything is sent.
+//! Nothing is stored unless an option demands this. Then rows are registered in the same way as by an import, and a second run gives the
+//! same table.
+
+mod compare;
+mod report;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use self::compare::RowComparison;
+use self::report::CheckReport;
+use crate::client::TlsArgs;
+use crate::dedup::records;
+use crate::import::ColumnArgs;
+use crate::import::deliver::{BatchDelivery, STOPPED};
+use crate::import::input::RecordInput;
+use crate::import::lines::readable;
+use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
+use crate::output::{CommandOutputs, OutputFile};
+use crate::spool::{RowSpool, form_of};
+use crate::table::SummaryFormat;
+use crate::{PARTLY, key, usage, with_usage_shown};
+use doppel_config::{self as config, Config};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::Row;
+use doppel_core::schemes::statistics::Statistics;
+use doppel_engine::replay::Replay;
+use doppel_findings::FindingWords;
+use doppel_findings::output::TableForm;
+use doppel_service::shutdown::{Phase, Shutdown, Signals};
+use doppel_sources::{FileFormat, NULLS};
+use doppel_texts as texts;
+use doppel_texts::Language;
+
+/// Number of checks in progress. It keeps the service busy while responses travel, and it is small compared with the requests of people who
+/// wait.
+const AT_ONCE: usize = 8;
+/// Bytes of rows that are kept in memory; the rest is on disk.
+const ROW_BYTES: usize = 64 << 20;
+/// Bytes of memory for sketches of texts while rows are compared with each other: about 60,000 letters.
+const SKETCH_BYTES: usize = 16 << 20;
+
+const EXAMPLES: &str = "\
+Input: as for doppel import (see doppel import --help): CSV, TSV, XLSX, XLS, ODS or JSON lines, encoding, delimiter and columns found and
+said. Ids are not needed to check; with one, a row does not find the record that is stored under it.
+
+Output: every row of the input in its order, refused ones too, all its columns, also those not used, and behind them four more:
+  结论 (Verdict)      内容相同, 内容相近 …, as at the desk; or that the row was not taken
+  重复于 (Repeats)    the id of the record, or \"本文件第 3 行\": a row of the same file, counted as in the table that is given back
+                      (of JSON lines: the line; of several files: with the name of the file)
+  相似度 (Similarity) as verified
+  理由 (Reason)       a sentence; for a row that was not taken, why
+  --out FILE.csv is UTF-8 behind a mark, as Excel wants it; FILE.xlsx is a workbook. Of several files the columns are put together by
+  their names. JSON lines become a table, too: a column for each name. A cell that is added and begins like a formula (=, +, -, @) gets a
+  \"'\" before it; the input's own cells stay as they are.
+
+Rows that repeat earlier rows of the same files are found as at the desk: each row is compared with those before it by the settings of the
+collection. How common text is comes from the collection where --to is a directory or mongodb; a service does not give that out, so that it is
+counted in the files. A record comes before a row, and the same text before a similar one. With --register every row is a record before
+the next one is looked at.
+
+Examples:
+  doppel check --to http://127.0.0.1:8080 --collection letters --out checked.xlsx 登记表.xlsx
+  doppel check --to ./doppel-data --collection letters --out checked.csv --map 事由=content a.csv b.csv   (while no service runs on it)
+  doppel check --to http://127.0.0.1:8080 --collection letters --register --make-ids --out checked.csv 登记表.csv
+
+Key: from --key-file, else from the environment variable DOPPEL_KEY; its scopes must include read, with --register also write.
+Stopping: Ctrl-C or SIGTERM stops after the rows under way and writes no table; what was there before stays. Rows that were registered
+stay so; the same command again gives them the verdict they got.
+Exit codes: 0 all rows taken, 1 failed or stopped, 2 wrong usage, 3 some rows were not taken and all others were.";
+
+/// Options of `doppel check`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RowCheckArgs {
+    /// The records to check against: the URL of a running service, a data directory that no service has open, or "mongodb" for the database
+    /// of the configuration
+    #[arg(long, value_name = "URL|DIR|mongodb")]
+    to: String,
+    /// Collection to check against
+    #[arg(long, value_name = "C", value_parser = CollectionName::new)]
+    collection: CollectionName,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// File that holds the key (only for a service that has keys)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: TlsArgs,
+    /// Write the rows with what was found to FILE, by its name as CSV or XLSX
+    #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
+    /// Also register the rows, as doppel import would: every row then needs an id, or --make-ids
+    #[arg(long, conflicts_with = "dry_run")]
+    register: bool,
+    /// Read everything, say which rows would be taken and which not, and ask and write nothing
+    #[arg(long, conflicts_with = "out")]
+    dry_run: bool,
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
+    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
+    nulls: Vec<String>,
+    /// Language of the columns that are added
+    #[arg(long, value_enum, default_value_t = Language::Chinese)]
+    language: Language,
+    /// Where to put what does not fit in memory [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How to print the sum
+    #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
+    summary: SummaryFormat,
+    /// Files to check, in this order; "-" is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file cannot be read or written, or the service or directory cannot be used.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: RowCheckArgs) -> anyhow::Result<ExitCode> {
+    with_usage_shown("check", check(&args))
+}
+
+/// The validated arguments of a check.
+struct CheckJob<'a> {
+    args: &'a RowCheckArgs,
+    config: &'a Config,
+    to: DestinationAddress,
+    key: Option<String>,
+    dir: PathBuf,
+    words: FindingWords,
+}
+
+fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    if to.is_new_directory() && !args.register && !args.dry_run {
+        anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
+    }
+    let key = key(args.key_file.as_deref())?;
+    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !dir.is_dir() {
+        return Err(usage(format!("--dir {}: is not a folder", dir.display())));
+    }
+    let input = input(args, &config)?;
+    input.check_names()?;
+    let outputs = outputs(args, &to, file.as_deref());
+    let form = args.out.as_deref().map(form_of).transpose()?;
+    args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
+    let names = input.files.iter().map(|source| source.name.clone()).collect();
+    let mut report = CheckReport::new(names, &outputs, args.register, input.total_bytes())?;
+    let job = CheckJob { args, config: &config, to, key, dir, words: FindingWords(args.language) };
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let ended = runtime.block_on(async {
+        let stop = Shutdown::default();
+        let signals = Signals::new().context("cannot receive signals")?;
+        let signals = tokio::spawn({
+            let stop = stop.clone();
+            async move { stop.on_signal(signals, Duration::ZERO).await }
+        });
+        // Signals are handled before an output exists that must be removed.
+        let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
+        let ended = match out.transpose() {
+            Ok(out) => job.run(input, out, &stop, &mut report).await,
+            Err(error) => Err(error),
+        };
+        signals.abort();
+        ended
+    });
+    // The reading thread may wait for standard input for ever. No other work is in progress.
+    runtime.shutdown_background();
+    if let Err(error) = ended {
+        report.cut_short();
+        return Err(error);
+    }
+    let out = args.out.as_deref();
+    let sum = match args.summary {
+        SummaryFormat::Table => texts::said(&report.table(out)).into_owned(),
+        SummaryFormat::Json => report.json(out)?,
+    };
+    std::io::stdout().write_all(sum.as_bytes())?;
+    Ok(if report.any_refused() { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+fn outputs(args: &RowCheckArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
+    let outputs = CommandOutputs::new();
+    args.files.iter().for_each(|name| outputs.reads(name));
+    args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
+    if let DestinationAddress::Directory(folder) = to {
+        outputs.uses(folder);
+    }
+    outputs
+}
+
+fn input(args: &RowCheckArgs, config: &Config) -> anyhow::Result<RecordInput> {
+    let said = (&args.columns, args.nulls.as_slice());
+    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(RecordInput { needs_ids: args.register, keep_rows: !args.dry_run, ..input })
+}
+
+impl CheckJob<'_> {
+    async fn run(
+        &self,
+        input: RecordInput,
+        out: Option<(TableForm, OutputFile)>,
+        stop: &Shutdown,
+        report: &mut CheckReport,
+    ) -> anyhow::Result<()> {
+        let Self { args, to, words, .. } = self;
+        if to.is_new_directory() && args.dry_run {
+            let settings = Settings::default();
+            let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
+            return self.read(input, &settings, None, (stop, report)).await;
+        }
+        let how = CallOptions { key: self.key.as_deref(), trust: &args.trust, coding: None };
+        let target = ImportTarget::open(to, &how, self.config).await?;
+        let scope = if args.register { "write" } else { "read" };
+        let mut delivery =
+            BatchDelivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
+        let ended = async {
+            let settings = delivery.settings(|text| report.say(text)).await?;
+            let settings = settings.with_context(|| {
+                format!(
+                    "{}: the key may not read the collection; doppel config new-key NAME --scopes read makes one",
+                    args.to
+                )
+            })?;
+            delivery.heard = true;
+            let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
+            let mut spool = RowSpool::new(&input, (&self.dir, ROW_BYTES), *words);
+            self.read(input, &settings, (!args.dry_run).then_some(&mut spool), (stop, report)).await?;
+            let Some((form, out)) = out else { return Ok(()) };
+            let table = spool.begin(out, &form, &self.dir)?;
+            report.compares(spool.len() as u64);
+            let replay = match args.register {
+                true => None,
+                false => Some(Arc::new(self.replay(&delivery, settings, &spool).await?)),
+            };
+            let mut comparison =
+                RowComparison { spool: &spool, delivery: &mut delivery, table, report, dir: &self.dir };
+            match replay {
+                Some(replay) => comparison.check(replay).await?,
+                None => comparison.register().await?,
+            }
+            comparison.table.finish()
+        };
+        let ended = ended.await;
+        let closed = delivery.target.close().await;
+        ended.and(closed)
+    }
+
+    /// Reads all rows, and keeps them in `spool` if there is one.
+    async fn read(
+        &self,
+        input: RecordInput,
+        settings: &Settings,
+        mut spool: Option<&mut RowSpool>,
+        run: (&Shutdown, &mut CheckReport),
+    ) -> anyhow::Result<()> {
+        let (stop, report) = run;
+        let rules = Replay::new(settings.clone(), None, 0)?;
+        let mut batches = input.start();
+        loop {
+            let batch = tokio::select! {
+                biased;
+                () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
+                batch = batches.recv() => batch,
+            };
+            let Some(batch) = batch.transpose()? else { return Ok(()) };
+            report.columns(&batch.new_columns, &settings.fields);
+            for line in &batch.lines {
+                let refusal = match readable(&rules, line) {
+                    Ok((_, document)) => {
+                        report.would_take((line.file, line.number), &document.warnings);
+                        None
+                    }
+                    Err(refusal) => {
+                        report.refuse((line.file, line.number), &refusal)?;
+                        Some(refusal)
+                    }
+                };
+                if let Some(spool) = &mut spool {
+                    spool.push(line, refusal.map(|refusal| refusal.code))?;
+                }
+            }
+            report.read(batch.read_bytes);
+        }
+    }
+
+    /// Returns the comparison of rows with each other.
+    async fn replay(
+        &self,
+        delivery: &BatchDelivery<'_>,
+        settings: Settings,
+        spool: &RowSpool,
+    ) -> anyhow::Result<Replay> {
+        if let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await? {
+            return Ok(replay);
+        }
+        let replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
+        let mut words = None;
+        if replay.needs_statistics() {
+            let words = words.insert(Statistics::default());
+            for at in 0..spool.len() {
+                let document =
+                    spool.entry(at)?.content.ok().and_then(|json| replay.read(&Row::parse(json.as_bytes()).ok()?).ok());
+                document.iter().for_each(|document| replay.observe(document, words));
+            }
+        }
+        let mut accepted = Vec::new();
+        for at in 0..spool.len() {
+            accepted.extend(spool.entry(at)?.content.is_ok().then_some(at));
+        }
+        let text = replay.count_text(accepted.len(), |at| {
+            anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into())
+        })?;
+        Ok(match records::statistics(words, text) {
+            Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,
+            None => replay,
+        })
+    }
+}

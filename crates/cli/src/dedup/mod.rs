@@ -1,0 +1,309 @@
+//! `doppel dedup`: finds all pairs and groups of duplicates in files, without a service.
+//!
+//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not
+//! fit into the given memory is kept in unnamed files, which disappear with the process. The result does not depend on the memory.
+
+mod components;
+mod fingerprints;
+mod given_back;
+pub(crate) mod records;
+mod report;
+mod spill;
+mod stock;
+mod survivors;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use self::report::DedupSummary;
+use crate::import::ColumnArgs;
+use crate::import::report::RejectsFile;
+use crate::output::{CommandOutputs, OutputFile};
+use crate::spool::{ResultTable, form_of};
+use crate::table::SummaryFormat;
+use crate::{PARTLY, usage, with_usage_shown};
+use doppel_config as config;
+use doppel_core::collection::Preset;
+use doppel_core::index::join::MAX_RADIUS;
+use doppel_findings::output::TableForm;
+use doppel_sources::{FileFormat, NULLS};
+use doppel_texts as texts;
+use doppel_texts::Language;
+
+const EXAMPLES: &str = "\
+Input, records:
+  JSON lines, CSV, TSV or workbooks (XLSX, XLS, ODS), as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
+  cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. A record
+  whose time cannot be read is compared as one without a time, and counted as warned.
+  Records are taken in the order of the files, each compared with those before it, by the rules of the service under the
+  same settings: exact duplicates, all channels, verification, limits. It finds what a service would have found that had
+  registered them in this order.
+Input, fingerprints (--fingerprints):
+  one a line, 16 lower-case hexadecimal digits; after a tab an id may follow, else the line number is the id.
+
+Output, JSON lines:
+  --pairs      records:       {\"a\":\"7\",\"b\":\"12\",\"via\":[\"shingle\"],\"distance\":9,\"jaccard\":0.51,\"containment\":0.85,
+                               \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier
+               many records with one text have so many pairs that the command ends beyond --max-pairs; --groups has no such bound
+               fingerprints:  {\"a\":\"7\",\"b\":\"12\",\"distance\":2}, and equal ones together: {\"equal\":[\"3\",\"9\"],\"fingerprint\":\"…\"}
+  --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"cut\":[],
+                \"chained\":false,\"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
+               bridges are pairs without which the group falls in two; cut are pairs that would join it to another group, each
+               the only link between two crowds of 10 or more together; chained groups (10 or more, less than a third of the
+               possible pairs) are probably several matters linked by records that touch on two
+  --out        the input as a table, its columns, order and refused rows kept, and behind them four columns: verdict, what the row
+               repeats (\"本文件第 3 行\", of several files with the name of the file), similarity, reason; see doppel check --help
+  --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
+
+Memory: --memory bounds texts, sketches of them, pairs and groups; what does not fit goes to --dir. Beside it stay some
+250 bytes a record (the indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not what comes out.
+
+Examples:
+  doppel dedup --pairs pairs.jsonl --groups groups.jsonl letters.jsonl
+  doppel dedup --out checked.xlsx --make-ids 登记表.xlsx
+  doppel dedup --preset paper --groups hot.jsonl 2023.csv 2024.csv
+  doppel dedup --survivors clean.jsonl --keep newest letters.jsonl           (exact duplicates leave, the newest stays)
+  doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you trust this one)
+  doppel dedup --fingerprints prints.txt --radius 3 --pairs near.jsonl --memory 4G
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected and all others compared, 130 stopped by Ctrl-C or SIGTERM.
+Files get their names when all are complete; a command that failed or was stopped leaves what was there before.";
+
+/// Options of `doppel dedup`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DedupArgs {
+    /// Ready-made settings to compare by
+    #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with_all = ["settings", "fingerprints"])]
+    preset: Preset,
+    /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    settings: Option<PathBuf>,
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
+    #[arg(long, value_enum, conflicts_with = "fingerprints")]
+    format: Option<FileFormat>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
+    #[arg(long = "null", value_name = "TEXT", default_values = NULLS, conflicts_with = "fingerprints")]
+    nulls: Vec<String>,
+    /// Write every pair to FILE
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    /// End when there are more pairs than N [default: 1000000, or 20 for each record if that is more]
+    #[arg(long, value_name = "N", requires = "pairs", conflicts_with = "fingerprints")]
+    max_pairs: Option<u64>,
+    /// Write every group to FILE
+    #[arg(long, value_name = "FILE")]
+    groups: Option<PathBuf>,
+    /// Write the rows that stay to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    survivors: Option<PathBuf>,
+    /// Write the input to FILE, by its name as CSV or XLSX, with four columns behind its own that say what each row repeats
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    out: Option<PathBuf>,
+    /// Language of these columns
+    #[arg(long, value_enum, default_value_t = Language::Chinese, requires = "out")]
+    language: Language,
+    /// Which of a set of duplicates stays. Equal times: the later row; a missing time is oldest
+    #[arg(long, value_enum, default_value_t = KeepRule::First, requires = "survivors")]
+    keep: KeepRule,
+    /// Which duplicates leave
+    #[arg(long, value_enum, default_value_t = LeaveRule::Exact, requires = "survivors")]
+    drop: LeaveRule,
+    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Also write the text of rejected lines: mind that petitions are personal data
+    #[arg(long, requires = "rejects")]
+    rejects_with_text: bool,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Memory for what can also be on disk, with K, M or G, or in bytes (then at least 1048576)
+    #[arg(long, value_name = "BYTES", default_value = "2G", value_parser = bytes)]
+    memory: usize,
+    /// Where to put what does not fit [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How to print the sum
+    #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
+    summary: SummaryFormat,
+    /// Join bare fingerprints instead of records
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    fingerprints: Option<String>,
+    /// Bits in which two fingerprints may differ, 0 to 7 (only with --fingerprints) [default: 3]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_RADIUS)))]
+    radius: Option<u8>,
+    /// Files of records, in this order; "-" is standard input
+    #[arg(value_name = "FILE", required_unless_present = "fingerprints")]
+    files: Vec<String>,
+}
+
+/// Which of a set of duplicates stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum KeepRule {
+    /// The first in the order of the files
+    First,
+    /// The one with the largest time
+    Newest,
+    /// The one with the smallest time
+    Oldest,
+}
+
+/// Which duplicates leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LeaveRule {
+    /// Those with the same content
+    Exact,
+    /// All that are in one group
+    Near,
+}
+
+/// Smallest number of bytes that is accepted without a unit. A smaller number probably lacks its unit.
+const LEAST_BYTES: usize = 1 << 20;
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    match number {
+        None => Err("give a number of bytes, such as 500000000, 500M or 2G".into()),
+        Some(few) if shift == 0 && few < LEAST_BYTES => {
+            Err(format!("{few} would be bytes; did you mean {few}G or {few}M? (K, M or G behind it says which)"))
+        }
+        Some(number) => Ok(number),
+    }
+}
+
+/// Finds the duplicates and writes the files.
+///
+/// # Errors
+/// A file cannot be read or written, or the settings are invalid.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: DedupArgs) -> anyhow::Result<ExitCode> {
+    with_usage_shown("dedup", dedup(&args))
+}
+
+fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
+    if args.radius.is_some() && args.fingerprints.is_none() {
+        return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
+    }
+    let config::LoadedConfig { config, file, .. } =
+        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let outputs = outputs(args, file.as_deref());
+    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !dir.is_dir() {
+        return Err(usage(format!("--dir {}: is not a folder", dir.display())));
+    }
+    outputs.abandon_on_signal()?;
+    let mut files = DedupFiles::create(args, &outputs)?;
+    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let mut summary = match &args.fingerprints {
+        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut rejects)?,
+        None => records::run(args, &config, &dir, &mut files, &mut rejects)?,
+    };
+    files.finish()?;
+    rejects.finish()?;
+    summary.rejected = rejects.count;
+    summary.peak_memory_bytes = report::peak_memory_bytes();
+    print(&summary, args.summary, &rejects.listed())?;
+    Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+/// Registers the inputs, so that no output can overwrite an input.
+fn outputs(args: &DedupArgs, config: Option<&Path>) -> CommandOutputs {
+    let outputs = CommandOutputs::new();
+    args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
+    args.settings.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
+    outputs
+}
+
+fn print(summary: &DedupSummary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
+    let text = match format {
+        SummaryFormat::Table => texts::said(&summary.table(listed)).into_owned(),
+        SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
+    };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// A file of JSON lines; `None` if it is not wanted.
+struct JsonLinesFile(Option<OutputFile>);
+
+impl JsonLinesFile {
+    /// Creates the file, or nothing if none is wanted.
+    fn create(path: Option<&Path>, outputs: &CommandOutputs) -> anyhow::Result<Self> {
+        Ok(Self(path.map(|path| outputs.create(path)).transpose()?))
+    }
+
+    fn wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn put(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        self.0.as_mut().map_or(Ok(()), |file| file.put_json(line))
+    }
+
+    fn put_raw(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        let Some(file) = &mut self.0 else { return Ok(()) };
+        file.put(line)?;
+        file.put(b"\n")
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), OutputFile::finish)
+    }
+}
+
+/// The output files.
+struct DedupFiles {
+    pairs: JsonLinesFile,
+    groups: JsonLinesFile,
+    survivors: JsonLinesFile,
+    table: Option<(TableForm, OutputFile)>,
+    /// The table, after all its rows were written.
+    written: Option<ResultTable>,
+}
+
+impl DedupFiles {
+    /// Creates the files before anything is read, so that a wrong path is found at once and not after an hour.
+    fn create(args: &DedupArgs, outputs: &CommandOutputs) -> anyhow::Result<Self> {
+        let table = args.out.as_deref().map(|path| anyhow::Ok((form_of(path)?, outputs.create(path)?))).transpose()?;
+        let pairs = JsonLinesFile::create(args.pairs.as_deref(), outputs)?;
+        let groups = JsonLinesFile::create(args.groups.as_deref(), outputs)?;
+        let survivors = JsonLinesFile::create(args.survivors.as_deref(), outputs)?;
+        Ok(Self { pairs, groups, survivors, table, written: None })
+    }
+
+    /// Completes all files.
+    fn finish(self) -> anyhow::Result<()> {
+        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(JsonLinesFile::finish)?;
+        self.written.map_or(Ok(()), ResultTable::finish)
+    }
+}
+
+/// A group in the output.
+#[derive(Serialize)]
+struct GroupLine<'a> {
+    group: &'a str,
+    members: &'a [String],
+    size: usize,
+    pairs: u64,
+    density: f64,
+    bridges: Vec<[String; 2]>,
+    cut: Vec<[String; 2]>,
+    chained: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    petitioners: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+}

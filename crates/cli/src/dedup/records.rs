@@ -1,0 +1,481 @@
+//! Finds duplicates among records: reads all records, then signs, places and judges them in their order, and then visits the groups.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::components::{UnionFind, no_copies};
+use super::given_back::GivenBack;
+use super::report::DedupSummary;
+use super::spill::PairSpill;
+use super::stock::{KeptRecord, RecordStock};
+use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, survivors};
+use crate::columns::ColumnNames;
+use crate::eval;
+use crate::import::input::RecordInput;
+use crate::import::lines::{CheckedLine, LineRefusal, check};
+use crate::import::report::{RejectionReason, RejectsFile};
+use crate::progress::CommandProgress;
+use crate::warnings::{RecordWarning, WarningCounts};
+use doppel_config::Config;
+use doppel_core::index::groups::Group;
+use doppel_core::record::Row;
+use doppel_core::schemes::statistics::Statistics;
+use doppel_core::text::Document;
+use doppel_core::verdict::{Difference, Match, Relation};
+use doppel_engine::replay::{PlacedRecord, Replay, SignedRecord};
+use doppel_store::{LookupResult, Seq};
+
+/// Number of records that are signed and judged together.
+const BATCH: u32 = 4096;
+/// Largest number of written pairs unless an option allows more, in total and per record. A larger number comes from texts that occur
+/// thousands of times; the groups contain the same information in fewer bytes.
+const MOST_PAIRS: u64 = 1_000_000;
+const MOST_PAIRS_A_RECORD: u64 = 20;
+/// The mark of a pair of exact duplicates.
+const EXACT: u32 = 1;
+
+/// Returns the shares of the given memory: for rows and signatures; for pairs; for sketches during the comparison, and for groups after it.
+fn shares(memory: usize) -> (usize, usize, usize) {
+    (memory / 2, memory / 8, memory / 8 * 3)
+}
+
+pub(super) fn run(
+    args: &DedupArgs,
+    config: &Config,
+    dir: &Path,
+    files: &mut DedupFiles,
+    rejects: &mut RejectsFile,
+) -> anyhow::Result<DedupSummary> {
+    let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
+    let mut input = input(args, config)?;
+    input.check_names()?;
+    let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);
+    let progress = CommandProgress::new();
+    input.plan(Some(&settings), |text| progress.say(text))?;
+    let mut summary = DedupSummary { unit: "records", ..DedupSummary::default() };
+
+    let mut back = args.out.as_ref().map(|_| GivenBack::new(&input, args, dir));
+
+    progress.phase("reading", input.total_bytes());
+    let mut replay = Replay::new(settings.clone(), None, for_sketches_or_groups)?;
+    let mut stock = RecordStock::new(dir, for_rows);
+    let mut columns = ColumnNames::default();
+    let seen = LineCollectors { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
+    let words = read_all(input, &replay, &mut stock, seen, &progress)?;
+    if let (Some(back), Some((form, _))) = (&back, &files.table) {
+        back.fits(form)?;
+    }
+    let uses = columns.uses(&settings.fields);
+    uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
+    summary.columns = Some(uses);
+    let text = count_text(&replay, &stock)?;
+    if let Some(statistics) = statistics(words, text) {
+        replay = Replay::new(settings, Some(statistics), for_sketches_or_groups)?;
+    }
+    for (scheme, reason) in replay.inactive_channels() {
+        progress.say(&format!("the channel {scheme} does not run: {reason}"));
+    }
+    summary.records = stock.len() as u64;
+    summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
+
+    let mut outcome = ComparisonOutcome::new(&stock, PairSpill::new(dir, for_pairs));
+    outcome.most_pairs = args.max_pairs.unwrap_or_else(|| most_pairs(summary.records));
+    outcome.compare_all(&replay, (&mut stock, BATCH), (&mut files.pairs, back.as_mut()), &progress)?;
+    drop(replay);
+    summary.seconds.push(("comparing", progress.phase("grouping", None)));
+
+    outcome.write(args, &stock, for_sketches_or_groups, files, &mut summary)?;
+    summary.seconds.push(("grouping", progress.phase("writing", Some(summary.records))));
+    if let (Some(back), Some((form, out))) = (back, files.table.take()) {
+        files.written = Some(back.write(out, &form, dir, &progress)?);
+    }
+    progress.finish();
+    Ok(summary)
+}
+
+/// Returns the largest number of written pairs for this number of records, unless an option sets it.
+fn most_pairs(records: u64) -> u64 {
+    MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
+}
+
+fn input(args: &DedupArgs, config: &Config) -> anyhow::Result<RecordInput> {
+    let said = (&args.columns, args.nulls.as_slice());
+    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(RecordInput { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
+}
+
+/// The collectors of facts about lines during reading.
+struct LineCollectors<'a> {
+    rejects: &'a mut RejectsFile,
+    warned: &'a mut WarningCounts,
+    columns: &'a mut ColumnNames,
+    back: Option<&'a mut GivenBack>,
+}
+
+/// Reads all lines into `stock`, and records refusals and warnings. Returns the statistics of words if the profile needs them.
+fn read_all(
+    input: RecordInput,
+    replay: &Replay,
+    stock: &mut RecordStock,
+    LineCollectors { rejects, warned, columns, mut back }: LineCollectors<'_>,
+    progress: &CommandProgress,
+) -> anyhow::Result<Option<Statistics>> {
+    let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
+    let mut statistics = replay.needs_statistics().then(Statistics::default);
+    let mut batches = input.start();
+    while let Some(batch) = batches.blocking_recv().transpose()? {
+        columns.note(batch.new_columns.iter().map(String::as_str));
+        let checked: Vec<_> = batch.lines.par_iter().map(|line| check(replay, line)).collect();
+        for (line, checked) in batch.lines.iter().zip(checked) {
+            let kept = match checked {
+                Ok(checked) => keep(stock, checked)?,
+                Err(refusal) => Err(refusal),
+            };
+            if let Some(back) = &mut back {
+                back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
+            }
+            match kept {
+                Ok(document) => {
+                    let warnings = document.warnings.iter().map(RecordWarning::from);
+                    warned.note((&names[line.file], line.number), warnings, |text| progress.say(text));
+                    if let Some(statistics) = &mut statistics {
+                        replay.observe(&document, statistics);
+                    }
+                }
+                Err(LineRefusal { code, pointer, detail, text }) => {
+                    let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                    rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
+                }
+            }
+        }
+        progress.at(batch.read_bytes);
+    }
+    stock.close();
+    Ok(statistics)
+}
+
+/// Counts how common pieces of text are among the records, if the comparison needs this.
+fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec<u8>>> {
+    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()))
+}
+
+/// Combines the counts of a batch; `None` if there are none.
+pub(crate) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Option<Arc<Statistics>> {
+    if words.is_none() && text.is_none() {
+        return None;
+    }
+    let words = words.unwrap_or_default();
+    Some(Arc::new(match text {
+        Some(text) => words.with_text(&text),
+        None => words,
+    }))
+}
+
+/// Stores a record and returns its document, or returns a refusal if its id is taken.
+fn keep(
+    stock: &mut RecordStock,
+    CheckedLine { row, id, document }: CheckedLine,
+) -> anyhow::Result<Result<Document, LineRefusal>> {
+    let Document { time, identity, .. } = &document;
+    let kept = KeptRecord { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
+    if stock.add(&kept)? {
+        return Ok(Ok(document));
+    }
+    Ok(Err(LineRefusal {
+        code: "repeated_id",
+        pointer: "/id".into(),
+        detail: "an earlier line has this id; give every record its own".into(),
+        text: Some(row.json().to_string()),
+    }))
+}
+
+/// The result of the comparison.
+struct ComparisonOutcome {
+    pairs: PairSpill,
+    /// Records that are connected by any pairs.
+    all: UnionFind,
+    /// Records that are connected by exact duplicates.
+    equal: UnionFind,
+    exact: u64,
+    truncated: u64,
+    /// Largest number of written pairs.
+    most_pairs: u64,
+}
+
+impl ComparisonOutcome {
+    fn new(stock: &RecordStock, pairs: PairSpill) -> Self {
+        let alone = UnionFind::new(stock.len());
+        Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
+    }
+
+    /// Compares all records with the earlier records, `batch` records at a time.
+    fn compare_all(
+        &mut self,
+        replay: &Replay,
+        records: (&mut RecordStock, u32),
+        outputs: (&mut JsonLinesFile, Option<&mut GivenBack>),
+        progress: &CommandProgress,
+    ) -> anyhow::Result<()> {
+        let (stock, batch) = records;
+        let (out, mut back) = outputs;
+        let whole = replay.needs_signatures();
+        let count = stock.len() as u32;
+        let mut before = 0..0_u32;
+        let mut placed = Vec::new();
+        loop {
+            let positions = before.end..count.min(before.end.saturating_add(batch));
+            let signed = sign_all(replay, stock, positions.clone())?;
+            for subject in &signed {
+                stock.sign(subject.signed(), whole)?;
+                if let Some(back) = &mut back {
+                    back.signed(subject.signed().too_short);
+                }
+            }
+            // Only one thread can place records. The other threads judge the records that were placed before.
+            let so_far = &*stock;
+            let first = positions.start;
+            let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) = rayon::join(
+                || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect(),
+                || place_all(replay, first, signed),
+            );
+            for (position, found) in before.clone().zip(judged) {
+                let found = found?;
+                if let Some(back) = &mut back {
+                    back.found(position, &found.matches);
+                }
+                self.take(stock, position, found, out)?;
+            }
+            progress.at(before.end.into());
+            if positions.is_empty() {
+                return Ok(());
+            }
+            (before, placed) = (positions, next?);
+        }
+    }
+
+    /// Visits the groups, writes the wanted files, and counts.
+    fn write(
+        &mut self,
+        args: &DedupArgs,
+        stock: &RecordStock,
+        memory: usize,
+        files: &mut DedupFiles,
+        summary: &mut DedupSummary,
+    ) -> anyhow::Result<()> {
+        (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
+        let DedupFiles { groups, survivors, .. } = files;
+        let mut near = (survivors.wanted() && args.drop == LeaveRule::Near).then(|| UnionFind::new(stock.len()));
+        self.all.each_group(&mut self.pairs, memory, no_copies, |group, _| {
+            summary.group(group.members.len() as u64, group.chained);
+            if let Some(near) = &mut near {
+                group.members.iter().for_each(|&member| near.join(group.members[0] as u32, member as u32));
+            }
+            if groups.wanted() { write_group(stock, group, groups) } else { Ok(()) }
+        })?;
+        if survivors.wanted() {
+            let sets = near.as_mut().unwrap_or(&mut self.equal);
+            summary.survivors = Some(survivors::write(stock, sets, args.keep, survivors)?);
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        stock: &RecordStock,
+        position: u32,
+        found: LookupResult,
+        out: &mut JsonLinesFile,
+    ) -> anyhow::Result<()> {
+        let LookupResult { mut matches, truncated } = found;
+        self.truncated += u64::from(truncated);
+        matches.sort_unstable_by_key(|found| found.seq);
+        let id = if matches.is_empty() || !out.wanted() { String::new() } else { stock.id(position)? };
+        for found in &matches {
+            let earlier = (found.seq.0 - 1) as u32;
+            self.all.join(earlier, position);
+            if found.is_exact() {
+                self.equal.join(earlier, position);
+                self.exact += 1;
+            }
+            self.pairs.push([earlier, position, if found.is_exact() { EXACT } else { 0 }])?;
+            out.put(&PairLine::new(found, &id))?;
+        }
+        if out.wanted() && self.pairs.len() > self.most_pairs {
+            anyhow::bail!(
+                "--pairs: there are more than {} pairs, and the first {} of {} records are compared; write --groups instead, \
+                 where many records with one text are one line, or give --max-pairs with a higher number",
+                self.most_pairs,
+                position + 1,
+                stock.len()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Signs the records at `positions` on all threads.
+fn sign_all(replay: &Replay, stock: &RecordStock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
+    positions
+        .into_par_iter()
+        .map(|position| {
+            let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+            Ok(replay.sign(&row)?)
+        })
+        .collect()
+}
+
+/// Places consecutive records, beginning at the position `first`.
+fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::Result<Vec<PlacedRecord>> {
+    let seqs = (u64::from(first) + 1..).map(Seq);
+    seqs.zip(signed).map(|(seq, subject)| Ok(replay.place(seq, subject)?)).collect()
+}
+
+/// Compares one placed record.
+fn judge(replay: &Replay, stock: &RecordStock, placed: PlacedRecord) -> anyhow::Result<LookupResult> {
+    replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
+}
+
+/// A pair in the output.
+#[derive(Serialize)]
+struct PairLine<'a> {
+    a: &'a str,
+    b: &'a str,
+    via: &'a [String],
+    distance: Option<u8>,
+    jaccard: Option<f64>,
+    containment: Option<f64>,
+    similarity: Option<f64>,
+    probability: Option<f64>,
+    relation: Option<Relation>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    differs: &'a [Difference],
+}
+
+impl<'a> PairLine<'a> {
+    fn new(found: &'a Match, b: &'a str) -> Self {
+        let Match {
+            id,
+            seq: _,
+            via,
+            distance,
+            jaccard,
+            containment,
+            similarity,
+            probability,
+            relation,
+            time: _,
+            differs,
+            template: _,
+            handling: _,
+            row: _,
+        } = found;
+        Self {
+            a: id.as_str(),
+            b,
+            via,
+            distance: *distance,
+            jaccard: *jaccard,
+            containment: *containment,
+            similarity: *similarity,
+            probability: *probability,
+            relation: *relation,
+            differs,
+        }
+    }
+}
+
+fn write_group(stock: &RecordStock, group: &Group, out: &mut JsonLinesFile) -> anyhow::Result<()> {
+    let Group { members, pairs, density, bridges, cut, rejected: _, contested: _, chained } = group;
+    let ids = members.iter().map(|&member| stock.id(member as u32)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (from, to) = stock.span(members);
+    out.put(&GroupLine {
+        group: &ids[0],
+        members: &ids,
+        size: ids.len(),
+        pairs: *pairs as u64,
+        density: (density * 10_000.0).round() / 10_000.0,
+        bridges: named_pairs(stock, bridges, members, &ids)?,
+        cut: named_pairs(stock, cut, members, &ids)?,
+        chained: *chained,
+        petitioners: Some(stock.petitioners(members)),
+        from,
+        to,
+    })
+}
+
+/// Returns pairs of records by their ids. `ids` has the id of each of the `members`.
+fn named_pairs(
+    stock: &RecordStock,
+    pairs: &[(u64, u64)],
+    members: &[u64],
+    ids: &[String],
+) -> anyhow::Result<Vec<[String; 2]>> {
+    let mut named = Vec::with_capacity(pairs.len());
+    for &(a, b) in pairs {
+        let [a, b] = [a, b].map(|record| match members.binary_search(&record) {
+            Ok(at) => Ok(ids[at].clone()),
+            Err(_) => stock.id(record as u32),
+        });
+        named.push([a?, b?]);
+    }
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::{Preset, Settings};
+
+    /// Returns the pairs of `rows` when `batch` records are compared at a time.
+    fn pairs(rows: &[Row], batch: u32) -> Vec<[u32; 3]> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).expect("an index");
+        let mut stock = RecordStock::new(dir.path(), 1 << 20);
+        for row in rows {
+            let kept = KeptRecord { id: row.id().expect("an id"), row: row.json(), time: None, petitioner: None };
+            assert!(stock.add(&kept).expect("it is kept"));
+        }
+        stock.close();
+        let mut outcome = ComparisonOutcome::new(&stock, PairSpill::new(dir.path(), 1 << 20));
+        let progress = CommandProgress::new();
+        outcome
+            .compare_all(&replay, (&mut stock, batch), (&mut JsonLinesFile(None), None), &progress)
+            .expect("compared");
+        let mut pairs = Vec::new();
+        let read = outcome.pairs.each(|pair| {
+            pairs.push(pair);
+            Ok::<_, std::io::Error>(())
+        });
+        read.expect("read back");
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn as_many_pairs_are_written_unasked_as_files_without_mass_letters_have() {
+        assert_eq!([0, 40_000, 50_000, 10_000_000].map(most_pairs), [1_000_000, 1_000_000, 1_000_000, 200_000_000]);
+    }
+
+    fn row(number: usize) -> Row {
+        let place = ["三号路", "七号路", "河口新区", "菜市场东门", "老电影院"][number / 2 % 5];
+        let text = format!("{place}的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果，编号{}", number / 4);
+        let json = format!(r#"{{"id":"r{number}","content":"{text}"}}"#);
+        Row::parse(json.as_bytes()).expect("a row")
+    }
+
+    #[test]
+    fn the_outcome_does_not_depend_on_how_many_are_compared_at_a_time() {
+        let rows: Vec<Row> = (0..48).map(row).collect();
+        let all = pairs(&rows, 1000);
+        assert!(all.len() > rows.len() / 2, "{}", all.len());
+        for batch in [1, 7, 16, 47, 48, 49] {
+            assert_eq!(pairs(&rows, batch), all, "{batch} at a time");
+        }
+        assert!(pairs(&[], 16).is_empty());
+    }
+}

@@ -1,0 +1,374 @@
+//! `doppel eval`: measures recall and precision of pairs on labelled sets, with the engine and a store for the measurement.
+
+mod all;
+mod evidence;
+mod related;
+mod table;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::output::CommandOutputs;
+use crate::progress::CommandProgress;
+use crate::{PARTLY, store};
+use doppel_config::{self as config, ConfigFlags, StoreKind};
+use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::events::EventModel;
+use doppel_core::schemes::profile::Profile;
+use doppel_engine::runner::TaskRunner;
+use doppel_engine::{Engine, Options};
+use doppel_eval::dataset::LabelledSet;
+use doppel_eval::events::fitting::{choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures};
+use doppel_eval::events::measure_folders;
+use doppel_eval::metrics::PairQuality;
+use doppel_eval::run::{EvaluationReport, evaluate, evaluate_with_statistics};
+use doppel_eval::svg::{PlotLine, chart};
+
+const EXAMPLES: &str = "\
+RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:
+  {\"group\": \"g1\", \"members\": [\"a\", \"b\"], \"kind\": \"natural\"}
+Two records are a true pair when they share a group. A pair is found when either record lists the other as a match.
+
+PAIRS is one labelled pair a line; jaccard (of 3-grams, measured where it is not given) and signs may be left out:
+  {\"a\": \"r1\", \"b\": \"r7\", \"label\": \"template\", \"jaccard\": 0.41, \"signs\": [\"place\"]}
+Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not.
+
+JUDGEMENTS (--related) is one judged record a line: 2 the same matter in other words, 1 worth seeing, 0 neither:
+  {\"query\": \"r1\", \"id\": \"r9\", \"rel\": 2}
+
+EXPORTED (--exported) is a collection as doppel export writes it. What people decided in it is what ranking is measured by: pairs that
+are the same matter though their texts do not show it. With --fit the weights are fitted on one half of the matters and measured on
+the other, and printed as they stand in the configuration; that takes 15 such pairs in either half.
+
+SET is a folder with records.jsonl, and groups.jsonl or pairs.jsonl or both. Without groups.jsonl only labelled pairs are measured.
+
+With --leave-one-out the evidence model is fitted to all sets but one and measured on that one, for each in turn: what can be expected
+of text that the model was not fitted to. With --perturb each set is measured again after each harmless change of all its records
+(own telephone number, greeting, punctuation, ...), which should change nothing. --svg then draws the reliability diagram.
+
+Examples:
+  doppel sample --records 5000 --seed 1 --out sample
+  doppel eval sample
+  doppel eval letters hotline sample --svg curves.svg
+  doppel eval letters hotline --events --leave-one-out
+  doppel eval letters hotline --leave-one-out --perturb --svg reliability.svg
+  doppel eval --records r.jsonl --groups g.jsonl --pairs p.jsonl
+  doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
+  doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json
+  doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
+  doppel eval --records r.jsonl --groups g.jsonl --related judged.jsonl
+  doppel eval --exported letters.jsonl --fit
+
+With --events the sets are measured for events: B-cubed recall and precision where events.jsonl lists all events of a set (with
+not_events.jsonl and unsure_events.jsonl), and the joined pairs by label. With --leave-one-out each source (the field source of a
+record, or else the set) is measured by a model that is fitted to the others.
+
+With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
+records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
+measured on the other half. That takes minutes with a release build.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they count as not found).";
+
+/// Options of `doppel eval`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EvalArgs {
+    /// Folders of labelled sets, measured one after the other
+    #[arg(value_name = "SET", conflicts_with_all = ["records", "groups", "pairs", "all"])]
+    pub sets: Vec<PathBuf>,
+    /// The records, JSON lines
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "groups")]
+    pub records: Option<PathBuf>,
+    /// The groups of duplicates, JSON lines
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "records")]
+    pub groups: Option<PathBuf>,
+    /// Labelled pairs, JSON lines
+    #[arg(long, value_name = "FILE", requires = "records", conflicts_with = "all")]
+    pub pairs: Option<PathBuf>,
+    /// Ready-made settings to measure
+    #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with = "settings")]
+    pub preset: Preset,
+    /// Settings to measure: a JSON file as for PUT /v1/collections/{c}
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+    /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
+    #[arg(long, value_enum, default_value_t = StoreChoice::Embedded)]
+    pub store: StoreChoice,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Compare all schemes, each alone; in memory, over no store
+    #[arg(long, conflicts_with = "store")]
+    pub all: bool,
+    /// Measure events: which records report one real-world problem
+    #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related", "perturb", "svg"])]
+    pub events: bool,
+    /// Measure each set by an evidence model that is fitted to the other sets
+    #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related"])]
+    pub leave_one_out: bool,
+    /// Also measure each set after each harmless change of its records
+    #[arg(long, requires = "leave_one_out")]
+    pub perturb: bool,
+    /// Judged related records, JSON lines: measures how well those are ranked, and nothing else
+    #[arg(long, value_name = "FILE", group = "ranking", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
+    pub related: Option<PathBuf>,
+    /// A collection as doppel export writes it: measures how well related records are ranked by what people decided in it
+    #[arg(long, value_name = "EXPORTED", group = "ranking", conflicts_with_all = ["sets", "records", "groups", "pairs", "all", "svg", "store", "preset", "settings"])]
+    pub exported: Option<PathBuf>,
+    /// Weights to rank by, a JSON object; those that are not named keep their defaults
+    #[arg(long, value_name = "FILE", requires = "ranking")]
+    pub weights: Option<PathBuf>,
+    /// Also fit the weights to the judgements, and measure them on queries that were left out of the fitting
+    #[arg(long, requires = "ranking")]
+    pub fit: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = EvalFormat::Table)]
+    pub format: EvalFormat,
+    /// Also draw recall against precision: over thresholds of the similarity, or with --all of every scheme
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Time for which a stopped command waits until its collection is dropped.
+const STOPPING: Duration = Duration::from_secs(10);
+
+/// The store that is measured over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StoreChoice {
+    /// An embedded one in a temporary directory.
+    Embedded,
+    /// The MongoDB database of the configuration, in a collection of its own that is dropped afterwards.
+    Mongodb,
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EvalFormat {
+    /// For people.
+    Table,
+    /// For programs: one object.
+    Json,
+}
+
+/// The measurements of a set.
+#[derive(Debug, Serialize)]
+struct SetMeasurements {
+    name: String,
+    #[serde(flatten)]
+    report: EvaluationReport,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Files that cannot be read, invalid settings, or a store that cannot be opened.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
+pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
+    let outputs = outputs(&args)?;
+    outputs.abandon_on_signal()?;
+    if let Some(exported) = &args.exported {
+        return related::run_exported(&args, exported, &outputs);
+    }
+    let settings = read_settings(args.settings.as_deref(), args.preset)?;
+    let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
+        return run_sets(&args, &settings, &outputs);
+    };
+    let set = LabelledSet::read_files(records, Some(groups), args.pairs.as_deref())?;
+    if let Some(judgements) = &args.related {
+        return related::run(&args, judgements, &set, &settings, &outputs);
+    }
+    if args.all {
+        return all::run(&args, &set, &settings, &outputs);
+    }
+    let measured = SetMeasurements { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
+    let text = match args.format {
+        EvalFormat::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
+        EvalFormat::Table => table::one(&measured.report),
+    };
+    print(&args, &[measured], &text, &outputs)
+}
+
+fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
+    if args.events {
+        return run_events(args);
+    }
+    if args.leave_one_out {
+        evidence::run(args, &names(&args.sets), outputs)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut measured = Vec::with_capacity(args.sets.len());
+    for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
+        let set = LabelledSet::read_folder(folder)?;
+        measured.push(SetMeasurements { name, report: measure(&set, settings, args, outputs)? });
+    }
+    let text = match args.format {
+        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
+        EvalFormat::Table => table::sets(&measured),
+    };
+    print(args, &measured, &text, outputs)
+}
+
+/// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
+fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+    let folders = args.sets.iter().map(PathBuf::as_path);
+    let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
+    let figures = if args.leave_one_out {
+        let folds = leave_one_source_out(&sets);
+        left_out_figures(&sets, &folds, choose_bounds(&sets, &folds))
+    } else {
+        model_figures(&sets, &EventModel::shipped())
+    };
+    let text = match args.format {
+        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": figures }))? + "\n",
+        EvalFormat::Table => event_table(&figures),
+    };
+    super::answer(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the chart if it is wanted, and then prints `text`.
+fn print(
+    args: &EvalArgs,
+    measured: &[SetMeasurements],
+    text: &str,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<ExitCode> {
+    write_svg(args, outputs, || draw(measured))?;
+    super::answer(text)?;
+    let refused = measured.iter().any(|set| !set.report.refused.is_empty());
+    Ok(if refused { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+/// Returns the last parts of the paths, or the whole paths if two last parts are equal.
+fn names(folders: &[PathBuf]) -> Vec<String> {
+    let short: Vec<_> = folders
+        .iter()
+        .filter_map(|folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .collect();
+    let distinct: BTreeSet<_> = short.iter().collect();
+    if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
+}
+
+/// Measures with a store, or in memory if the settings need statistics of the collection.
+fn measure(
+    set: &LabelledSet,
+    settings: &Settings,
+    args: &EvalArgs,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<EvaluationReport> {
+    let needs_statistics = Profile::compile(settings, None).needs_statistics();
+    match (needs_statistics, args.store) {
+        (false, _) => measure_over(set, settings, args, outputs),
+        (true, StoreChoice::Embedded) => Ok(evaluate_with_statistics(settings, set)),
+        (true, StoreChoice::Mongodb) => {
+            bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
+        }
+    }
+}
+
+fn draw(measured: &[SetMeasurements]) -> String {
+    let lines = measured.iter().map(|SetMeasurements { name, report }| {
+        let points = report.curve.iter().map(|at| point(&at.quality)).collect();
+        (PlotLine { name: name.clone(), points }, point(&report.quality))
+    });
+    let lines: Vec<_> = lines.collect();
+    chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
+}
+
+fn point(quality: &PairQuality) -> (f64, f64) {
+    (quality.recall, quality.precision)
+}
+
+fn write_svg(args: &EvalArgs, outputs: &CommandOutputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let Some(file) = &args.svg else { return Ok(()) };
+    outputs.write(file, &draw())
+}
+
+/// Registers the inputs, and checks that the chart may be written, before the measurement takes an hour.
+fn outputs(args: &EvalArgs) -> anyhow::Result<CommandOutputs> {
+    let outputs = CommandOutputs::new();
+    [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.exported, &args.weights]
+        .into_iter()
+        .flatten()
+        .for_each(|file| outputs.reads(file));
+    for folder in &args.sets {
+        ["records.jsonl", "groups.jsonl", "pairs.jsonl"].iter().for_each(|name| outputs.reads(folder.join(name)));
+    }
+    args.svg.iter().try_for_each(|file| outputs.check(file))?;
+    Ok(outputs)
+}
+
+/// Reads settings from a file in the format of PUT of a collection; without a file, returns the settings of the preset.
+pub fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Settings> {
+    let Some(file) = file else { return Ok(Settings::preset(preset)) };
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    doppel_http::routes::settings::read(&bytes).map_err(|problem| {
+        let body = problem.body("");
+        let errors = body.errors.iter().map(|v| format!("\n  {}: {}", v.pointer, v.detail)).collect::<String>();
+        anyhow!("{}: {}{errors}", file.display(), body.detail)
+    })
+}
+
+fn measure_over(
+    set: &LabelledSet,
+    settings: &Settings,
+    args: &EvalArgs,
+    outputs: &CommandOutputs,
+) -> anyhow::Result<EvaluationReport> {
+    let folder = outputs.scratch(&std::env::temp_dir())?;
+    let options = Options {
+        auto_create: false,
+        max_auto_created: usize::MAX,
+        automatic_reindex: true,
+        sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
+        now: doppel_service::clock::now,
+        micros: doppel_service::clock::micros,
+        new_id: doppel_service::clock::unique_id,
+        random: doppel_service::clock::random,
+    };
+    let progress = CommandProgress::new();
+    progress.phase("records", Some(2 * set.records.len() as u64));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(async {
+        let flags = ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() };
+        let config = config::load(&flags)?.config.store;
+        let config = match args.store {
+            StoreChoice::Embedded => {
+                let data = folder.path().to_owned();
+                config::StoreConfig { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
+            }
+            StoreChoice::Mongodb => config::StoreConfig { kind: StoreKind::Mongodb, ..config },
+        };
+        let engine = Engine::new(store::open(&config).await?, options);
+        // The database may contain other collections.
+        let name = CollectionName::new(&format!("eval-{}", doppel_service::clock::unique_id()))
+            .map_err(|reason| anyhow!(reason))?;
+        let _dropped = (args.store == StoreChoice::Mongodb).then(|| {
+            let engine = engine.clone();
+            let name = name.clone();
+            let handle = Handle::current();
+            outputs.when_stopped(move || {
+                // The command is ending, so nobody can be told about a failure to drop the collection.
+                let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
+                let _ = handle.block_on(dropping);
+            })
+        });
+        let tasks = TaskRunner::start(&engine);
+        let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
+        if args.store == StoreChoice::Mongodb {
+            engine.drop_collection(&name).await?;
+        }
+        tasks.end(Duration::ZERO).await;
+        engine.close().await?;
+        Ok(report?)
+    });
+    progress.finish();
+    report.map_err(|error: anyhow::Error| error.context("the evaluation did not finish"))
+}

@@ -1,0 +1,183 @@
+//! `doppel keys`: creates, lists and revokes keys of a running service.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::client::{ServiceArgs, ServiceClient};
+use crate::output::CommandOutputs;
+use crate::table::{table, words};
+use doppel_config::auth::{MAX_NAME_BYTES, Scope, is_name};
+use doppel_core::collection::CollectionName;
+
+const EXAMPLES: &str = "\
+Examples:
+  doppel keys create intake --scopes read,write --collections letters,hotline --expires-in-days 365 --secret-file intake.key
+  doppel keys list
+  doppel keys revoke intake
+
+Such a key counts at once, without a restart, at all instances that share the store. The service must have a key with the scope
+admin in its configuration (doppel config new-key); with it these commands are called: from --key-file, else from the environment
+variable DOPPEL_KEY. Keys of the configuration are neither listed nor revoked here.
+Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+/// Options of `doppel keys`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct KeysArgs {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum KeysCommand {
+    /// Make a key: what is kept of it goes to standard output, the key itself to a file or, once, to standard error
+    Create(CreateKeyArgs),
+    /// List the keys that were made so: what they may do, and when they were last used
+    List {
+        #[command(flatten)]
+        calling: ServiceArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key: it opens nothing any more
+    Revoke {
+        /// Its name
+        #[arg(value_parser = name)]
+        name: String,
+        #[command(flatten)]
+        calling: ServiceArgs,
+    },
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct CreateKeyArgs {
+    /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
+    #[arg(value_parser = name)]
+    name: String,
+    /// What it may do
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    scopes: Vec<Scope>,
+    /// The only collections that it may be used for [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',', value_parser = CollectionName::new)]
+    collections: Vec<CollectionName>,
+    /// After so many days it opens nothing [default: never]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    expires_in_days: Option<u32>,
+    /// From this time on it opens nothing, such as 2027-01-31T17:00:00+08:00
+    #[arg(long, value_name = "TIME", conflicts_with = "expires_in_days")]
+    expires_at: Option<String>,
+    /// Write the key to this new file, which only its owner may read, instead of showing it
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    calling: ServiceArgs,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a name is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")),
+    }
+}
+
+/// Runs one of the subcommands.
+///
+/// # Errors
+/// The service does not answer or refuses the request, or the file cannot be written.
+pub fn run(args: KeysArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        KeysCommand::Create(create) => make(&create)?,
+        KeysCommand::List { calling, json } => list(&calling, json)?,
+        KeysCommand::Revoke { name, calling } => {
+            ServiceClient::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
+            tell(&format!("the key {name} opens nothing any more"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make(create: &CreateKeyArgs) -> anyhow::Result<()> {
+    let CreateKeyArgs { name, scopes, collections, expires_in_days, expires_at, secret_file, calling } = create;
+    let service = ServiceClient::open(calling)?;
+    // The file is created before the key: a key that cannot be stored would have to be revoked.
+    let file = secret_file.as_deref().map(|path| CommandOutputs::new().create_private(path)).transpose()?;
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let mut request = json!({ "name": name, "scopes": scopes });
+    if !collections.is_empty() {
+        request["collections"] = json!(collections);
+    }
+    if let Some(days) = expires_in_days {
+        request["expires_in_days"] = json!(days);
+    }
+    if let Some(at) = expires_at {
+        request["expires_at"] = json!(at);
+    }
+    let mut answer = service.post("/v1/admin/keys", &request)?;
+    let secret = answer.as_object_mut().and_then(|answer| answer.remove("key"));
+    let secret = secret.as_ref().and_then(Value::as_str).context("the service answers without a key")?;
+    match (file, secret_file) {
+        (Some(mut file), Some(path)) => {
+            let written = file.put(format!("{secret}\n").as_bytes()).and_then(|()| file.finish());
+            written.with_context(|| revoke_it(name, path))?;
+            tell(&format!("the key is in {}, which only its owner may read", path.display()));
+        }
+        // The secret goes to standard error, so that output that is redirected into a file does not contain it.
+        _ => tell(&format!(
+            "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n{secret}\n"
+        )),
+    }
+    super::answer(&format!("{answer:#}\n"))?;
+    Ok(())
+}
+
+fn revoke_it(name: &str, path: &Path) -> String {
+    format!("the key {name} was made and could not be kept in {}; doppel keys revoke {name}", path.display())
+}
+
+fn list(calling: &ServiceArgs, as_json: bool) -> anyhow::Result<()> {
+    let answer = ServiceClient::open(calling)?.get("/v1/admin/keys")?;
+    let keys = answer["items"].as_array().context("the service answers without keys")?;
+    if as_json {
+        super::answer(&format!("{:#}\n", answer["items"]))?;
+        return Ok(());
+    }
+    let columns =
+        [words("name"), words("scopes"), words("collections"), words("created"), words("expires"), words("last used")];
+    super::answer(&table(&columns, keys.iter().map(row)))?;
+    Ok(())
+}
+
+fn row(key: &Value) -> Vec<String> {
+    let mut expires = text(&key["expires_at"], "never");
+    if key["expired"] == json!(true) {
+        expires.push_str(" (has expired)");
+    }
+    vec![
+        text(&key["name"], ""),
+        listed(&key["scopes"], ""),
+        listed(&key["collections"], "all"),
+        text(&key["created_at"], ""),
+        expires,
+        text(&key["last_used_at"], "never"),
+    ]
+}
+
+fn text(value: &Value, otherwise: &str) -> String {
+    value.as_str().unwrap_or(otherwise).to_owned()
+}
+
+fn listed(value: &Value, otherwise: &str) -> String {
+    match value.as_array() {
+        Some(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        None => otherwise.to_owned(),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{}", doppel_texts::said(text));
+}

@@ -1,0 +1,106 @@
+//! `doppel snapshot restore`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::{UntilStopped, open, say, size};
+use crate::progress::CommandProgress;
+use crate::usage;
+use doppel_config::snapshots::real;
+use doppel_config::{self as config, ConfigFlags};
+use doppel_snapshot::{Repository, Snapshot as _, SnapshotId};
+use doppel_store::keys::KeyRing;
+use doppel_store::snapshot::SnapshotPiece;
+use doppel_store_embedded as embedded;
+
+/// Options of `doppel snapshot restore`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SnapshotRestoreArgs {
+    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    #[arg(value_name = "REPOSITORY|FILE")]
+    from: Option<PathBuf>,
+    /// Which one of the directory [default: the latest]
+    #[arg(long, value_name = "ID")]
+    id: Option<SnapshotId>,
+    /// Directory to restore into, empty or missing, for its owner only afterwards [default: store.data of the configuration]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Leave out the keys that were made while the service ran: every caller that has one needs a new one
+    #[arg(long)]
+    without_keys: bool,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
+    let from = super::named(args.from.as_deref(), args.config.as_deref())?;
+    let flags = ConfigFlags { file: args.config.clone(), data: args.data.clone(), ..ConfigFlags::default() };
+    let data = config::load(&flags)?.config.store.data;
+    refuse_within_another(&data)?;
+    let progress = Arc::new(CommandProgress::of_bytes());
+    let shown = Arc::clone(&progress);
+    let mut bytes = 0;
+    let tell = Box::new(move |piece: &SnapshotPiece| {
+        bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        shown.told(bytes, format!("restored ({})", piece.space));
+    });
+    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, tell)?;
+    let moment = snapshot.moment().clone();
+    let mut keys = KeyRing::default();
+    let pieces = snapshot.by_ref().map(|piece| {
+        let piece = piece?;
+        if let Some(ring) = embedded::key_ring_in(&piece) {
+            keys = ring;
+        }
+        Ok(if args.without_keys { embedded::without_key_ring(piece) } else { piece })
+    });
+    embedded::restore::<doppel_snapshot::Error>(&data, &moment, pieces)?;
+    progress.finish();
+    if let Some(manifest) = snapshot.manifest() {
+        say(&format!(
+            "restored {} records of {} collection(s), {}, as of {}, into {}",
+            manifest.records(),
+            moment.collections.len(),
+            size(manifest.content_bytes()),
+            manifest.taken_at,
+            data.display()
+        ));
+    }
+    say_keys(&keys, args.without_keys);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a target inside a data directory or a repository. The restored files would count as damage there and be lost with it.
+fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
+    let real = real(data);
+    if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
+        return Err(not_apart(data, "the directory of snapshots", around));
+    }
+    // In this case the directory itself is not empty, which is reported elsewhere.
+    match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
+        Some(around) => Err(not_apart(data, "the data directory", around)),
+        None => Ok(()),
+    }
+}
+
+fn not_apart(data: &Path, what: &str, around: &Path) -> anyhow::Error {
+    let data = data.display();
+    let around = around.display();
+    usage(format!("{data} is in {what} {around}; restore into a directory apart from it"))
+}
+
+/// Warns that keys that were revoked after the snapshot are valid again.
+fn say_keys(ring: &KeyRing, are_left_out: bool) {
+    let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
+    let count = names.len();
+    let names = names.join(", ");
+    match are_left_out {
+        _ if count == 0 => {}
+        true => say(&format!("left out {count} key(s): {names}")),
+        false => say(&format!(
+            "with it {count} key(s) came back as they were then: {names}; revoke again those that were revoked since (doppel keys revoke NAME)"
+        )),
+    }
+}

@@ -1,0 +1,415 @@
+//! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order,
+//! including refused rows, with four additional columns ([`doppel_findings`]).
+//!
+//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged
+//! by their names. A single table is written row by row, including the rows above its header.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::import::input::{InputLine, OriginalLine, RecordInput, TableHeadings};
+use super::log::ByteLog;
+use super::output::OutputFile;
+use super::usage;
+use doppel_findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
+use doppel_findings::{EarlierRow, FindingWords, RowRefusal};
+use doppel_sources::tables::TableCell;
+use doppel_texts as texts;
+
+/// The name of the sheet in a new workbook.
+const SHEET: &str = "Sheet1";
+
+/// Returns the format for the file `path`, by the ending of its name.
+///
+/// # Errors
+/// Wrong usage, if the ending is unknown.
+pub(super) fn form_of(path: &Path) -> anyhow::Result<TableForm> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
+        "csv" => Ok(TableForm::Csv),
+        "xlsx" => Ok(TableForm::Xlsx(SHEET.into())),
+        _ => Err(usage(format!("--out {}: give a name that ends in .csv or .xlsx", path.display()))),
+    }
+}
+
+/// A stored row.
+pub(super) struct SpoolEntry {
+    /// Index of the row's file.
+    pub(super) file: usize,
+    /// The line in the file, as in messages.
+    pub(super) line: u64,
+    /// The number of the row in the file, as the result table shows it.
+    number: u64,
+    /// The record as JSON, or a sentence with the reason why there is none.
+    pub(super) content: Result<String, String>,
+    cells: Vec<TableCell>,
+}
+
+/// The rows in the order of the input.
+pub(super) struct RowSpool {
+    log: ByteLog,
+    names: Vec<String>,
+    heads: Vec<Option<TableHeadings>>,
+    columns: TableColumns,
+    words: FindingWords,
+}
+
+impl RowSpool {
+    /// Makes a spool for the rows of `input`, whose columns are known. Keeps about `memory` bytes in memory and the rest in `dir`.
+    pub(super) fn new(input: &RecordInput, buffer: (&Path, usize), words: FindingWords) -> Self {
+        let (dir, memory) = buffer;
+        let heads: Vec<Option<TableHeadings>> = input.files.iter().map(|source| source.head.clone()).collect();
+        let names = input.files.iter().map(|source| source.name.clone()).collect();
+        let columns = TableColumns::of(&heads);
+        Self { log: ByteLog::new(dir, memory), names, heads, columns, words }
+    }
+
+    /// Returns the number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Stores a row, and the code of its refusal if it is refused.
+    pub(super) fn push(&mut self, line: &InputLine, refused: Option<&str>) -> anyhow::Result<()> {
+        let (number, cells) = match &line.came {
+            OriginalLine::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
+            OriginalLine::Json(json) => (line.number, self.columns.cells_of(json)),
+            OriginalLine::Text(text) => (line.number, vec![TableCell::from(text.clone())]),
+            OriginalLine::Nothing => (line.number, Vec::new()),
+        };
+        self.columns.width = self.columns.width.max(cells.len());
+        let content = match (&line.content, refused) {
+            (Ok(json), None) => Ok(json.as_ref().to_owned()),
+            (Ok(_), Some(code)) => Err(self.sentence(&RowRefusal::Invalid(code.to_owned()))),
+            (Err(why), _) => {
+                let fault = match &line.came {
+                    OriginalLine::Row(row) => row.fault.as_ref(),
+                    _ => None,
+                };
+                Err(self.sentence(&RowRefusal::of_unreadable(why, fault)))
+            }
+        };
+        let entry = SpoolEntry { file: line.file, line: line.number, number, content, cells };
+        self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
+    }
+
+    fn sentence(&self, refusal: &RowRefusal) -> String {
+        self.words.refusal(refusal)
+    }
+
+    /// Returns the row with this index.
+    pub(super) fn entry(&self, at: usize) -> anyhow::Result<SpoolEntry> {
+        let bytes = self.log.get(at).context("cannot read a row back")?;
+        SpoolEntry::decode(&bytes).context("a row came back damaged")
+    }
+
+    /// Returns the name of the row `at`, for rows that repeat it.
+    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<EarlierRow> {
+        let SpoolEntry { file, number, .. } = self.entry(at)?;
+        Ok(match self.names.len() {
+            1 => EarlierRow::Row(number),
+            _ => EarlierRow::RowOf(self.names[file].clone(), number),
+        })
+    }
+
+    /// Checks that all rows fit into a table of this format. Call it right after the rows are read, before long work.
+    ///
+    /// # Errors
+    /// There are more rows than a sheet can have.
+    pub(super) fn fits(&self, form: &TableForm) -> anyhow::Result<()> {
+        fit(form, self.top_rows() + self.len() as u64)
+    }
+
+    /// Begins the resulting table. The temporary files of a workbook are in `dir`.
+    ///
+    /// # Errors
+    /// The table cannot be written, or has more rows than a sheet can have.
+    pub(super) fn begin(&self, out: OutputFile, form: &TableForm, dir: &Path) -> anyhow::Result<ResultTable> {
+        let form = match (form, self.single()) {
+            (TableForm::Xlsx(_), Some(TableHeadings { sheet: Some(sheet), .. })) => TableForm::Xlsx(sheet.clone()),
+            _ => form.clone(),
+        };
+        self.fits(&form)?;
+        let path = out.path().display().to_string();
+        let table = output::TableOutput::new(&form, out, dir, self.columns.width);
+        let mut table = table.with_context(|| format!("cannot write {path}"))?;
+        let at = match self.single() {
+            Some(head) => {
+                let last = head.rows.len().saturating_sub(1);
+                for (at, row) in head.rows.iter().enumerate() {
+                    let added = (at == last).then(|| self.words.headings());
+                    let written = table.row(row.number, &row.cells, added.as_ref());
+                    written.with_context(|| format!("cannot write {path}"))?;
+                }
+                None
+            }
+            None => {
+                let names: Vec<TableCell> = self.columns.names.iter().cloned().map(TableCell::from).collect();
+                let written = table.row(1, &names, Some(&self.words.headings()));
+                written.with_context(|| format!("cannot write {path}"))?;
+                Some(1)
+            }
+        };
+        Ok(ResultTable { table, at, path, words: self.words })
+    }
+
+    /// Returns the rows above the header, if there is only one table.
+    fn single(&self) -> Option<&TableHeadings> {
+        match &self.heads[..] {
+            [Some(head)] => Some(head),
+            _ => None,
+        }
+    }
+
+    fn top_rows(&self) -> u64 {
+        self.single().and_then(|head| head.rows.last()).map_or(1, |row| row.number)
+    }
+}
+
+fn fit(form: &TableForm, rows: u64) -> anyhow::Result<()> {
+    if *form != TableForm::Csv && rows > MOST_ROWS {
+        return Err(usage(format!("{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out")));
+    }
+    Ok(())
+}
+
+/// The columns of all files.
+struct TableColumns {
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// The positions of the columns of each file.
+    places: Vec<Vec<usize>>,
+    /// Number of columns of the longest row.
+    width: usize,
+}
+
+impl TableColumns {
+    fn of(heads: &[Option<TableHeadings>]) -> Self {
+        let mut columns = Self { names: Vec::new(), by_name: HashMap::new(), places: Vec::new(), width: 0 };
+        for head in heads {
+            let names = head.iter().flat_map(|head| &head.names);
+            let places = names.map(|name| columns.place(name)).collect();
+            columns.places.push(places);
+            let above = head.iter().flat_map(|head| &head.rows).map(|row| row.cells.len()).max();
+            columns.width = columns.width.max(above.unwrap_or(0)).max(columns.names.len());
+        }
+        columns
+    }
+
+    /// Returns the position of the column with this name. A column without a name gets its own position in each file.
+    fn place(&mut self, name: &str) -> usize {
+        let next = self.names.len();
+        let place = match name {
+            "" => next,
+            name => *self.by_name.entry(name.to_owned()).or_insert(next),
+        };
+        if place == next {
+            self.names.push(name.to_owned());
+        }
+        place
+    }
+
+    /// Returns the cells of a row at the positions of their columns. Cells beyond the header come after all columns.
+    fn placed(&self, file: usize, cells: &[TableCell]) -> Vec<TableCell> {
+        let places = &self.places[file];
+        let mut placed: Vec<TableCell> = Vec::new();
+        for (at, cell) in cells.iter().enumerate() {
+            let place = places.get(at).copied().unwrap_or_else(|| self.names.len() + at - places.len());
+            if placed.len() <= place {
+                placed.resize(place + 1, TableCell::default());
+            }
+            placed[place] = cell.clone();
+        }
+        placed
+    }
+
+    /// Returns the members of a JSON object as cells. New names become new columns.
+    fn cells_of(&mut self, json: &Arc<str>) -> Vec<TableCell> {
+        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+        let mut cells: Vec<TableCell> = Vec::new();
+        for (name, value) in members {
+            let text = match value {
+                serde_json::Value::Null => continue,
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
+            let place = self.place(&name);
+            if cells.len() <= place {
+                cells.resize(place + 1, TableCell::default());
+            }
+            cells[place] = TableCell::from(text);
+        }
+        self.width = self.width.max(self.names.len());
+        cells
+    }
+}
+
+/// The resulting table while it is written.
+pub(super) struct ResultTable {
+    table: output::TableOutput<OutputFile>,
+    /// The number of the last row, if rows are numbered anew.
+    at: Option<u64>,
+    path: String,
+    words: FindingWords,
+}
+
+impl ResultTable {
+    /// Writes the next row with its result.
+    pub(super) fn put(
+        &mut self,
+        entry: &SpoolEntry,
+        said: &Result<doppel_findings::RowFinding, RowRefusal>,
+    ) -> anyhow::Result<()> {
+        self.write(entry, &self.words.added_cells(said))
+    }
+
+    /// Writes the next row, which is refused; `why` is the reason as a sentence.
+    pub(super) fn put_refused(&mut self, entry: &SpoolEntry, why: &str) -> anyhow::Result<()> {
+        let refused = self.words.refused().to_owned();
+        self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
+    }
+
+    /// Returns the reason of a refusal as a sentence.
+    pub(super) fn sentence(&self, refusal: &RowRefusal) -> String {
+        self.words.refusal(refusal)
+    }
+
+    fn write(&mut self, entry: &SpoolEntry, added: &AddedCells) -> anyhow::Result<()> {
+        let number = match &mut self.at {
+            Some(at) => {
+                *at += 1;
+                *at
+            }
+            None => entry.number,
+        };
+        self.table.row(number, &entry.cells, Some(added)).with_context(|| format!("cannot write {}", self.path))
+    }
+
+    /// Completes the file, which gets its name, and reports values that were cut.
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        let cut = self.table.cut();
+        self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()?;
+        if cut > 0 {
+            let cut = format!(
+                "{}: {cut} texts are longer than a cell of a workbook holds ({MOST_UNITS} characters), and cut; name a .csv file in --out \
+                 to have them whole",
+                self.path
+            );
+            eprintln!("{}", texts::said(&cut));
+        }
+        Ok(())
+    }
+}
+
+/// The encoding of a row: file, line, number, true if the row is refused, and the content; then for each cell: true if it is a number, the
+/// number, and the text. Numbers are little-endian; the length of a text comes before the text.
+impl SpoolEntry {
+    fn encode(&self) -> Vec<u8> {
+        let (flag, content) = match &self.content {
+            Ok(json) => (0, json),
+            Err(why) => (1, why),
+        };
+        let mut bytes = Vec::with_capacity(64 + content.len() * 2);
+        for number in [self.file as u64, self.line, self.number] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.push(flag);
+        put_text(&mut bytes, content);
+        for cell in &self.cells {
+            bytes.push(u8::from(cell.number.is_some()));
+            bytes.extend_from_slice(&cell.number.unwrap_or_default().to_le_bytes());
+            put_text(&mut bytes, &cell.text);
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let mut numbers = [0; 3];
+        for number in &mut numbers {
+            *number = u64::from_le_bytes(take(&mut rest)?);
+        }
+        let [file, line, number] = numbers;
+        let [flag] = take(&mut rest)?;
+        let content = take_text(&mut rest)?;
+        let mut cells = Vec::new();
+        while !rest.is_empty() {
+            let [is_number] = take(&mut rest)?;
+            let value = f64::from_le_bytes(take(&mut rest)?);
+            cells.push(TableCell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
+        }
+        let content = if flag == 0 { Ok(content) } else { Err(content) };
+        Some(Self { file: file as usize, line, number, content, cells })
+    }
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*taken)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let (taken, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    String::from_utf8(taken.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_row_comes_back() {
+        let cells =
+            vec![TableCell { text: "3.25".into(), number: Some(3.25) }, TableCell::default(), "路灯".to_owned().into()];
+        for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
+            let entry = SpoolEntry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
+            let back = SpoolEntry::decode(&entry.encode()).unwrap();
+            assert_eq!(
+                (back.file, back.line, back.number, back.content, back.cells),
+                (1, 7, 5, content, cells.clone())
+            );
+        }
+        assert!(SpoolEntry::decode(&[0; 20]).is_none());
+    }
+
+    #[test]
+    fn more_rows_than_a_sheet_has_go_to_csv_alone() {
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&TableForm::Csv, MOST_ROWS + 1).is_ok());
+        assert!(fit(&TableForm::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
+    }
+
+    fn head(names: &[&str]) -> TableHeadings {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        TableHeadings { names, rows: Vec::new(), sheet: None }
+    }
+
+    fn texts(cells: Vec<TableCell>) -> Vec<String> {
+        cells.into_iter().map(|cell| cell.text).collect()
+    }
+
+    #[test]
+    fn columns_of_several_files_are_put_together_by_their_names() {
+        let mut columns =
+            TableColumns::of(&[Some(head(&["编号", "内容", ""])), Some(head(&["内容", "", "电话"])), None]);
+        assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
+        let row = ["a", "b", "c", "d"].map(|text| TableCell::from(text.to_owned()));
+        assert_eq!(texts(columns.placed(0, &row)), ["a", "b", "c", "", "", "d"]);
+        assert_eq!(texts(columns.placed(1, &row)), ["", "a", "", "b", "c", "d"]);
+        assert_eq!(
+            texts(columns.cells_of(&r#"{"电话":12,"新":true,"编号":"x","内容":null}"#.into()))[4..],
+            ["12", "true"]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Opens the store that the configuration names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use doppel_config::{self as config, StoreKind};
+use doppel_store::Store;
+use doppel_store_embedded as embedded;
+use doppel_store_embedded::{EmbeddedStore, Opening};
+use doppel_store_mongodb as mongo;
+use doppel_store_mongodb::MongoStore;
+
+/// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime
+/// that opened them.
+///
+/// # Errors
+/// The problem of the directory or of the server, with its remedy.
+pub async fn open(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
+    match config.kind {
+        StoreKind::Embedded => {
+            let store = embedded(config, options(config))?;
+            Ok(Arc::new(store))
+        }
+        StoreKind::Mongodb => Ok(Arc::new(mongodb(config).await?)),
+    }
+}
+
+/// Opens a store that must exist: an empty or missing directory is refused.
+///
+/// # Errors
+/// The errors of [`open`].
+pub async fn open_existing(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>> {
+    match config.kind {
+        StoreKind::Embedded => {
+            let options = embedded::EmbeddedOptions { opening: Opening::Existing, ..options(config) };
+            Ok(Arc::new(embedded(config, options)?))
+        }
+        StoreKind::Mongodb => open(config).await,
+    }
+}
+
+/// Opens the embedded store in the directory of the configuration.
+///
+/// # Errors
+/// The problem of the directory, with its remedy.
+pub fn embedded(config: &config::StoreConfig, options: embedded::EmbeddedOptions) -> anyhow::Result<EmbeddedStore> {
+    let dir = &config.data;
+    EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))
+}
+
+/// Returns the options of an embedded store.
+pub fn options(config: &config::StoreConfig) -> embedded::EmbeddedOptions {
+    let min_free_bytes = config.min_free_bytes;
+    let reserve_percent = config.reserve_percent;
+    embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
+}
+
+/// Opens the MongoDB store.
+///
+/// # Errors
+/// The problem of the server, with its remedy.
+pub async fn mongodb(config: &config::StoreConfig) -> anyhow::Result<MongoStore> {
+    anyhow::ensure!(config.kind == StoreKind::Mongodb, "store.kind is not \"mongodb\"");
+    let uri = config.mongodb_uri()?;
+    let opening = MongoStore::connect(uri.reveal(), &config.database, mongodb_options(config));
+    opening.await.context("cannot use the MongoDB database")
+}
+
+/// Returns the options of a MongoDB store.
+pub fn mongodb_options(config: &config::StoreConfig) -> mongo::Options {
+    let clock = mongo::Clock {
+        micros: doppel_service::clock::micros,
+        now: doppel_service::clock::now,
+        unique_id: doppel_service::clock::unique_id,
+    };
+    mongo::Options {
+        deadline: Duration::from_millis(config.deadline_ms),
+        connect_timeout: Duration::from_millis(config.connect_timeout_ms),
+        pool: config.max_connections,
+        migrate: config.migrate,
+        ..mongo::Options::new(clock)
+    }
+}
+
+/// Describes the location of the store in a few words.
+pub fn place(config: &config::StoreConfig) -> String {
+    match config.kind {
+        StoreKind::Embedded => config.data.display().to_string(),
+        StoreKind::Mongodb => format!("MongoDB database {}", config.database),
+    }
+}

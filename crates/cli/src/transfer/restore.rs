@@ -1,0 +1,306 @@
+//! `doppel import --exported`: registers the content of a file of `doppel export`, with constant memory. A second run changes nothing.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::task::JoinHandle;
+
+use super::{
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, cannot, engine, open,
+    progress_of, runtime,
+};
+use crate::PARTLY;
+use crate::progress::CommandProgress;
+use doppel_config as config;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_engine::answers::Outcome;
+use doppel_engine::events::handling::add_handling;
+use doppel_engine::runner::{SETTLING, TaskRunner};
+use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
+use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
+use doppel_store::{Store, StoreError};
+use doppel_store_embedded::Opening;
+use doppel_texts as texts;
+
+/// Number of registrations in progress. They are committed in the order of the file.
+const AT_ONCE: usize = 128;
+/// Largest number of refused records that are printed; the others are counted.
+const SHOWN: u64 = 10;
+/// Number of attempts for a record while the store is not available. They are half a second apart.
+const TRIES: u32 = 120;
+
+/// The file to import, and its destination.
+pub(crate) struct CollectionImport<'a> {
+    pub(crate) to: &'a str,
+    pub(crate) collection: &'a CollectionName,
+    pub(crate) file: &'a str,
+}
+
+/// The summary of an import.
+#[derive(Default)]
+struct ImportTotals {
+    stored: u64,
+    unchanged: u64,
+    rejected: u64,
+    decisions: u64,
+    /// Number of decisions about pairs that people have judged again since.
+    kept: u64,
+    /// Decisions that were left out because one of their records was not imported.
+    orphaned: u64,
+}
+
+/// Imports an exported collection.
+///
+/// # Errors
+/// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
+pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
+    let mut input = ExportReader::open(what.file)?;
+    let mut sum = ImportTotals::default();
+    let ended = runtime()?.block_on(async {
+        let store = open(what.to, Opening::CreateIfEmpty, config).await?;
+        let ended = all(&store, what.collection, &mut input, &mut sum).await;
+        let closed = store.close().await;
+        ended.and_then(|()| Ok(closed?))
+    });
+    let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
+    let mut out = std::io::stdout().lock();
+    tell(
+        &mut out,
+        &format!("{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions"),
+    )?;
+    if kept > 0 {
+        tell(&mut out, &format!("{kept} pairs were ruled about otherwise where they went; those rulings stay"))?;
+    }
+    if orphaned > 0 {
+        tell(&mut out, &format!("{orphaned} decisions are left out: no record has one of their two ids"))?;
+    }
+    ended?;
+    Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
+}
+
+async fn all(
+    store: &Arc<dyn Store>,
+    name: &CollectionName,
+    input: &mut ExportReader,
+    sum: &mut ImportTotals,
+) -> anyhow::Result<()> {
+    let header = input.header()?;
+    let engine = engine(store);
+    prepare(store, &engine, name, &header).await?;
+    let tasks = TaskRunner::start(&engine);
+    let progress = progress_of(header.records);
+    let series = Series::default();
+    let open = VecDeque::new();
+    let mut window =
+        RegistrationWindow { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
+    let mut read = ExportEnd::default();
+    let end = loop {
+        match input.next()? {
+            Some(ExportLine::Decision(line)) => {
+                put_decision(store, name, line, window.sum).await?;
+                read.decisions += 1;
+            }
+            Some(ExportLine::Handling(HandlingLine { event, handling })) => {
+                add_handling(store.as_ref(), name, &event, &handling).await?;
+                read.handlings += 1;
+            }
+            Some(ExportLine::Record(line)) => {
+                let row = Row::parse(line.row.get().as_bytes());
+                window.register(input.line, line.id, row.map_err(|error| error.to_string())).await?;
+                read.records += 1;
+                progress.at(read.records);
+            }
+            Some(ExportLine::End(end)) => break Some(end),
+            Some(ExportLine::DoppelExport(_)) => bail!("{}, line {}: a second header", input.name, input.line),
+            None => break None,
+        }
+    };
+    window.finish().await?;
+    progress.finish();
+    // The decisions come before the records, so that registering a record knows them.
+    for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
+        sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
+    }
+    tasks.end(SETTLING).await;
+    match end {
+        Some(end) if end == read => Ok(()),
+        _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
+    }
+}
+
+/// Creates the collection with the settings of the file, or checks the settings of the existing collection.
+async fn prepare(
+    store: &Arc<dyn Store>,
+    engine: &Engine,
+    name: &CollectionName,
+    header: &ExportHeader,
+) -> anyhow::Result<()> {
+    match store.collection(name).await? {
+        Some(state) if state.settings == header.settings => Ok(()),
+        Some(_) => bail!("collection {name} is there with other settings; drop it, or import under another name"),
+        None => {
+            engine.put_collection(name, header.settings.clone()).await?;
+            Ok(())
+        }
+    }
+}
+
+/// Stores a decision, unless people have made other rulings about the pair.
+async fn put_decision(
+    store: &Arc<dyn Store>,
+    name: &CollectionName,
+    line: DecisionLine,
+    sum: &mut ImportTotals,
+) -> anyhow::Result<()> {
+    let DecisionLine { a, b, rulings } = line;
+    let pair = RecordPair::new(a, b).ok_or_else(|| anyhow!("a decision of the file names one record twice"))?;
+    let before = store.decision(name, &pair).await?.map_or_else(Vec::new, |decision| decision.rulings);
+    if !rulings.starts_with(&before) {
+        sum.kept += 1;
+        return Ok(());
+    }
+    store.put_decision(name, Decision { pair, rulings }).await?;
+    sum.decisions += 1;
+    Ok(())
+}
+
+/// The registrations in progress, in the order of the file.
+struct RegistrationWindow<'a> {
+    engine: Engine,
+    name: &'a CollectionName,
+    open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
+    series: Series,
+    /// True if a registration has ended.
+    settled: bool,
+    sum: &'a mut ImportTotals,
+    progress: &'a CommandProgress,
+}
+
+impl RegistrationWindow<'_> {
+    async fn register(&mut self, line: u64, id: RecordId, row: Result<Row, String>) -> anyhow::Result<()> {
+        let row = match row {
+            Ok(row) => row,
+            Err(reason) => {
+                self.reject(line, &reason);
+                return Ok(());
+            }
+        };
+        // The first registration runs alone: in an empty collection, registrations conflict, and a repeated registration would be committed
+        // later.
+        let at_once = if self.settled { AT_ONCE } else { 1 };
+        while self.open.len() >= at_once {
+            self.settle().await?;
+        }
+        let engine = self.engine.clone();
+        let name = self.name.clone();
+        let position = self.series.next_position();
+        self.open.push_back((line, tokio::spawn(register(engine, name, id, row, position))));
+        Ok(())
+    }
+
+    /// Waits for the oldest registration.
+    async fn settle(&mut self) -> anyhow::Result<()> {
+        let Some((line, oldest)) = self.open.pop_front() else { return Ok(()) };
+        self.settled = true;
+        match oldest.await.context("a registration panicked")? {
+            Ok(Outcome::Unchanged) => self.sum.unchanged += 1,
+            Ok(_) => self.sum.stored += 1,
+            Err(Error::Invalid(violations)) => {
+                let first = violations.first().map_or_else(String::new, |first| first.detail.clone());
+                self.reject(line, &first);
+            }
+            Err(error) => return Err(error).with_context(|| format!("line {line}")),
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> anyhow::Result<()> {
+        while !self.open.is_empty() {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, line: u64, reason: &str) {
+        self.sum.rejected += 1;
+        if self.sum.rejected <= SHOWN {
+            self.progress.say(&format!("line {line} is refused: {reason}"));
+        }
+    }
+}
+
+/// Registers a record, and repeats it while the store is not available. Only after a repetition, the record may be committed later than the
+/// records after it.
+async fn register(
+    engine: Engine,
+    name: CollectionName,
+    id: RecordId,
+    row: Row,
+    mut position: Position,
+) -> Result<Outcome, Error> {
+    for _ in 1..TRIES {
+        let own = std::mem::take(&mut position);
+        match engine.register_in_series(&name, Some(id.clone()), row.clone(), IfDuplicate::Keep, own).await {
+            Err(Error::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_))) => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            ended => return ended.map(|registered| registered.outcome),
+        }
+    }
+    engine.register(&name, Some(id), row, IfDuplicate::Keep).await.map(|registered| registered.outcome)
+}
+
+/// The lines of an exported file.
+pub(super) struct ExportReader {
+    name: String,
+    reader: BufReader<Box<dyn Read + Send>>,
+    /// The number of the last line read.
+    line: u64,
+}
+
+impl ExportReader {
+    pub(super) fn open(name: &str) -> anyhow::Result<Self> {
+        let reader: Box<dyn Read + Send> = match name {
+            "-" => Box::new(std::io::stdin()),
+            name => Box::new(File::open(name).with_context(|| cannot("open", Path::new(name)))?),
+        };
+        Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
+    }
+
+    /// Reads the header, which is the first line.
+    pub(super) fn header(&mut self) -> anyhow::Result<ExportHeader> {
+        let Some(ExportLine::DoppelExport(header)) = self.next()? else {
+            bail!("{} is not what doppel export writes: its first line is another", self.name);
+        };
+        if header.version != VERSION {
+            bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
+        }
+        Ok(*header)
+    }
+
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<ExportLine>> {
+        let mut bytes = Vec::new();
+        let limited = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+        if limited.with_context(|| cannot("read", Path::new(&self.name)))? == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        // The error of the parser may repeat text of the record, so that only its position is reported.
+        let line = serde_json::from_slice(&bytes);
+        line.map(Some).map_err(|error: serde_json::Error| {
+            anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
+        })
+    }
+}
+
+/// Writes a line of the summary.
+fn tell(out: &mut impl Write, text: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", texts::said(text))
+}

@@ -1,0 +1,116 @@
+//! The messages about finished actions. An action answers with a redirect, and a cookie carries its outcome to the next page, which shows
+//! it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::{DeskWords, WorkDone};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_store::decisions::Judgement;
+
+/// Lifetime of the cookie in seconds. A browser follows a redirect at once, so a minute is enough.
+pub const SECONDS: u32 = 60;
+
+/// An action that was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlashMessage {
+    /// The visitor signed out.
+    SignedOut,
+    /// A letter was registered.
+    Registered,
+    /// The visitor decided about a pair.
+    Decided(DecidedNotice),
+    /// The visitor decided about many pairs of a group.
+    Regrouped(RegroupedNotice),
+    /// The visitor added a step to the handling of an event.
+    StepAdded,
+    /// The visitor started an action on the page of tasks.
+    Work(WorkDone),
+    /// The visitor took decisions about a group back.
+    Undone {
+        /// Number of decisions that were taken back.
+        done: usize,
+        /// Number of decisions that were to be taken back.
+        of: usize,
+    },
+}
+
+/// Decisions about a group that were just made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegroupedNotice {
+    /// The collection of the group.
+    pub collection: CollectionName,
+    /// The id under which the decisions are kept, so that the visitor can take them back.
+    pub id: String,
+    /// Number of decisions that were made.
+    pub done: usize,
+    /// Number of decisions that were to be made.
+    pub of: usize,
+}
+
+/// A decision that was just made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecidedNotice {
+    /// The collection of the pair.
+    pub collection: CollectionName,
+    /// One record of the pair.
+    pub a: RecordId,
+    /// The other record of the pair.
+    pub b: RecordId,
+    /// The judgement.
+    pub judgement: Judgement,
+    /// The judgement that held before. It holds again after the decision is undone.
+    pub before: Judgement,
+    /// Number of rulings about the pair.
+    pub seen: usize,
+}
+
+impl FlashMessage {
+    /// Returns the value of the cookie.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Parses the value of a cookie; `None` if it is not valid. A client can forge the value. The desk shows it and trusts it no more than
+    /// any form.
+    pub fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Returns the message for the visitor.
+    pub fn text(&self, words: &DeskWords) -> Cow<'static, str> {
+        match self {
+            Self::SignedOut => words.frame.signed_out.into(),
+            Self::Registered => words.check.registered.into(),
+            Self::Decided(DecidedNotice { a, b, judgement, .. }) => {
+                format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
+            }
+            Self::Regrouped(RegroupedNotice { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
+            Self::StepAdded => words.events.step_added.into(),
+            Self::Work(done) => (words.work.done)(*done).into(),
+            Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
+        }
+    }
+
+    /// Returns the decision that the visitor can take back. A withdrawal cannot be taken back: the visitor decides anew instead.
+    pub fn to_undo(&self) -> Option<&DecidedNotice> {
+        match self {
+            Self::Decided(decided) => {
+                let is_undone = matches!(decided.judgement, Judgement::Withdrawn);
+                (!is_undone && decided.judgement != decided.before).then_some(decided)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the decisions about a group that the visitor can take back.
+    pub fn to_undo_together(&self) -> Option<&RegroupedNotice> {
+        match self {
+            Self::Regrouped(regrouped) if regrouped.done > 0 => Some(regrouped),
+            _ => None,
+        }
+    }
+}

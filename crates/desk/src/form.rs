@@ -1,0 +1,118 @@
+//! The fields of a form. The guard reads a form, and checks its token before a handler gets it.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+
+use doppel_http::problem::Problem;
+use doppel_http::query::decode;
+use doppel_http::state::App;
+
+/// Largest number of fields of a form: more than any form of the desk has, and enough for all fields of a record.
+const MOST_FIELDS: usize = 600;
+
+/// The fields of a form, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct FormFields(Vec<(String, String)>);
+
+impl FormFields {
+    /// Parses `application/x-www-form-urlencoded`. CR LF, with which forms end lines, becomes LF.
+    ///
+    /// # Errors
+    /// 400 if the form is not UTF-8; 413 if it has too many fields.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII"))?;
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        if pairs.clone().count() > MOST_FIELDS {
+            let detail = format!("the form has more than {MOST_FIELDS} fields");
+            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
+        }
+        Ok(Self(
+            pairs
+                .map(|pair: &str| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Ok((decode(name)?, decode(value)?.replace("\r\n", "\n")))
+                })
+                .collect::<Result<_, Problem>>()?,
+        ))
+    }
+
+    /// Returns the trimmed value of a field; `None` if the field is missing or blank.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.raw(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the unchanged value of a field.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the unchanged values of all fields with a name, in their order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the choice that `read` finds for the value of a field; `None` if the field is missing or blank.
+    ///
+    /// # Errors
+    /// 422 if `read` knows no choice for the value. The URL was cut off or made up, and the page of a default choice would mislead.
+    pub fn choice<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+        let Some(given) = self.text(name) else { return Ok(None) };
+        read(given).map(Some).ok_or_else(|| {
+            let detail = format!("there is no such {name}; choose it on the page");
+            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, "invalid_parameter", format!("?{name}"), detail)
+        })
+    }
+
+    /// Returns the fields whose names begin with `prefix`. The returned names do not contain the prefix.
+    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+}
+
+impl FromRequestParts<App> for FormFields {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let form = parts.extensions.remove::<Self>();
+        form.ok_or_else(|| Problem::internal("a form is read where none is sent"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_as_it_was_filled_in() {
+        let form = FormFields::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
+        assert_eq!((form.text("q"), form.text("empty"), form.text("row.")), (Some("路 灯"), None, None));
+        assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
+    }
+
+    fn parsed_number(text: &str) -> Option<u32> {
+        text.parse().ok()
+    }
+
+    #[test]
+    fn what_is_none_of_the_choices_is_refused_by_name() {
+        let form = FormFields::parse(b"days=7&page=x&tab=").unwrap();
+        assert_eq!(
+            (form.choice("days", parsed_number).unwrap(), form.choice("tab", parsed_number).unwrap()),
+            (Some(7), None)
+        );
+        let problem = form.choice("page", parsed_number).unwrap_err();
+        assert_eq!((problem.status().as_u16(), problem.body("").errors[0].pointer.as_str()), (422, "?page"));
+    }
+
+    #[test]
+    fn what_is_no_form_is_refused() {
+        assert_eq!(refusal_code(b"a=%ff"), "malformed_query");
+        assert_eq!(refusal_code(b"\xff"), "malformed_body");
+        assert_eq!(refusal_code("a&".repeat(MOST_FIELDS + 1).as_bytes()), "body_too_large");
+    }
+
+    fn refusal_code(bytes: &[u8]) -> &'static str {
+        FormFields::parse(bytes).unwrap_err().code()
+    }
+}

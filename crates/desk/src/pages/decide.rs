@@ -1,0 +1,154 @@
+//! The action that stores a decision about two records. Several pages send its form.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::cookies::{self, SetCookie};
+use crate::flash::{self, FlashMessage};
+use crate::form::FormFields;
+use crate::page::{self, PageFrame, SeeOther};
+use crate::pages::pair::PageContext;
+use crate::view::pair::{DecideBox, RecordCard};
+use crate::view::row::RowReader;
+use crate::visitor::{PageVisitor, WritingVisitor};
+use crate::words::{DecideWords, RecordWords};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::violation::Violation;
+use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
+use doppel_http::extract::InCollection;
+use doppel_http::problem::Problem;
+use doppel_http::state::App;
+use doppel_store::decisions::Judgement;
+
+/// Lifetime of the cookie with the name of the deciding person, in seconds: a month. The cookie is used only if no keys are configured.
+const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
+
+/// The content of a decision form.
+struct DecisionForm {
+    a: RecordId,
+    b: RecordId,
+    judgement: Judgement,
+    seen: usize,
+}
+
+impl DecisionForm {
+    fn read(form: &FormFields) -> Result<Self, Problem> {
+        let known = [Judgement::Same, Judgement::SameEvent, Judgement::NotSame, Judgement::Withdrawn];
+        let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
+        let judgement =
+            judgement.ok_or_else(|| invalid_field("judgement", "give same, same_event, not_same or withdrawn"))?;
+        let seen = form.text("seen").and_then(|seen| seen.parse().ok());
+        Ok(Self {
+            a: record_id(form, "a")?,
+            b: record_id(form, "b")?,
+            judgement,
+            seen: seen.ok_or_else(|| invalid_field("seen", "give a number"))?,
+        })
+    }
+}
+
+fn record_id(form: &FormFields, field: &str) -> Result<RecordId, Problem> {
+    RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid_field(field, &reason))
+}
+
+fn invalid_field(field: &str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
+}
+
+/// Returns the name of a judgement in forms.
+pub fn value(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Same => "same",
+        Judgement::SameEvent => "same_event",
+        Judgement::NotSame => "not_same",
+        Judgement::Withdrawn => "withdrawn",
+    }
+}
+
+/// Stores a decision, unless another person has decided about the pair since the page was made.
+///
+/// # Errors
+/// 403, 404, 422. A decision of another person in the meantime is shown on a page with status 409.
+pub async fn decide(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let DecisionForm { a, b, judgement, seen } = DecisionForm::read(&form)?;
+    let opinion = Opinion {
+        judgement,
+        by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),
+        note: form.text("note").map(str::to_owned),
+    };
+    let engine = app.engine.clone();
+    let name = collection.clone();
+    let pair = (a.clone(), b.clone());
+    let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
+    let back = page::local(form.raw("back"));
+    match app.detached(deciding).await? {
+        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, a, b, &decision, back, form.text("by"))),
+        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, &a, &b, &decision, back).await,
+    }
+}
+
+fn done(
+    visitor: &PageVisitor,
+    collection: CollectionName,
+    a: RecordId,
+    b: RecordId,
+    decision: &DecisionView,
+    back: String,
+    by: Option<&str>,
+) -> Response {
+    let seen = decision.history.len();
+    let before = decision.history.iter().rev().nth(1).map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+    let decided = flash::DecidedNotice { collection, a, b, judgement: decision.judgement, before, seen };
+    named(SeeOther::to(back).telling(&FlashMessage::Decided(decided)), visitor, by).into_response()
+}
+
+/// Returns an answer that keeps the name `by` for later forms. If keys are configured, the answer stays as it is.
+pub(super) fn named(answer: SeeOther, visitor: &PageVisitor, by: Option<&str>) -> SeeOther {
+    match by.filter(|_| visitor.is_open) {
+        Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)),
+        None => answer,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "meanwhile.html")]
+struct MeanwhilePage {
+    frame: PageFrame,
+    words: &'static DecideWords,
+    record: &'static RecordWords,
+    cards: Vec<RecordCard>,
+    decide: DecideBox,
+    back: String,
+}
+
+async fn meanwhile(
+    app: &App,
+    visitor: &PageVisitor,
+    collection: &CollectionName,
+    a: &RecordId,
+    b: &RecordId,
+    decision: &DecisionView,
+    back: String,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
+    let context = PageContext { app, visitor, collection, reader: &reader };
+    let words = visitor.words();
+    let cards = [context.card(a).await?, context.card(b).await?];
+    let page = MeanwhilePage {
+        frame: PageFrame { collection: Some(collection.clone()), ..PageFrame::new(visitor, words.decide.meanwhile) },
+        words: &words.decide,
+        record: &words.record,
+        cards: cards.into_iter().flatten().collect(),
+        decide: DecideBox::new(visitor, collection, a, b, Some(decision), &reader).then(back.clone()),
+        back,
+    };
+    page::html(StatusCode::CONFLICT, &page)
+}

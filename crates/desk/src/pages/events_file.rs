@@ -1,0 +1,161 @@
+//! The list of events as a workbook: a sheet of the selected events, and a sheet of their records.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use rust_xlsxwriter::Workbook;
+
+use crate::pages::events::{no_events, selected};
+use crate::pages::pair::PageContext;
+use crate::view::csv::attachment;
+use crate::view::event::EventLine;
+use crate::view::row::RowReader;
+use crate::visitor::ReadingVisitor;
+use doppel_core::events::FrequencyRule;
+use doppel_core::record::RecordId;
+use doppel_engine::Error;
+use doppel_engine::events::{EventDetail, EventView};
+use doppel_findings::output::write_row;
+use doppel_http::extract::InCollection;
+use doppel_http::problem::Problem;
+use doppel_http::state::App;
+
+/// Largest number of events in a file: a report of a month of a large office. The file says if there are more.
+const MOST_EVENTS: usize = 1_000;
+/// Number of events that are read at once.
+const PIECE: usize = 200;
+
+/// Sends the selected events as a workbook.
+///
+/// # Errors
+/// 403; 404 for an unknown collection; 422 for an error in the form; 503 while the events are not found yet.
+pub async fn export(
+    visitor: ReadingVisitor,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let (selection, _) = selected(&context, uri.query().unwrap_or_default()).await?;
+    let mut events: Vec<EventView> = Vec::new();
+    let mut after = None;
+    let mut total = 0;
+    while events.len() < MOST_EVENTS {
+        let page = match app.engine.events(&collection, selection.clone(), after, PIECE).await {
+            Err(error @ (Error::EventsNotReady { .. } | Error::TextNotKept(..))) => {
+                return no_events(&visitor, &collection, error);
+            }
+            page => page?,
+        };
+        events.extend(page.items);
+        total = page.total;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let mut book = EventsBook { context, total, lines: Vec::new(), members: Vec::new() };
+    for event in events {
+        match app.engine.event_of(&collection, &event.id, selection.rule).await {
+            Ok(detail) => book.add(selection.rule, &event, &detail).await?,
+            // The event has dissolved meanwhile.
+            Err(Error::NoEvent(_) | Error::UnknownRecord(..)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let bytes = book.write().map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
+    let media = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+    Ok(attachment(&format!("{collection}-events"), "xlsx", media, bytes))
+}
+
+/// The content of the workbook.
+struct EventsBook<'a> {
+    context: PageContext<'a>,
+    /// Number of selected events.
+    total: usize,
+    lines: Vec<EventLine>,
+    /// The rows of the sheet of records.
+    members: Vec<[String; 6]>,
+}
+
+impl EventsBook<'_> {
+    async fn add(&mut self, rule: FrequencyRule, event: &EventView, detail: &EventDetail) -> Result<(), Problem> {
+        let PageContext { visitor, collection, reader, .. } = self.context;
+        let ids: Vec<&RecordId> = detail.members.iter().map(|member| &member.id).collect();
+        let facts = self.context.facts(ids).await?;
+        let title = facts.get(&event.id).map(|facts| facts.title.as_str());
+        let line = EventLine::new(visitor.words(), collection, &reader.clock, rule, event, title);
+        let number = (self.lines.len() + 1).to_string();
+        for member in &detail.members {
+            let facts = facts.get(&member.id);
+            self.members.push([
+                number.clone(),
+                line.name.clone(),
+                member.id.to_string(),
+                facts.and_then(|facts| facts.time.clone()).unwrap_or_default(),
+                facts.map(|facts| facts.title.clone()).unwrap_or_default(),
+                facts.and_then(|facts| facts.petitioner.clone()).unwrap_or_default(),
+            ]);
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    fn write(&self) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+        let words = self.context.visitor.words();
+        let own = &words.events;
+        let mut book = Workbook::new();
+        let sheet = book.add_worksheet_with_constant_memory()?;
+        sheet.set_name(own.title)?;
+        let headings = [
+            own.number,
+            own.event,
+            own.reports,
+            own.people,
+            own.anonymous,
+            own.state,
+            own.within_days,
+            own.first,
+            own.last,
+            own.places,
+            own.category,
+            own.status,
+            own.unit,
+        ];
+        write_row(sheet, 0, headings)?;
+        for (number, line) in (1_u32..).zip(&self.lines) {
+            let (window, dates) = line.window.as_ref().map_or(("", ""), |(window, dates)| (window, dates));
+            let window = format!("{window} {dates}");
+            let shown = number.to_string();
+            let cells = [
+                shown.as_str(),
+                &line.name,
+                &line.reports,
+                &line.people,
+                &line.anonymous,
+                line.state,
+                window.trim(),
+                &line.first,
+                &line.last,
+                &line.places,
+                line.category.as_deref().unwrap_or_default(),
+                line.status,
+                line.unit.as_deref().unwrap_or_default(),
+            ];
+            write_row(sheet, number, cells)?;
+        }
+        if self.total > self.lines.len() {
+            let more = (own.not_in_file)(self.total - self.lines.len());
+            write_row(sheet, self.lines.len() as u32 + 1, [more.as_str()])?;
+        }
+        let sheet = book.add_worksheet_with_constant_memory()?;
+        sheet.set_name(own.members)?;
+        let record = &words.record;
+        write_row(sheet, 0, [own.number, own.event, record.id, record.time, record.title, record.petitioner])?;
+        for (at, member) in (1_u32..).zip(&self.members) {
+            write_row(sheet, at, member.iter().map(String::as_str))?;
+        }
+        Ok(book.save_to_buffer()?)
+    }
+}

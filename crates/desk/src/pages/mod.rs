@@ -1,0 +1,76 @@
+//! The pages of the desk, one file per page.
+
+pub mod case;
+pub mod check;
+pub mod collections;
+pub mod compare;
+pub mod decide;
+pub mod event;
+pub mod event_actions;
+pub mod events;
+pub mod events_file;
+pub mod files;
+pub mod group;
+pub mod groups;
+pub mod inbox;
+pub mod pair;
+pub mod quality;
+pub mod regroup;
+pub mod regroup_plan;
+pub mod related;
+pub mod search;
+pub mod sign_in;
+pub mod statistics;
+pub mod work;
+pub mod work_actions;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use doppel_http::state::App;
+
+/// Returns the routes of all pages and actions. The fallback of the whole router answers requests for other paths.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/console", get(collections::list))
+        .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/{collection}", get(inbox::first))
+        .route("/console/{collection}/inbox", get(inbox::show))
+        .route("/console/{collection}/case/{id}", get(case::show))
+        .route("/console/{collection}/check", get(check::show).post(check::check))
+        .route("/console/{collection}/register", post(check::register))
+        .merge(files::routes())
+        .route("/console/{collection}/decide", post(decide::decide))
+        .route("/console/{collection}/search", get(search::show))
+        .route("/console/{collection}/groups", get(groups::show))
+        .route("/console/{collection}/groups.csv", get(groups::export))
+        .route("/console/{collection}/groups/{id}", get(group::show))
+        .route("/console/{collection}/groups/{id}/members.csv", get(group::export))
+        .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
+        .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
+        .route("/console/{collection}/events", get(events::show))
+        .route("/console/{collection}/events.xlsx", get(events_file::export))
+        .route("/console/{collection}/events/{id}", get(event::show))
+        .route("/console/{collection}/events/{id}/confirm", post(event_actions::confirm))
+        .route("/console/{collection}/events/{id}/remove", post(event_actions::remove))
+        .route("/console/{collection}/events/{id}/merge", post(event_actions::merge))
+        .route("/console/{collection}/events/{id}/handling", post(event_actions::handle))
+        .route("/console/{collection}/undo", post(regroup::undo))
+        .route("/console/{collection}/statistics", get(statistics::show))
+        .route("/console/{collection}/quality", get(quality::show))
+        .route("/console/{collection}/quality/try", post(quality::try_out))
+        .merge(work())
+}
+
+/// Returns the routes of tasks and generations.
+fn work() -> Router<App> {
+    Router::new()
+        .route("/console/{collection}/work", get(work::show))
+        .route("/console/{collection}/work/now", get(work::now))
+        .route("/console/{collection}/work/rebuild", post(work_actions::rebuild))
+        .route("/console/{collection}/work/tasks/{task}/cancel", post(work_actions::cancel))
+        .route("/console/{collection}/work/generations/{generation}", get(compare::show))
+        .route("/console/{collection}/work/generations/{generation}/activate", post(work_actions::activate))
+        .route("/console/{collection}/work/generations/{generation}/discard", post(work_actions::discard))
+}

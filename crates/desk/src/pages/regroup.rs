@@ -1,0 +1,337 @@
+//! Decisions about a whole group: cutting the group at a pair, and declaring all its records one matter.
+//!
+//! Each action has a preview, which shows the decisions and the resulting groups and changes nothing. The form of the action names the
+//! state that the preview showed. If the group or a decision has changed since, the action does nothing and shows the new state. One step
+//! takes all decisions of an action back.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use crate as console;
+use crate::flash::{FlashMessage, RegroupedNotice};
+use crate::form::FormFields;
+use crate::page::{self, DeskSection, PageFrame, SeeOther, with_query};
+use crate::pages::decide::named;
+use crate::pages::pair::PageContext;
+use crate::pages::regroup_plan::{GroupAction, PlannedDecision, RegroupPlan};
+use crate::undo::MadeDecision;
+use crate::view::pair::RecordCard;
+use crate::view::row::RowReader;
+use crate::visitor::{PageVisitor, WritingVisitor};
+use crate::words::{DecideWords, RecordWords, RegroupWords};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_engine::decisions::{DecisionOutcome, Opinion};
+use doppel_engine::{Engine, Error};
+use doppel_http::extract::{InCollection, InRecord};
+use doppel_http::problem::Problem;
+use doppel_http::state::App;
+use doppel_service::clock;
+use doppel_store::decisions::Judgement;
+
+/// Largest number of records that a preview lists. The others are counted.
+const MOST_LISTED: usize = 100;
+#[derive(Template)]
+#[template(path = "regroup.html")]
+struct RegroupPage {
+    frame: PageFrame,
+    words: &'static RegroupWords,
+    record: &'static RecordWords,
+    decide: &'static DecideWords,
+    title: &'static str,
+    button: &'static str,
+    is_outdated: bool,
+    decisions: String,
+    is_nothing: bool,
+    against: Vec<(String, String)>,
+    touched: Vec<RecordCard>,
+    after: Vec<GroupAfter>,
+    stays: bool,
+    can_be_done: bool,
+    action: String,
+    fields: Vec<(&'static str, String)>,
+    asks_name: Option<String>,
+    back: String,
+}
+
+/// A group after the action.
+struct GroupAfter {
+    heading: String,
+    cards: Vec<RecordCard>,
+    more: Option<String>,
+}
+
+/// Shows the effect of cutting the group at a pair.
+///
+/// # Errors
+/// 403, 404, 422.
+pub async fn preview_cut(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
+    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Shows the effect of declaring all records of a group one matter.
+///
+/// # Errors
+/// 403, 404; 409 if the group is too large.
+pub async fn preview_join(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+) -> Result<Response, Problem> {
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
+    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Cuts the group at a pair, if the effect is still the one that the preview showed.
+///
+/// # Errors
+/// 403, 404, 422. A changed state is shown on a page with status 409.
+pub async fn cut(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
+    InRecord(collection, id): InRecord,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
+}
+
+/// Declares all records of a group one matter, if the effect is still the one that the preview showed.
+///
+/// # Errors
+/// 403, 404; 409 if the group is too large. A changed state is shown on a page with status 409.
+pub async fn join(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
+    InRecord(collection, id): InRecord,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
+}
+
+async fn preview(
+    app: &App,
+    visitor: &PageVisitor,
+    collection: &CollectionName,
+    plan: RegroupPlan,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
+    let context = PageContext { app, visitor, collection, reader: &reader };
+    let words = visitor.words();
+    let own = &words.regroup;
+    let place = page::group(collection, &plan.group);
+    let (title, button, action) = match &plan.action {
+        GroupAction::Cut(..) => (own.cut_title, own.do_cut, format!("{place}/cut")),
+        GroupAction::Join => (own.join_title, own.do_join, format!("{place}/join")),
+    };
+    let against = plan.against.iter().map(|(one, other)| {
+        let href = with_query(&page::case(collection, one), &[("with", other.as_str())]);
+        (href, format!("{one} · {other}"))
+    });
+    let page = RegroupPage {
+        frame: PageFrame::of(visitor, collection, DeskSection::Groups, title),
+        words: own,
+        record: &words.record,
+        decide: &words.decide,
+        title,
+        button,
+        is_outdated: status == StatusCode::CONFLICT,
+        decisions: (own.decisions)(plan.decisions.len(), (words.decide.judgement)(plan.action.judgement())),
+        is_nothing: plan.decisions.is_empty(),
+        against: against.collect(),
+        touched: touched(&context, &plan).await?,
+        after: after(&context, &plan).await?,
+        stays: plan.is_held_together(),
+        can_be_done: plan.can_be_done(),
+        action,
+        fields: plan.fields(),
+        asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
+        back: place,
+    };
+    page::html(status, &page)
+}
+
+/// Returns the records that the decisions would be about.
+async fn touched(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<RecordCard>, Problem> {
+    let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut cards = Vec::with_capacity(ids.len());
+    for id in ids {
+        cards.extend(context.card(id).await?);
+    }
+    Ok(cards)
+}
+
+async fn after(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<GroupAfter>, Problem> {
+    let words = &context.visitor.words().regroup;
+    let mut found = Vec::new();
+    let mut left = MOST_LISTED;
+    for group in &plan.after {
+        let heading = if group.len() == 1 { words.single.to_owned() } else { (words.group_of)(group.len()) };
+        let mut cards = Vec::new();
+        for id in group.iter().take(left) {
+            cards.extend(context.card(id).await?);
+        }
+        let shown = group.len().min(left);
+        left -= shown;
+        let more = group.len() - shown;
+        found.push(GroupAfter { heading, cards, more: (more > 0).then(|| (words.more)(more)) });
+    }
+    Ok(found)
+}
+
+async fn carry_out(
+    app: &App,
+    desk: Arc<console::DeskState>,
+    visitor: &PageVisitor,
+    collection: CollectionName,
+    plan: RegroupPlan,
+    form: &FormFields,
+) -> Result<Response, Problem> {
+    if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
+        return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
+    }
+    let back = page::group(&collection, &plan.group);
+    let action = PlannedAction { collection, judgement: plan.action.judgement(), decisions: plan.decisions, back };
+    action.carry_out(app, desk, visitor, form).await
+}
+
+/// Decisions that the visitor wants to make in one step.
+pub(super) struct PlannedAction {
+    pub(super) collection: CollectionName,
+    pub(super) judgement: Judgement,
+    pub(super) decisions: Vec<PlannedDecision>,
+    /// The page to show afterwards.
+    pub(super) back: String,
+}
+
+impl PlannedAction {
+    /// Makes the decisions and keeps what undoes them.
+    pub(super) async fn carry_out(
+        self,
+        app: &App,
+        desk: Arc<console::DeskState>,
+        visitor: &PageVisitor,
+        form: &FormFields,
+    ) -> Result<Response, Problem> {
+        let Self { collection, judgement, decisions, back } = self;
+        let of = decisions.len();
+        let by = form.text("by").or(visitor.name.as_deref());
+        let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
+        let engine = app.engine.clone();
+        let name = collection.clone();
+        let id = clock::unique_id();
+        let kept = id.clone();
+        // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
+        let deciding = async move {
+            let made = decide_all(&engine, &name, decisions, opinion).await?;
+            let done = made.len();
+            desk.undo.keep(kept, name, made);
+            Ok::<_, Error>(done)
+        };
+        let done = app.detached(deciding).await?;
+        let flash = FlashMessage::Regrouped(RegroupedNotice { collection, id, done, of });
+        Ok(named(SeeOther::to(back).telling(&flash), visitor, form.text("by")).into_response())
+    }
+}
+
+/// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided
+/// in the meantime. If a decision fails after the first, the earlier decisions stay and are returned, so that they can be taken back.
+async fn decide_all(
+    engine: &Engine,
+    collection: &CollectionName,
+    decisions: Vec<PlannedDecision>,
+    opinion: Opinion,
+) -> Result<Vec<MadeDecision>, Error> {
+    let mut made = Vec::with_capacity(decisions.len());
+    for PlannedDecision { one, other, seen, before } in decisions {
+        match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
+            Ok(DecisionOutcome::Stored(view)) => {
+                made.push(MadeDecision { one, other, seen: view.history.len(), before });
+            }
+            Ok(DecisionOutcome::Meanwhile(_)) => {}
+            Err(error) if made.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%collection, made = made.len(), %error, "decisions about a group were not all made");
+                break;
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Takes all decisions of an action back: the earlier judgements hold again. Skips a pair about which a person has decided since.
+///
+/// # Errors
+/// 403; 409 if the action is not known any more.
+pub async fn undo(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
+    InCollection(collection): InCollection,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
+    let made = made.ok_or_else(|| {
+        let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
+        Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
+    })?;
+    let of = made.len();
+    let back = page::local(form.raw("back"));
+    let by = visitor.by(visitor.name.as_deref());
+    let engine = app.engine.clone();
+    let name = collection.clone();
+    let action = form.raw("action").unwrap_or_default().to_owned();
+    let undoing = async move {
+        let (done, left, end) = undo_all(&engine, &name, made, by).await;
+        if !left.is_empty() {
+            desk.undo.keep(action, name, left);
+        }
+        end.map(|()| done)
+    };
+    let done = app.detached(undoing).await?;
+    Ok(SeeOther::to(back).telling(&FlashMessage::Undone { done, of }).into_response())
+}
+
+/// Takes decisions back, and skips pairs about which a person has decided since. Returns the number of decisions taken back, and the
+/// decisions that are left if the store fails.
+async fn undo_all(
+    engine: &Engine,
+    collection: &CollectionName,
+    mut made: Vec<MadeDecision>,
+    by: String,
+) -> (usize, Vec<MadeDecision>, Result<(), Error>) {
+    let mut done = 0;
+    made.reverse();
+    while let Some(MadeDecision { one, other, seen, before }) = made.last() {
+        let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
+        match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
+            Ok(DecisionOutcome::Stored(_)) => done += 1,
+            // If a record was deleted since, there is nothing to take back.
+            Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
+            Err(error) => {
+                made.reverse();
+                return (done, made, Err(error));
+            }
+        }
+        made.pop();
+    }
+    (done, made, Ok(()))
+}

@@ -1,0 +1,188 @@
+//! The plan of an action on a group: the decisions, the rejected pairs that forbid the action, and the resulting groups.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+
+use crate::form::FormFields;
+use crate::pages::group::MOST_JOINED;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::hash::city64_bytes;
+use doppel_core::violation::Violation;
+use doppel_engine::Engine;
+use doppel_engine::groups::{MemberShape, SupposedDecision};
+use doppel_http::problem::Problem;
+use doppel_store::decisions::Judgement;
+
+/// An action on a group.
+#[derive(Clone, Debug)]
+pub enum GroupAction {
+    /// Declare these two records different matters.
+    Cut(RecordId, RecordId),
+    /// Declare all records of the group one matter.
+    Join,
+}
+
+impl GroupAction {
+    /// Returns the judgement about each pair.
+    pub fn judgement(&self) -> Judgement {
+        match self {
+            Self::Cut(..) => Judgement::NotSame,
+            Self::Join => Judgement::Same,
+        }
+    }
+
+    /// Reads the pair of a cut from a link or a form.
+    ///
+    /// # Errors
+    /// 422 if the form contains no valid pair.
+    pub fn cut(form: &FormFields) -> Result<Self, Problem> {
+        let one = record_id("a", form)?;
+        let other = record_id("b", form)?;
+        if one == other {
+            let detail = "a decision is about two different records";
+            return Err(Problem::invalid(vec![Violation::new("/b", "same_record", detail)]));
+        }
+        Ok(Self::Cut(one, other))
+    }
+}
+
+pub(super) fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
+    RecordId::new(form.raw(field).unwrap_or_default())
+        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", reason)]))
+}
+
+/// A planned decision.
+#[derive(Clone, Debug)]
+pub struct PlannedDecision {
+    /// One record of the pair.
+    pub one: RecordId,
+    /// The other record of the pair.
+    pub other: RecordId,
+    /// Number of rulings about the pair.
+    pub seen: usize,
+    /// The judgement that holds now.
+    pub before: Judgement,
+}
+
+/// The plan of an action.
+pub struct RegroupPlan {
+    /// The action.
+    pub action: GroupAction,
+    /// The id of the group.
+    pub group: RecordId,
+    /// The decisions to make.
+    pub decisions: Vec<PlannedDecision>,
+    /// Pairs of the group that a person rejected. They forbid declaring the group one matter.
+    pub against: Vec<(RecordId, RecordId)>,
+    /// The groups after the action.
+    pub after: Vec<Vec<RecordId>>,
+    /// Hash of the decisions and the resulting groups.
+    pub state: String,
+}
+
+impl RegroupPlan {
+    /// Plans `action` for the group of the record `id`.
+    ///
+    /// # Errors
+    /// 404 if the record does not exist any more or is in no group; 409 if the group is too large.
+    pub async fn of(
+        engine: &Engine,
+        collection: &CollectionName,
+        id: &RecordId,
+        action: GroupAction,
+    ) -> Result<Self, Problem> {
+        let shape = engine.group_shape(collection, id, 0).await?;
+        let pairs = match &action {
+            GroupAction::Cut(one, other) => vec![(one.clone(), other.clone())],
+            GroupAction::Join if shape.group.size <= MOST_JOINED => every_two(&shape.members),
+            GroupAction::Join => {
+                let detail = format!("at most {MOST_JOINED} records are called one matter at once");
+                return Err(Problem::new(StatusCode::CONFLICT, "group_too_large", detail));
+            }
+        };
+        let mut decisions = planned(engine, collection, pairs).await?;
+        let mut against = Vec::new();
+        if matches!(action, GroupAction::Join) {
+            let rejected = decisions.iter().filter(|planned| planned.before == Judgement::NotSame);
+            against = rejected.map(|planned| (planned.one.clone(), planned.other.clone())).collect();
+        }
+        decisions.retain(|planned| planned.before != action.judgement());
+        let same = action.judgement() == Judgement::Same;
+        let supposed: Vec<SupposedDecision> = decisions
+            .iter()
+            .map(|planned: &PlannedDecision| SupposedDecision {
+                one: planned.one.clone(),
+                other: planned.other.clone(),
+                same,
+            })
+            .collect();
+        let after = engine.groups_if(collection, id, &supposed).await?;
+        let state = state(&decisions, &after);
+        Ok(Self { action, group: shape.group.id, decisions, against, after, state })
+    }
+
+    /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("state", self.state.clone())];
+        if let GroupAction::Cut(one, other) = &self.action {
+            fields.extend([("a", one.to_string()), ("b", other.to_string())]);
+        }
+        fields
+    }
+
+    /// True if the two records of a cut stay in one group all the same.
+    pub fn is_held_together(&self) -> bool {
+        let GroupAction::Cut(one, other) = &self.action else { return false };
+        self.after.iter().any(|group| group.contains(one) && group.contains(other))
+    }
+
+    /// True if there are decisions to make and no rejected pairs forbid them.
+    pub fn can_be_done(&self) -> bool {
+        self.against.is_empty() && !self.decisions.is_empty()
+    }
+}
+
+/// Returns all pairs of members.
+fn every_two(members: &[MemberShape]) -> Vec<(RecordId, RecordId)> {
+    members
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one): (usize, &MemberShape)| {
+            let one = one.id.clone();
+            members[at + 1..].iter().map(move |other| (one.clone(), other.id.clone()))
+        })
+        .collect()
+}
+
+/// Returns the planned decisions about these pairs, with the existing rulings.
+pub(super) async fn planned(
+    engine: &Engine,
+    collection: &CollectionName,
+    pairs: Vec<(RecordId, RecordId)>,
+) -> Result<Vec<PlannedDecision>, Problem> {
+    let mut known: BTreeMap<(RecordId, RecordId), (usize, Judgement)> = BTreeMap::new();
+    let mut asked: Vec<&RecordId> = pairs.iter().map(|(one, _)| one).collect();
+    asked.dedup();
+    for id in asked {
+        for decision in engine.decisions_about(collection, id).await? {
+            let said = (decision.history.len(), decision.judgement);
+            known.insert((decision.a.clone(), decision.b.clone()), said);
+            known.insert((decision.b, decision.a), said);
+        }
+    }
+    Ok(pairs
+        .into_iter()
+        .map(|pair: (RecordId, RecordId)| {
+            let (seen, before) = known.get(&pair).copied().unwrap_or((0, Judgement::Withdrawn));
+            PlannedDecision { one: pair.0, other: pair.1, seen, before }
+        })
+        .collect())
+}
+
+fn state(decisions: &[PlannedDecision], after: &[Vec<RecordId>]) -> String {
+    let decided = decisions.iter().map(|planned| format!("{:?}", (&planned.one, &planned.other, planned.seen)));
+    let text = format!("{:?}{after:?}", decided.collect::<Vec<_>>());
+    format!("{:016x}", city64_bytes(text.as_bytes()))
+}

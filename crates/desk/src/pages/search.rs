@@ -1,0 +1,248 @@
+//! The search page: it finds records by words and filters, and marks the words in the texts.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::form::FormFields;
+use crate::page::{self, DeskSection, PageFrame, with_query};
+use crate::pages::pair::PageContext;
+use crate::view::VerdictBadge;
+use crate::view::marked::{MarkReason, MarkedPiece, pieces};
+use crate::view::numbers::count;
+use crate::view::row::{RowFacts, RowReader};
+use crate::visitor::{PageVisitor, ReadingVisitor};
+use crate::words::{RecordWords, SearchWords};
+use doppel_core::collection::{CollectionName, Role};
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::Error;
+use doppel_http::extract::InCollection;
+use doppel_http::problem::Problem;
+use doppel_http::query::read_filled;
+use doppel_http::routes::rows::RowParams;
+use doppel_http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
+use doppel_http::state::App;
+
+/// The verdicts of the filter, and their names in a query.
+const VERDICTS: [(VerdictKind, &str); 4] = [
+    (VerdictKind::Original, "original"),
+    (VerdictKind::ExactDuplicate, "exact_duplicate"),
+    (VerdictKind::NearDuplicate, "near_duplicate"),
+    (VerdictKind::TooShort, "too_short"),
+];
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct SearchPage {
+    frame: PageFrame,
+    words: &'static SearchWords,
+    record: &'static RecordWords,
+    asked: FilledForm,
+    has_category: bool,
+    has_status: bool,
+    has_unit: bool,
+    has_identity: bool,
+    verdicts: Vec<(&'static str, &'static str)>,
+    problem: Option<String>,
+    found: Option<SearchResults>,
+}
+
+/// The content of the search form.
+struct FilledForm {
+    q: String,
+    from: String,
+    to: String,
+    identity: String,
+    category: String,
+    status: String,
+    unit: String,
+    verdict: String,
+    order: String,
+    cursor: String,
+}
+
+impl FilledForm {
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        Ok(Self {
+            q: field_text("q", &form),
+            from: field_text("from", &form),
+            to: field_text("to", &form),
+            identity: field_text("identity", &form),
+            category: field_text("category", &form),
+            status: field_text("status", &form),
+            unit: field_text("unit", &form),
+            verdict: field_text("verdict", &form),
+            order: field_text("order", &form),
+            cursor: field_text("cursor", &form),
+        })
+    }
+
+    /// Returns the URL of the same search from `cursor` on.
+    fn href(&self, collection: &CollectionName, cursor: &str) -> String {
+        let Self { q, from, to, identity, category, status, unit, verdict, order, cursor: _ } = self;
+        let parameters = [
+            ("q", q),
+            ("from", from),
+            ("to", to),
+            ("identity", identity),
+            ("category", category),
+            ("status", status),
+            ("unit", unit),
+            ("verdict", verdict),
+            ("order", order),
+        ];
+        let mut parameters: Vec<(&str, &str)> = parameters.map(|(name, value)| (name, value.as_str())).to_vec();
+        parameters.push(("cursor", cursor));
+        with_query(&page::below(collection, "search"), &parameters)
+    }
+}
+
+fn field_text(name: &str, form: &FormFields) -> String {
+    form.text(name).unwrap_or_default().to_owned()
+}
+
+/// The result of a search.
+struct SearchResults {
+    total: String,
+    behind: Option<String>,
+    ignored: Option<String>,
+    records: Vec<SearchLine>,
+    next: Option<String>,
+    first: Option<String>,
+}
+
+/// A record of the result.
+struct SearchLine {
+    href: String,
+    id: String,
+    badge: VerdictBadge,
+    facts: RowFacts,
+    same_petitioner: Option<String>,
+    fragments: Vec<ShownFragment>,
+}
+
+/// A piece of a text with marked words.
+struct ShownFragment {
+    field: String,
+    is_cut: bool,
+    pieces: Vec<MarkedPiece>,
+}
+
+/// Shows the records that a search finds.
+///
+/// # Errors
+/// 403; 404 for an unknown collection. The page shows errors in the search.
+pub async fn show(
+    visitor: ReadingVisitor,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let settings = app.engine.collection(&collection).await?.settings;
+    let reader = RowReader::of(&settings);
+    let asked = FilledForm::of(&uri)?;
+    let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
+        Ok(params) => find(&app, &collection, params, RowParams::default()).await,
+        Err(problem) => Err(problem),
+    };
+    let (status, problem, found) = match found {
+        Ok(list) => {
+            let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+            (StatusCode::OK, None, Some(self::found(&context, &asked, list).await?))
+        }
+        Err(problem) => (problem.status(), Some(told(&visitor, &problem)), None),
+    };
+    let words = visitor.words();
+    let record = &words.record;
+    let page = SearchPage {
+        frame: PageFrame::of(&visitor, &collection, DeskSection::Search, words.search.title),
+        words: &words.search,
+        record,
+        asked,
+        has_category: reader.has(Role::Whole) || reader.has(Role::Category),
+        has_status: reader.has(Role::Status),
+        has_unit: reader.has(Role::Unit),
+        has_identity: reader.has(Role::Identity),
+        verdicts: VERDICTS.map(|(kind, value)| (value, record.finding.verdict(kind))).to_vec(),
+        problem,
+        found,
+    };
+    page::html(status, &page)
+}
+
+/// Returns the message for an error in a search, with the names of the wrong fields.
+fn told(visitor: &PageVisitor, problem: &Problem) -> String {
+    let words = visitor.words();
+    let search = &words.search;
+    let names = [
+        ("?from", search.from),
+        ("?to", search.to),
+        ("?q", search.question),
+        ("?verdict", search.verdict),
+        ("?order", search.order),
+    ];
+    page::in_words_with_fields(problem, &words.problem, &names)
+}
+
+async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -> Result<SearchResults, Problem> {
+    let words = &context.visitor.words().search;
+    let collection = context.collection;
+    let behind = list.as_of.behind;
+    let mut records = Vec::new();
+    for found in list.items {
+        let (facts, badge) = shown(context, &found).await?;
+        records.push(line(context, facts, badge, found));
+    }
+    Ok(SearchResults {
+        total: (words.total)(&count(list.total.count), list.total.exact),
+        ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
+        behind: (behind > 0).then(|| (words.behind)(&count(behind))),
+        records,
+        next: list.next.map(|cursor| asked.href(collection, &cursor)),
+        first: (!asked.cursor.is_empty()).then(|| asked.href(collection, "")),
+    })
+}
+
+/// Returns the facts and the badge of a record.
+async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(RowFacts, VerdictBadge), Problem> {
+    match context.app.engine.record(context.collection, &found.id).await {
+        Ok(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
+        // The record was deleted after the search.
+        Err(Error::UnknownRecord(..)) => {
+            Ok((RowFacts::default(), VerdictBadge::new(&context.visitor.words().record, found.verdict, None)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn line(context: &PageContext<'_>, mut facts: RowFacts, badge: VerdictBadge, found: FoundRecord) -> SearchLine {
+    let collection = context.collection;
+    let reader = context.reader;
+    if let Some(time) = &found.time {
+        facts.time = Some(reader.clock.show_text(time));
+    }
+    let same_petitioner = facts
+        .petitioner
+        .as_ref()
+        .map(|petitioner| with_query(&page::below(collection, "search"), &[("identity", petitioner.as_str())]));
+    SearchLine {
+        href: page::case(collection, &found.id),
+        id: found.id.to_string(),
+        badge,
+        facts,
+        same_petitioner,
+        fragments: found.fragments.into_iter().map(fragment).collect(),
+    }
+}
+
+fn fragment(found: FieldFragment) -> ShownFragment {
+    let start = found.at.start;
+    let marks = found
+        .marked
+        .iter()
+        .map(|range| (range.start.saturating_sub(start)..range.end.saturating_sub(start), MarkReason::Found));
+    let pieces = pieces(&found.text, &marks.collect::<Vec<_>>());
+    ShownFragment { field: found.field, is_cut: start > 0, pieces }
+}

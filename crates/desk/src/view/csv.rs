@@ -1,0 +1,59 @@
+//! CSV files for spreadsheets. The files are UTF-8 with a byte order mark, so that Excel reads Chinese. No cell can be a formula.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+
+use doppel_findings::csv::written;
+
+/// A table in CSV.
+#[derive(Debug)]
+pub struct CsvTable(String);
+
+impl CsvTable {
+    /// Creates a table with these headings.
+    pub fn new(headings: &[&str]) -> Self {
+        let mut csv = Self("\u{feff}".to_owned());
+        csv.row(headings);
+        csv
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: &[impl AsRef<str>]) {
+        for (at, cell) in cells.iter().enumerate() {
+            if at > 0 {
+                self.0.push(',');
+            }
+            self.0.push_str(&written(cell.as_ref()));
+        }
+        self.0.push_str("\r\n");
+    }
+
+    /// Returns a response that downloads the table as a file `name`.
+    pub fn download(self, name: &str) -> Response {
+        attachment(name, "csv", "text/csv; charset=utf-8", self.0)
+    }
+}
+
+/// Returns a response that downloads a file. Characters that are not allowed in `name` become hyphens.
+pub fn attachment(name: &str, extension: &str, media: &'static str, content: impl IntoResponse) -> Response {
+    let is_plain = |sign: &char| sign.is_ascii_alphanumeric() || "-_".contains(*sign);
+    let name: String = name.chars().map(|sign| if is_plain(&sign) { sign } else { '-' }).collect();
+    let disposition = format!("attachment; filename=\"{name}.{extension}\"");
+    let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(media)), (header::CONTENT_DISPOSITION, disposition)];
+    (headers, content).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_begins_with_the_mark_that_excel_looks_for() {
+        let mut csv = CsvTable::new(&["编号", "初/重"]);
+        csv.row(&["1", "初件"]);
+        assert_eq!(csv.0, "\u{feff}编号,初/重\r\n1,初件\r\n");
+        let response = csv.download("group-a\"b\r\n信");
+        assert_eq!(response.headers()[header::CONTENT_DISPOSITION], "attachment; filename=\"group-a-b---.csv\"");
+    }
+}

@@ -1,0 +1,234 @@
+//! The comparison of two records: texts with marks, figures in plain words, and the decisions of people.
+
+use crate::page;
+use crate::view::marked::{MarkReason, MarkedPiece, pieces};
+use crate::view::row::{RowFacts, RowReader};
+use crate::visitor::PageVisitor;
+use crate::words::{DeskWords, PairWords};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::verdict::{Difference, Relation};
+use doppel_engine::answers::Explanation;
+use doppel_engine::decisions::DecisionView;
+use doppel_engine::side_by_side::{SideBySide, SideText};
+use doppel_findings::percent;
+use doppel_store::decisions::{Judgement, Ruling};
+
+/// Number of characters after which the first shared passage is late, so that a link to the passage is shown: about ten lines.
+const LATE: usize = 300;
+
+/// Weight below which a shared passage is a common phrase. Such a passage is marked faintly.
+const LEAST_WEIGHT: f64 = 0.25;
+
+/// The summary of a record.
+#[derive(Clone, Debug)]
+pub struct RecordCard {
+    /// The path of the record's page.
+    pub href: String,
+    /// The id of the record.
+    pub id: String,
+    /// The facts from the record's row.
+    pub facts: RowFacts,
+}
+
+impl RecordCard {
+    /// Creates the summary of a record of `collection`.
+    pub fn new(collection: &CollectionName, id: &RecordId, facts: RowFacts) -> Self {
+        Self { href: page::case(collection, id), id: id.to_string(), facts }
+    }
+}
+
+/// A field of one of the two records.
+#[derive(Clone, Debug)]
+pub struct MarkedText {
+    /// The name of the field.
+    pub field: String,
+    /// The text of the field, with shared passages marked.
+    pub pieces: Vec<MarkedPiece>,
+}
+
+/// A ruling about a pair.
+#[derive(Clone, Debug)]
+pub struct RulingLine {
+    /// The judgement.
+    pub judgement: &'static str,
+    /// The name of the person; empty if it is not known.
+    pub by: String,
+    /// The reason; empty if none was given.
+    pub note: String,
+    /// The time.
+    pub at: String,
+}
+
+/// The decision about two records, and the form for deciding.
+#[derive(Clone, Debug)]
+pub struct DecideBox {
+    /// The path to which the form is sent.
+    pub action: String,
+    /// The id of one record.
+    pub a: String,
+    /// The id of the other record.
+    pub b: String,
+    /// Number of rulings that the page shows.
+    pub seen: usize,
+    /// The judgement that holds.
+    pub holds: Option<Judgement>,
+    /// All rulings, the last one first.
+    pub history: Vec<RulingLine>,
+    /// The path of the page to show after the decision.
+    pub back: String,
+    /// True if the visitor may decide.
+    pub may_decide: bool,
+    /// The name that the visitor gave last, if the form asks for a name.
+    pub asks_name: Option<String>,
+}
+
+impl DecideBox {
+    /// Creates the form for a decision about `a` and `b`. `decision` is the existing decision.
+    pub fn new(
+        visitor: &PageVisitor,
+        collection: &CollectionName,
+        a: &RecordId,
+        b: &RecordId,
+        decision: Option<&DecisionView>,
+        reader: &RowReader,
+    ) -> Self {
+        let words = visitor.words();
+        let history = decision.map_or(&[][..], |decision| &decision.history);
+        let held = decision.map(|decision| decision.judgement).filter(|held| *held != Judgement::Withdrawn);
+        Self {
+            action: page::below(collection, "decide"),
+            a: a.to_string(),
+            b: b.to_string(),
+            seen: history.len(),
+            holds: held,
+            history: history.iter().rev().map(|ruling| ruling_line(ruling, words, reader)).collect(),
+            back: visitor.place.clone(),
+            may_decide: visitor.may_write(),
+            asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
+        }
+    }
+
+    /// Returns the same form with `place` as the page to show after the decision.
+    #[must_use]
+    pub fn then(self, place: String) -> Self {
+        Self { back: place, ..self }
+    }
+}
+
+fn ruling_line(ruling: &Ruling, words: &DeskWords, reader: &RowReader) -> RulingLine {
+    RulingLine {
+        judgement: (words.decide.judgement)(ruling.judgement),
+        by: ruling.by.clone().unwrap_or_default(),
+        note: ruling.note.clone().unwrap_or_default(),
+        at: reader.clock.show_text(&ruling.at),
+    }
+}
+
+/// The comparison of two records.
+#[derive(Clone, Debug)]
+pub struct PairView {
+    /// The texts of the record of the page.
+    pub ours: Vec<MarkedText>,
+    /// The texts of the other record.
+    pub theirs: Vec<MarkedText>,
+    /// The similarity of the records, in sentences.
+    pub figures: Vec<String>,
+    /// The kinds of things for which both records have different values, with these values.
+    pub differs: Vec<(&'static str, String, String)>,
+    /// The other record.
+    pub other: RecordCard,
+    /// The form for a decision; `None` if one of the records is not stored.
+    pub decide: Option<DecideBox>,
+}
+
+/// The data about two records apart from their texts.
+#[derive(Clone, Debug)]
+pub struct PairData {
+    /// The other record.
+    pub other: RecordCard,
+    /// The relation between the petitioners of the two records.
+    pub relation: Option<Relation>,
+    /// The form for a decision.
+    pub decide: Option<DecideBox>,
+}
+
+impl PairView {
+    /// Creates the comparison.
+    pub fn new(words: &DeskWords, both: SideBySide, explained: Explanation, said: PairData) -> Self {
+        let SideBySide { a, b, weights } = both;
+        let PairData { other, relation, decide } = said;
+        let figures = figures(words, &explained, relation);
+        Self {
+            ours: anchored_texts(a, "shared-ours", &weights),
+            theirs: anchored_texts(b, "shared-theirs", &weights),
+            figures,
+            differs: explained
+                .differs
+                .into_iter()
+                .map(|Difference { kind, a, b }: Difference| (words.record.finding.object(kind), a, b))
+                .collect(),
+            other,
+            decide,
+        }
+    }
+}
+
+fn anchored_texts(side: Vec<SideText>, anchor: &'static str, weights: &[f64]) -> Vec<MarkedText> {
+    let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, weights)).collect();
+    let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
+    if let Some(first) = pieces.find(|piece| piece.mark == Some(MarkReason::Shared)) {
+        first.anchor = Some(anchor);
+    }
+    texts
+}
+
+impl PairView {
+    /// True if the first shared passage of the page's record comes after more than `LATE` characters.
+    pub fn ours_begins_late(&self) -> bool {
+        begins_late(&self.ours)
+    }
+
+    /// True if the first shared passage of the other record comes after more than `LATE` characters.
+    pub fn theirs_begins_late(&self) -> bool {
+        begins_late(&self.theirs)
+    }
+}
+
+fn begins_late(texts: &[MarkedText]) -> bool {
+    let pieces = || texts.iter().flat_map(|text| &text.pieces);
+    let before = pieces().take_while(|piece| piece.anchor.is_none());
+    pieces().any(|piece| piece.anchor.is_some()) && before.map(|piece| piece.text.chars().count()).sum::<usize>() > LATE
+}
+
+fn marked(text: SideText, weights: &[f64]) -> MarkedText {
+    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark_of(*number, weights))).collect();
+    MarkedText { field: text.field, pieces: pieces(&text.text, &marks) }
+}
+
+fn mark_of(number: usize, weights: &[f64]) -> MarkReason {
+    match weights.get(number) {
+        Some(weight) if *weight < LEAST_WEIGHT => MarkReason::Common,
+        _ => MarkReason::Shared,
+    }
+}
+
+fn figures(words: &DeskWords, explained: &Explanation, relation: Option<Relation>) -> Vec<String> {
+    let PairWords { same_text, contained, similarity, no_match, found_by, .. } = &words.pair;
+    let mut figures = Vec::new();
+    if explained.exact {
+        figures.push((*same_text).to_owned());
+    } else {
+        figures.push(contained(percent(explained.containment)));
+        figures.push(similarity(percent(explained.similarity)));
+    }
+    if !explained.matches {
+        figures.push((*no_match).to_owned());
+    }
+    let via: Vec<&str> = explained.via.iter().map(|via| (words.record.via)(via)).collect();
+    if !via.is_empty() {
+        figures.push(found_by(&via));
+    }
+    figures.extend(relation.map(|relation| (words.record.relation)(relation).to_owned()));
+    figures
+}

@@ -1,0 +1,374 @@
+//! The known keys: the keys of the configuration, and the keys that were created while the service runs.
+//!
+//! Both can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any
+//! key everyone may do everything, which the configuration allows only on loopback. If two keys have the same name, the key of the
+//! configuration is used.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use axum::http::{HeaderValue, StatusCode, header};
+use governor::clock::Clock;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq;
+
+use crate::problem::Problem;
+use crate::shares::PlaceHolder;
+use doppel_config::AuthConfig;
+use doppel_config::auth::{Scope, decode, encode, hash_secret, split_key};
+use doppel_core::collection::CollectionName;
+use doppel_store::keys::{KeyRing, ManagedKey};
+
+const MICROS_A_MINUTE: u64 = 60_000_000;
+
+/// The collections for which a caller may send requests. A clone is cheap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectionReach(Option<Arc<[CollectionName]>>);
+
+impl CollectionReach {
+    /// Returns the reach with all collections.
+    pub fn everything() -> Self {
+        Self(None)
+    }
+
+    /// Returns the reach with only these collections.
+    pub fn only(collections: &[CollectionName]) -> Self {
+        Self(Some(collections.into()))
+    }
+
+    /// True if the reach includes all collections, and also routes that belong to no collection.
+    pub fn is_everything(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// True if the reach includes this collection.
+    pub fn includes(&self, collection: &CollectionName) -> bool {
+        self.0.as_ref().is_none_or(|only| only.contains(collection))
+    }
+
+    /// Refuses a collection outside the reach.
+    ///
+    /// # Errors
+    /// 403 `not_this_collection`. The error does not tell whether the collection exists.
+    pub fn check(&self, collection: &CollectionName) -> Result<(), Problem> {
+        if self.includes(collection) { Ok(()) } else { Err(not_this_collection()) }
+    }
+}
+
+/// Makes the problem for a key that is limited to some collections and is used for another collection, or for a route of no collection.
+pub fn not_this_collection() -> Problem {
+    let detail =
+        "the key is limited to some collections, and this is about another one or about all of them; use another key";
+    Problem::new(StatusCode::FORBIDDEN, "not_this_collection", detail)
+}
+
+/// Makes the problem that ends a response because its key is no longer valid.
+pub fn no_longer() -> Problem {
+    let detail = "the key was revoked or has expired since this was begun; ask the service's operator for another";
+    unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
+}
+
+struct ApiKey {
+    name: Arc<str>,
+    hash: [u8; 32],
+    scopes: Vec<Scope>,
+    reach: CollectionReach,
+    /// The time at which the key expires, in microseconds since 1970.
+    expires: Option<u64>,
+    /// The minute since 1970 of the last use; 0 if the key was not used. `None` if uses are not recorded.
+    used: Option<Arc<AtomicU64>>,
+}
+
+impl ApiKey {
+    fn configured(key: &doppel_config::auth::KeyConfig) -> Option<Self> {
+        let name = key.name.as_str().into();
+        let reach = CollectionReach::everything();
+        let expires = None;
+        let used = None;
+        Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
+    }
+
+    /// Makes the key from a key that was created while the service runs. Permissions that this version does not know are ignored.
+    fn managed(key: &ManagedKey, before: Option<&Self>) -> Option<Self> {
+        let hash = decode(&key.sha256)?;
+        // A key whose time cannot be read counts as expired.
+        let micros =
+            |at: &String| at.parse::<jiff::Timestamp>().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0));
+        let expires = key.expires_at.as_ref().map(micros);
+        let used = before.filter(|before| before.hash == hash).and_then(|before| before.used.clone());
+        Some(Self {
+            name: key.name.as_str().into(),
+            hash,
+            scopes: key.scopes.iter().filter_map(|scope| Scope::parse(scope)).collect(),
+            reach: key.collections.as_deref().map_or_else(CollectionReach::everything, CollectionReach::only),
+            expires,
+            used: Some(used.unwrap_or_default()),
+        })
+    }
+
+    fn has_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at <= doppel_service::clock::micros())
+    }
+
+    fn note_use(&self) {
+        let Some(used) = &self.used else { return };
+        let minute = doppel_service::clock::micros() / MICROS_A_MINUTE;
+        // The minute limits this to one write a minute.
+        if used.load(Ordering::Relaxed) < minute {
+            used.store(minute, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The keys by name.
+#[derive(Default)]
+struct KnownKeys(HashMap<Arc<str>, ApiKey>);
+
+/// The keys, and their rates.
+pub struct ApiKeys {
+    known: ArcSwap<KnownKeys>,
+    /// The keys of the configuration and of the store. A thread that changes the keys holds this lock.
+    sources: Mutex<(AuthConfig, KeyRing)>,
+    rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
+}
+
+/// A key that a caller has shown: its name and the hash of its secret. It is valid as long as the key is known and has not expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownKey {
+    /// Name of the key.
+    pub name: Arc<str>,
+    hash: [u8; 32],
+}
+
+/// The caller of a request, with the collections that it may use.
+#[derive(Clone, Debug)]
+pub struct RequestCaller {
+    /// Name of the key; empty without keys.
+    pub name: Arc<str>,
+    /// The collections for which the key is valid.
+    pub reach: CollectionReach,
+    /// The key, with which long responses check their permission again; `None` without keys.
+    pub key: Option<ShownKey>,
+    /// The holder of the places that the request takes.
+    pub holder: PlaceHolder,
+}
+
+impl ApiKeys {
+    /// Creates the keys of a checked configuration. `per_second` is the rate of each key; 0 means no limit.
+    pub fn new(auth: &AuthConfig, per_second: u32) -> Self {
+        let sources = Mutex::new((auth.clone(), KeyRing::default()));
+        let keys = Self { known: ArcSwap::default(), sources, rate: ArcSwapOption::default() };
+        keys.set_rate(per_second);
+        keys.change(|_| ());
+        keys
+    }
+
+    /// Replaces the keys of the configuration.
+    pub fn configure(&self, auth: &AuthConfig) {
+        self.change(|(before, _)| before.clone_from(auth));
+    }
+
+    /// Uses the keys of the store, unless they are older than the present ones.
+    pub fn manage(&self, ring: &KeyRing) {
+        self.change(|(_, before)| {
+            if ring.version >= before.version {
+                before.clone_from(ring);
+            }
+        });
+    }
+
+    /// Uses the keys of the store although they are older than the present ones, because the store was restored from a backup.
+    pub fn manage_anew(&self, ring: &KeyRing) {
+        self.change(|(_, before)| before.clone_from(ring));
+    }
+
+    /// Returns the names that both a managed and a configured key have. Such a managed key is never accepted.
+    pub fn hidden(&self) -> Vec<String> {
+        let (auth, ring) = &*self.sources.lock();
+        let names = ring.keys.iter().map(|key| &key.name);
+        names.filter(|name| auth.keys.iter().any(|key| key.name == **name)).cloned().collect()
+    }
+
+    /// Returns the keys that were created while the service runs, as this instance knows them.
+    pub fn managed(&self) -> KeyRing {
+        self.sources.lock().1.clone()
+    }
+
+    /// True if the configuration has a key with this name.
+    pub fn is_configured(&self, name: &str) -> bool {
+        self.sources.lock().0.keys.iter().any(|key| key.name == name)
+    }
+
+    /// True if the configuration has at least one key.
+    pub fn has_configured(&self) -> bool {
+        !self.sources.lock().0.keys.is_empty()
+    }
+
+    /// Sets the rate for each key. The counts of requests start again.
+    pub fn set_rate(&self, per_second: u32) {
+        let rate = NonZeroU32::new(per_second).map(|rate| Arc::new(RateLimiter::keyed(Quota::per_second(rate))));
+        self.rate.store(rate);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut (AuthConfig, KeyRing))) {
+        let mut sources = self.sources.lock();
+        change(&mut sources);
+        let (auth, ring) = &*sources;
+        let before = self.known.load();
+        let managed = ring.keys.iter().filter_map(|key| ApiKey::managed(key, before.0.get(key.name.as_str())));
+        // Configured keys come later in the list, so that they replace managed keys with the same name.
+        let keys = managed.chain(auth.keys.iter().filter_map(ApiKey::configured));
+        self.known.store(Arc::new(KnownKeys(keys.map(|key| (key.name.clone(), key)).collect())));
+    }
+
+    /// Returns the caller with the header `authorization`, if its key has `scope`, has not expired and is within its rate.
+    ///
+    /// # Errors
+    /// 401, 403 or 429.
+    pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<RequestCaller, Problem> {
+        let known = self.known.load();
+        let caller = if known.0.is_empty() {
+            RequestCaller {
+                name: "".into(),
+                reach: CollectionReach::everything(),
+                key: None,
+                holder: PlaceHolder::default(),
+            }
+        } else {
+            let key = authenticate(&known, authorization)?;
+            if !key.scopes.contains(&scope) {
+                let scope = scope.as_str();
+                let detail = format!("the key {:?} does not have the scope {scope:?}, which this needs", &*key.name);
+                return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+            }
+            key.note_use();
+            let shown = ShownKey { name: key.name.clone(), hash: key.hash };
+            let name = key.name.clone();
+            let reach = key.reach.clone();
+            let holder = PlaceHolder::default();
+            RequestCaller { name, reach, key: Some(shown), holder }
+        };
+        self.within_rate(&caller.name)?;
+        Ok(caller)
+    }
+
+    /// Returns the name in the key of the header `authorization`, if a key with this name exists. It is for the log of refused calls.
+    pub fn named(&self, authorization: Option<&HeaderValue>) -> Option<Arc<str>> {
+        let (_, token) = authorization?.to_str().ok()?.split_once(' ')?;
+        self.name_in(token.trim())
+    }
+
+    /// Returns the name in `key`, if a key with this name exists. The secret may be wrong.
+    pub fn name_in(&self, key: &str) -> Option<Arc<str>> {
+        let (name, _) = split_key(key)?;
+        self.known.load().0.get(name).map(|key| key.name.clone())
+    }
+
+    /// True if there are keys; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
+    pub fn are_there(&self) -> bool {
+        !self.known.load().0.is_empty()
+    }
+
+    /// Returns the known key for the text `key` (`dpl_<name>_<secret>`), if it has not expired.
+    pub fn recognise(&self, key: &str) -> Option<ShownKey> {
+        let known = self.known.load();
+        let key = find(&known, key).filter(|key| !key.has_expired())?;
+        Some(ShownKey { name: key.name.clone(), hash: key.hash })
+    }
+
+    /// Returns the scopes and the reach of a key that was recognised earlier; `None` if it was revoked or has expired.
+    pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, CollectionReach)> {
+        let known = self.known.load();
+        let key = known
+            .0
+            .get(&shown.name)
+            .filter(|key: &&ApiKey| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired())?;
+        key.note_use();
+        Some((key.scopes.clone(), key.reach.clone()))
+    }
+
+    /// True if the key still has the scope, so that a running response may continue.
+    pub fn still_allows(&self, key: Option<&ShownKey>, scope: Scope) -> bool {
+        match key {
+            Some(key) => self.rights_of(key).is_some_and(|(scopes, _)| scopes.contains(&scope)),
+            None => true,
+        }
+    }
+
+    /// Counts a request of the key `name`.
+    ///
+    /// # Errors
+    /// 429 beyond the rate.
+    pub fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
+        let rate = self.rate.load();
+        let Some(rate) = &*rate else { return Ok(()) };
+        rate.check_key(name).map_err(|not_until| {
+            let wait = not_until.wait_time_from(governor::clock::DefaultClock::default().now());
+            let detail = "this key sends more requests a second than the configuration allows; slow down";
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(seconds)
+        })
+    }
+
+    /// Returns the uses that the store does not know yet: name, SHA-256 and time of each.
+    pub fn uses(&self) -> Vec<(String, String, String)> {
+        let stored = self.managed();
+        let known = self.known.load();
+        let used = stored.keys.iter().filter_map(|stored| {
+            let key = known.0.get(stored.name.as_str())?;
+            let minute = key.used.as_ref()?.load(Ordering::Relaxed);
+            let at = jiff::Timestamp::from_second(i64::try_from(minute * 60).ok()?).ok().filter(|_| minute > 0)?;
+            let at = at.to_string();
+            let is_new = stored.last_used_at.as_ref().is_none_or(|before| *before < at);
+            is_new.then(|| (stored.name.clone(), encode(&key.hash), at))
+        });
+        used.collect()
+    }
+}
+
+fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -> Result<&'k ApiKey, Problem> {
+    let Some(value) = authorization else {
+        return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
+    };
+    let text = value.to_str().map_err(|_| invalid_key())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(invalid_key)?;
+    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(invalid_key)?;
+    if key.has_expired() {
+        let detail = "the key has expired; ask the service's operator for another";
+        return Err(unauthenticated("expired_key", detail, ", error=\"invalid_token\""));
+    }
+    Ok(key)
+}
+
+fn invalid_key() -> Problem {
+    unauthenticated(
+        "invalid_key",
+        "the key is not one of this service's; ask its operator",
+        ", error=\"invalid_token\"",
+    )
+}
+
+/// Returns the known key for `token`.
+fn find<'k>(known: &'k KnownKeys, token: &str) -> Option<&'k ApiKey> {
+    let (name, secret) = split_key(token)?;
+    let hash = hash_secret(secret);
+    // Names are not secret; only the hash must not be guessed by timing.
+    known.0.get(name).filter(|key| bool::from(key.hash.ct_eq(&hash)))
+}
+
+fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {
+    let challenge = format!("Bearer realm=\"doppel\"{more}");
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, code, detail);
+    match HeaderValue::from_str(&challenge) {
+        Ok(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
+        Err(_) => problem,
+    }
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

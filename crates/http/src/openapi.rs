@@ -1,0 +1,251 @@
+//! Makes the OpenAPI document from the routes, and adds the common parts.
+//!
+//! The possible errors of an operation follow from its properties: whether it has a body, needs a key, or writes. They are added by rules,
+//! not at each handler.
+
+mod particular;
+mod refine;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use axum::Router;
+use serde_json::Value;
+use utoipa::openapi::path::{HttpMethod, Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, ContentBuilder, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
+    OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::problem::{MEDIA_TYPE, ProblemBody};
+use crate::router;
+use crate::state::App;
+use doppel_core::violation::Violation;
+
+/// The head of the OpenAPI document.
+pub fn head() -> OpenApi {
+    let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
+        The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
+        unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
+        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. What is left unread \
+        and is no reason to refuse a row (a time in no known form) is named the same way in the answer's `warnings`. Where `retryable` \
+        is true the same request may succeed later. Every request may be repeated safely but a registration without an id: that \
+        takes an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, `detail` of warnings) are in English, or in Chinese if \
+        `Accept-Language` prefers it. `Content-Language` names the language of such an answer. All other names and values are \
+        the same in both.\n\nBodies may come with `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for \
+        what a body expands to. Whole answers of 1 KiB and more are compressed for whoever sends `Accept-Encoding`; lines and events \
+        are not, so that each arrives when it is made.";
+    let info = InfoBuilder::new()
+        .title("doppel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(description))
+        .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()));
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("dpl_<name>_<secret>")
+        .description(Some("needed where the service has keys configured"));
+    let components = ComponentsBuilder::new()
+        .schema(ProblemBody::name(), ProblemBody::schema())
+        .schema(Violation::name(), Violation::schema())
+        .security_scheme("key", SecurityScheme::Http(key.build()));
+    OpenApiBuilder::new().info(info).components(Some(components.build())).build()
+}
+
+/// Returns the OpenAPI document.
+pub fn document() -> Value {
+    described().0
+}
+
+/// Returns the OpenAPI document, and the parts of `overlay.yaml` that fit nowhere. There are none, unless something was renamed.
+fn described() -> (Value, Vec<String>) {
+    let mut document = router::routes().into_openapi();
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            complete(path, &method, operation);
+        }
+    }
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    refine::simplify(&mut document);
+    refine::complete_bodies(&mut document);
+    let lost = particular::apply(&mut document);
+    refine::bound_integers(&mut document);
+    refine::prune(&mut document);
+    (document, lost)
+}
+
+/// Returns the OpenAPI document as YAML. It is made once.
+///
+/// # Errors
+/// The document cannot be written as YAML. This does not happen with the result of [`document`].
+pub fn yaml() -> anyhow::Result<&'static str> {
+    static MADE: OnceLock<String> = OnceLock::new();
+    if MADE.get().is_none() {
+        let yaml = serde_norway::to_string(&document())?;
+        let _ = MADE.set(yaml.lines().flat_map(|line| [quoted(line), "\n".into()]).collect());
+    }
+    Ok(MADE.get().map_or("", String::as_str))
+}
+
+/// Puts the value of a line in quotes if it is a time, because readers of YAML 1.1 would not read it as text.
+fn quoted(line: &str) -> Cow<'_, str> {
+    match line.split_once(": ").filter(|(_, value)| begins_with_date(value)) {
+        Some((key, value)) => format!("{key}: '{value}'").into(),
+        None => line.into(),
+    }
+}
+
+fn begins_with_date(value: &str) -> bool {
+    let digits =
+        |from: usize, to: usize| value.get(from..to).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    digits(0, 4) && digits(5, 7) && digits(8, 10) && [value.get(4..5), value.get(7..8)] == [Some("-"); 2]
+}
+
+fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
+    let PathItem { get, put, post, delete, .. } = item;
+    let all = [(HttpMethod::Get, get), (HttpMethod::Put, put), (HttpMethod::Post, post), (HttpMethod::Delete, delete)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))).collect()
+}
+
+/// Statuses with their meaning.
+const ALWAYS: &[(&str, &str)] = &[
+    ("400", "the request cannot be read"),
+    ("422", "it can be read but not accepted: `errors` says where and why"),
+    (
+        "403",
+        "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
+    ),
+    ("421", "without keys the service is asked as localhost only"),
+    ("500", "a bug; the log has the cause under the `request_id`"),
+];
+const WITH_KEY: &[(&str, &str)] = &[
+    ("401", "no key, or a wrong one; `WWW-Authenticate` says what is wanted"),
+    ("429", "the key sends more requests than configured; `Retry-After` says when to come again"),
+];
+const LIMITED: &[(&str, &str)] =
+    &[("406", "answers are JSON"), ("503", "not now; `Retry-After` says when to come again")];
+const WITH_BODY: &[(&str, &str)] = &[
+    ("408", "the body came too slowly"),
+    ("413", "the body is over the limit"),
+    ("415", "the body is of another media type, or compressed in another way than gzip or zstd"),
+];
+const IN_COLLECTION: &[(&str, &str)] = &[("404", "the collection or the record does not exist")];
+const CHANGING: &[(&str, &str)] =
+    &[("409", "the state of the collection forbids it"), ("507", "the disk is full; reads go on")];
+
+fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
+    let open = operation.security.is_some();
+    if !open {
+        operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
+    }
+    let asks = ["/check", "/similar", "/explain"].iter().any(|end| path.ends_with(end));
+    let changes = !asks && !matches!(method, HttpMethod::Get);
+    let groups = [
+        (ALWAYS, true),
+        (WITH_KEY, !open),
+        (LIMITED, path.starts_with("/v1/") || path == "/readyz"),
+        (WITH_BODY, operation.request_body.is_some()),
+        (IN_COLLECTION, path.contains("{collection}")),
+        (CHANGING, changes),
+    ];
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.required = Some(utoipa::openapi::Required::True);
+    }
+    let responses = &mut operation.responses.responses;
+    for (status, meaning) in groups.into_iter().filter(|(_, applies)| *applies).flat_map(|(group, _)| group) {
+        let response = ResponseBuilder::new().description(*meaning).build();
+        responses.entry((*status).into()).or_insert_with(|| response.into());
+    }
+    for (status, response) in responses {
+        if let RefOr::T(response) = response {
+            finish(status, response);
+        }
+    }
+}
+
+/// Adds the headers of a status. The body of an error is a problem.
+fn finish(status: &str, response: &mut Response) {
+    const HEADERS: &[(&str, &str, &str)] = &[
+        ("201", "Location", "the path of what was created"),
+        ("202", "Location", "the path of the task"),
+        ("401", "WWW-Authenticate", "what is wanted, and what is wrong with what was sent"),
+        ("429", "Retry-After", "seconds"),
+        ("503", "Retry-After", "seconds"),
+    ];
+    for (_, name, description) in HEADERS.iter().filter(|(of, ..)| *of == status) {
+        let kind = if *name == "Retry-After" { Type::Integer } else { Type::String };
+        let schema = ObjectBuilder::new().schema_type(kind).build();
+        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(*description)).build();
+        response.headers.insert((*name).to_owned(), header.into());
+    }
+    if status >= "400" {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        response.content.insert(MEDIA_TYPE.to_owned(), content.into());
+    }
+}
+
+/// The routes of the documentation for people. Its files are part of the program, so that it needs no network.
+pub fn pages() -> Router<App> {
+    utoipa_swagger_ui::SwaggerUi::new("/docs")
+        .config(utoipa_swagger_ui::Config::from("/openapi.yaml").validator_url("none"))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_in_the_overlay_has_its_place() {
+        assert_eq!(described().1, [""; 0]);
+    }
+
+    #[test]
+    fn times_are_in_quotes_and_nothing_else_changes() {
+        assert_eq!(quoted("    at: 2024-03-09T02:00:00Z"), "    at: '2024-03-09T02:00:00Z'");
+        for line in ["    id: 2024-001", "openapi: 3.1.0", "x: '2024-03-09'", "    A letter of 2024-03-09: lost", ""] {
+            assert_eq!(quoted(line), line);
+        }
+        let read: Value = serde_norway::from_str(yaml().unwrap()).unwrap();
+        assert_eq!(read, document());
+    }
+
+    #[test]
+    fn parts_become_one_object_and_an_answer_with_its_time_takes_the_name() {
+        let mut document = json!({ "components": { "schemas": {
+            "Base": { "type": "object", "required": ["a"], "properties": { "a": { "type": "boolean" } } },
+            "Seen": { "allOf": [{ "$ref": "#/components/schemas/Base", "description": "a part" },
+                { "type": "object", "required": ["b"], "properties": { "b": { "$ref": "#/components/schemas/Name" } } }], "description": "what is seen" },
+            "Timed_Seen": { "allOf": [{ "$ref": "#/components/schemas/Seen" },
+                { "type": "object", "properties": { "took": { "type": "integer", "format": "int32" } } }] },
+            "Name": { "type": "string", "pattern": "^a$" },
+        } } });
+        refine::simplify(&mut document);
+        refine::bound_integers(&mut document);
+        let seen = json!({ "type": "object", "description": "what is seen", "required": ["a", "b"], "properties": {
+            "a": { "type": "boolean" }, "b": { "type": "string", "pattern": "^a$" },
+            "took": { "type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX } } });
+        assert_eq!(document["components"]["schemas"]["Seen"], seen);
+        assert!(document["components"]["schemas"]["Timed_Seen"].is_null() && !document.to_string().contains("Name"));
+    }
+
+    #[test]
+    fn alternatives_told_apart_by_a_word_have_names_or_are_one() {
+        let mut document = json!({ "components": { "schemas": {
+            "Piece": { "oneOf": [alternative_of_kind("left", "text"), alternative_of_kind("right", "text")] },
+            "Shape": { "oneOf": [alternative_of_kind("a_square", "side"), alternative_of_kind("circle", "radius")] },
+        } } });
+        refine::simplify(&mut document);
+        let schemas = &document["components"]["schemas"];
+        assert_eq!(schemas["Piece"]["properties"]["kind"]["enum"], json!(["left", "right"]));
+        assert_eq!(schemas["Shape"]["discriminator"]["mapping"]["a_square"], "#/components/schemas/ASquareShape");
+        assert!(schemas["ASquareShape"]["properties"]["side"].is_object());
+    }
+
+    fn alternative_of_kind(word: &str, more: &str) -> Value {
+        json!({ "type": "object", "properties": { "kind": { "type": "string", "enum": [word] }, more: {} } })
+    }
+}

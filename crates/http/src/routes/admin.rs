@@ -1,0 +1,231 @@
+//! Starts long work on a whole collection. Its progress is shown under `/v1/tasks`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use utoipa::ToSchema;
+
+use crate::auth::{AdministratorIn, CollectionReach};
+use crate::extract::JsonBytes;
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::input::ObjectReader;
+use crate::routes::settings::{self, SettingsInput};
+use crate::routes::{accepted, segment};
+use crate::state::App;
+use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
+use doppel_core::violation::Violation;
+use doppel_engine::hosts::HostAliases;
+use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
+
+/// The request of a reindex.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct ReindexInput {
+    /// The collection.
+    collection: CollectionName,
+    /// The new settings. The default is the present settings.
+    settings: Option<SettingsInput>,
+    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    #[schema(default = true)]
+    activate: Option<bool>,
+    /// True to keep the previous live generation, so that it can be activated again.
+    #[schema(default = true)]
+    keep_previous: Option<bool>,
+    /// Largest number of records per second. The default is no limit.
+    #[schema(minimum = 1)]
+    records_per_second: Option<u32>,
+}
+
+/// The request of a purge.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct PurgeInput {
+    /// The collection.
+    collection: CollectionName,
+    /// The record of a group of duplicates that stays.
+    #[schema(default = "latest")]
+    keep: Option<Survivor>,
+    /// True to also delete near duplicates: all records of a group except one. This does not apply to contested or chained groups.
+    #[schema(default = false)]
+    near: Option<bool>,
+    /// True to delete nothing and only report the records that would be deleted.
+    #[schema(default = true)]
+    dry_run: Option<bool>,
+    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. A
+    /// date or a time in any form that records may have, in the time zone of the collection.
+    #[schema(min_length = 1, max_length = 64)]
+    from: Option<String>,
+    /// Only sets of duplicates with a record whose time is before this time, and at or after `from`.
+    #[schema(min_length = 1, max_length = 64)]
+    to: Option<String>,
+}
+
+/// The request to delete the records of a petitioner, or old records.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct EraseInput {
+    /// The collection.
+    collection: CollectionName,
+    /// Deletes records with this value in a field of role `identity`. Values are compared after the normalization of the collection. The
+    /// value is deleted from the task when the task has ended.
+    #[schema(min_length = 1, max_length = 256)]
+    identity: Option<String>,
+    /// Deletes records whose content was stored (`stored_at`) more than this number of days of 24 hours ago.
+    #[schema(minimum = 1, maximum = 36_500)]
+    older_than_days: Option<u32>,
+    /// True to delete nothing and only report the records that would be deleted.
+    #[schema(default = true)]
+    dry_run: Option<bool>,
+}
+
+/// The largest number of records whose hosts are compared. It takes some seconds.
+const MOST_COMPARED: u64 = 100_000;
+/// The default number of records whose hosts are compared. It takes less than a second.
+const USUALLY_COMPARED: u64 = 10_000;
+
+/// The request to compare the hosts of a collection.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct HostAliasesInput {
+    /// The collection.
+    collection: CollectionName,
+    /// Number of records to read, the earliest ones.
+    #[schema(minimum = 1, maximum = 100_000, default = 10_000)]
+    records: Option<u32>,
+}
+
+/// Rebuild the whole index of a collection
+///
+/// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
+/// complete. A collection can have only one task at a time (409). The
+/// generation that answered before is kept, older ones are dropped.
+#[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+pub async fn reindex(
+    administrator: AdministratorIn,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let collection = collection(&mut input, administrator.reach());
+    let given = input.take("settings");
+    let activate = input.truth("activate").unwrap_or(true);
+    let keep_previous = input.truth("keep_previous").unwrap_or(true);
+    let records_per_second = input.number("records_per_second", 1, u64::from(u32::MAX));
+    input.finish()?;
+    let collection = collection?;
+    let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
+    let settings: Option<Settings> = given.transpose()?;
+    let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
+    let work = Work::Reindex(Reindex { settings: settings.map(Box::new), activate, keep_previous, records_per_second });
+    begin(&app, collection, work).await
+}
+
+/// Delete superfluous duplicates
+///
+/// One record of each group of exact duplicates stays. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the records that would be
+/// deleted. A record stays if a person has decided that it differs from a member of its group. Each record is checked again before it is deleted: it stays if
+/// it, or the record that makes it superfluous, has changed.
+#[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+pub async fn purge(
+    administrator: AdministratorIn,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let collection = collection(&mut input, administrator.reach());
+    let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
+    let near = input.truth("near").unwrap_or(false);
+    let dry_run = input.truth("dry_run").unwrap_or(true);
+    let from = input.text("from");
+    let to = input.text("to");
+    input.finish()?;
+    let collection = collection?;
+    let window = app.engine.window(&collection, from.as_deref(), to.as_deref()).await?;
+    begin(&app, collection, Work::Purge(Purge { keep, near, dry_run, window })).await
+}
+
+/// Delete the records of a petitioner, or old records
+///
+/// Give `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task counts the records that would be deleted and
+/// names the first 1,000. The decisions about a deleted record are deleted, too. Records that cannot be read with the settings of the collection stay and are
+/// counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not changed.
+#[utoipa::path(post, path = "/v1/admin/erase", operation_id = "startErase", tag = "admin", request_body = EraseInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+pub async fn erase(
+    administrator: AdministratorIn,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let collection = collection(&mut input, administrator.reach());
+    let identity = input.text("identity");
+    let days = input.number("older_than_days", 1, u64::from(MAX_RETENTION_DAYS));
+    let dry_run = input.truth("dry_run").unwrap_or(true);
+    input.finish()?;
+    let collection = collection?;
+    let which = match (identity, days.and_then(|days| u32::try_from(days).ok())) {
+        (Some(identity), None) => ErasedRecords::Identity(Some(identity)),
+        (None, Some(days)) => ErasedRecords::OlderThanDays(days),
+        _ => {
+            let detail = "give either identity or older_than_days";
+            return Err(Problem::invalid(vec![Violation::new("", "one_of", detail)]));
+        }
+    };
+    begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
+}
+
+/// Propose host names that mean the same web site
+///
+/// Compares stored records that name the same path under different hosts (fields of role `url`). Two host names are proposed if most of these records have equal
+/// texts. It fetches no pages and changes nothing. Add correct proposals to `host_aliases` in the settings of the collection, which requires a reindex. Existing
+/// aliases count as one name.
+#[utoipa::path(post, path = "/v1/admin/host-aliases", operation_id = "proposeHostAlias", tag = "admin", request_body = HostAliasesInput,
+    responses((status = 200, description = "the proposals", body = HostAliases),
+        (status = 404, description = "the collection does not exist")))]
+pub async fn host_aliases(
+    administrator: AdministratorIn,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<HostAliases>, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let collection = collection(&mut input, administrator.reach());
+    let records = input.number("records", 1, MOST_COMPARED).unwrap_or(USUALLY_COMPARED);
+    input.finish()?;
+    Ok(Json(app.engine.host_aliases(&collection?, records as usize).await?))
+}
+
+/// Reads the name of the collection. The key of the caller must be valid for it.
+pub(super) fn collection(input: &mut ObjectReader, reach: &CollectionReach) -> Result<CollectionName, Problem> {
+    let name = input.text("collection");
+    let name = name.ok_or_else(|| refused_collection("missing_key", "name the collection".into()))?;
+    let name = CollectionName::new(&name).map_err(|reason| refused_collection("invalid_collection", reason))?;
+    reach.check(&name).map(|()| name)
+}
+
+fn refused_collection(code: &'static str, detail: String) -> Problem {
+    Problem::invalid(vec![Violation::new("/collection", code, detail)])
+}
+
+/// Starts a task. The answer is 202 with the task.
+pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> Result<Response, Problem> {
+    let engine = app.engine.clone();
+    Ok(started(app.detached(async move { engine.begin_task(&collection, work).await }).await?))
+}
+
+/// Returns the answer 202 with a task.
+pub(super) fn started(task: Task) -> Response {
+    accepted(&format!("/v1/tasks/{}", segment(&task.id)), task)
+}

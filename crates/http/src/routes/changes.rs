@@ -1,0 +1,98 @@
+//! The change feed.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::IntoParams;
+
+use crate::auth::Reader;
+use crate::extract::InCollection;
+use crate::keys::no_longer;
+use crate::observe::{give_permit_back, watcher_place};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, QueryParameters, QueryReader};
+use crate::state::App;
+use doppel_config::auth::Scope;
+use doppel_core::collection::CollectionName;
+use doppel_engine::changes::ChangeList;
+use doppel_service::shutdown::Phase;
+use doppel_store::Seq;
+
+/// The default and the largest number of changes in one answer.
+const LIST_LIMITS: (u64, u64) = (100, 1000);
+/// Longest wait for a change, in seconds. It is less than the default time limit of a request.
+pub const LONGEST_WAIT_S: u64 = 25;
+
+/// The part of the feed to read.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ChangeParams {
+    /// Only changes with a greater `number`. The default is all known changes.
+    #[param(value_type = Option<u64>)]
+    pub since: Seq,
+    /// Largest number of changes in the answer, 1 to 1000. The default is 100.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: u64,
+    /// Where there is no change yet, seconds to wait for one, 0 to 25; 0 unless given. The wait may be shorter, where more callers wait
+    /// than may (`limits.max_watchers`).
+    #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
+    pub wait_s: u64,
+}
+
+impl QueryParameters for ChangeParams {
+    fn read(query: &mut QueryReader) -> Self {
+        Self {
+            since: query.number("since", 0, i64::MAX as u64).map_or(Seq(0), Seq),
+            limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0),
+            wait_s: query.number("wait_s", 0, LONGEST_WAIT_S).unwrap_or(0),
+        }
+    }
+}
+
+/// Follow the changes of a collection
+///
+/// Returns every change of a record and every decision, in commit order. Send the next request with `next_since` to miss nothing. Existing records are always
+/// listed. Removals, replacements, updates and decisions are kept for a number of changes that the configuration sets (`collections.changes_kept`).
+///
+/// To begin: make a first request, then read all records (`GET …/records`) and decisions, and continue from `next_since` of the first response. Or begin with
+/// `since=0`, as long as no change was deleted.
+#[utoipa::path(get, path = "/v1/collections/{collection}/changes", operation_id = "listChanges", tag = "records",
+    params(("collection" = CollectionName, Path), ChangeParams),
+    responses((status = 200, description = "changes, oldest first; none where nothing changed in time", body = ChangeList),
+        (status = 410, description = "`changes_forgotten`: not all changes after `since` are known; begin anew, then go on from `begin_at`")))]
+pub async fn list(
+    reader: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    CheckedParameters(params): CheckedParameters<ChangeParams>,
+) -> Result<Json<ChangeList>, Problem> {
+    let limit = params.limit as usize;
+    let list = app.engine.changes(&collection, params.since, limit).await?;
+    if !list.items.is_empty() || params.wait_s == 0 {
+        return Ok(Json(list));
+    }
+    let place = watcher_place(&app, &reader.0);
+    let _held = place.clone().drop_guard();
+    // A request that waits must not hold a permit.
+    give_permit_back();
+    let until =
+        tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits().request_timeout() / 2);
+    let mut list = list;
+    while list.items.is_empty() {
+        tokio::select! {
+            changed = app.engine.changed(&collection, list.next_since) => changed?,
+            () = tokio::time::sleep_until(until) => break,
+            // Another caller took the place. Until now nothing has changed.
+            () = place.cancelled() => break,
+            () = app.shutdown.reached(Phase::Grace) => break,
+        }
+        list = app.engine.changes(&collection, list.next_since, limit).await?;
+    }
+    if !app.keys.still_allows(reader.0.key.as_ref(), Scope::Read) {
+        return Err(no_longer());
+    }
+    Ok(Json(list))
+}

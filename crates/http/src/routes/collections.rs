@@ -1,0 +1,122 @@
+//! Collections: create, change, read, list, delete.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::{Administrator, Reader, ReaderIn};
+use crate::cursor;
+use crate::extract::{InCollection, JsonBytes};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::routes::created;
+use crate::routes::records::count_failure;
+use crate::routes::settings::{self, SettingsInput};
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::Collection;
+
+/// The default and the largest number of collections in one answer.
+const MOST_LISTED: u64 = 1000;
+
+/// A part of the list of collections.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CollectionList {
+    /// The collections, by name.
+    pub items: Vec<Collection>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// The part of the list to return.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Largest number of collections in the answer, 1 to 1000. The default is 1000.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// The `next` of an earlier response, to continue there.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<CollectionName>,
+}
+
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
+        let cursor = query.cursor(|text| CollectionName::new(&cursor::decode_texts(text)?.0).ok());
+        Self { limit, cursor }
+    }
+}
+
+/// List collections
+#[utoipa::path(get, path = "/v1/collections", operation_id = "listCollections", tag = "collections", params(ListParams),
+    responses((status = 200, description = "a part of the list", body = CollectionList)))]
+pub async fn list(
+    reader: ReaderIn,
+    State(app): State<App>,
+    CheckedParameters(params): CheckedParameters<ListParams>,
+) -> Result<Json<CollectionList>, Problem> {
+    let listed = app.engine.collections(params.cursor.as_ref(), params.limit, |name| reader.reach().includes(name));
+    let (items, next) = listed.await?;
+    let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
+    Ok(Json(CollectionList { items, next }))
+}
+
+/// Create a collection or change its settings
+///
+/// `{}` gives the preset `default`. Each key of the body replaces the key of the preset. Settings that determine signatures can only be
+/// changed while the collection has no records (409 otherwise). `verify` and `time_zone` can be changed at any time, except while a reindex
+/// runs, because the reindex brings its own settings (409 `task_running`: repeat the request when the task has ended).
+#[utoipa::path(put, path = "/v1/collections/{collection}", operation_id = "putCollection", tag = "collections",
+    params(("collection" = CollectionName, Path)), request_body = SettingsInput,
+    responses((status = 201, description = "created", body = Collection),
+        (status = 200, description = "changed, or the same as before", body = Collection)))]
+pub async fn put(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(name): InCollection,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let settings = settings::read(&body)?;
+    let location = format!("/v1/collections/{name}");
+    let engine = app.engine.clone();
+    let change = app.detached(async move { engine.put_collection(&name, settings).await }).await;
+    match change.inspect_err(count_failure)? {
+        (collection, true) => Ok(created(&location, collection)),
+        (collection, false) => Ok(Json(collection).into_response()),
+    }
+}
+
+/// Read a collection
+#[utoipa::path(get, path = "/v1/collections/{collection}", operation_id = "getCollection", tag = "collections",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "the collection, defaults filled in", body = Collection)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(name): InCollection,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<Collection>, Problem> {
+    Ok(Json(app.engine.collection(&name).await?))
+}
+
+/// Delete a collection with everything in it
+#[utoipa::path(delete, path = "/v1/collections/{collection}", operation_id = "deleteCollection", tag = "collections",
+    params(("collection" = CollectionName, Path)), responses((status = 204, description = "deleted")))]
+pub async fn delete(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(name): InCollection,
+    _: CheckedParameters<NoParameters>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    let removal = app.detached(async move { engine.drop_collection(&name).await }).await;
+    removal.inspect_err(count_failure)?;
+    Ok(StatusCode::NO_CONTENT)
+}

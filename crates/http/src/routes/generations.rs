@@ -1,0 +1,113 @@
+//! Generations of a collection: list, compare, activate, drop.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::{Administrator, Reader};
+use crate::extract::{InCollection, InGeneration};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::routes::admin::begin;
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::compare::Comparison;
+use doppel_engine::generations::Generation;
+use doppel_engine::tasks::{Activate, Task, Work};
+
+/// The default and the largest number of examples in a comparison.
+const EXAMPLES: (u64, u64) = (20, 1000);
+
+/// The generations of a collection.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct GenerationList {
+    /// The generations, ascending; one of them is live.
+    pub items: Vec<Generation>,
+    /// Always `null`, because the list is not divided.
+    pub next: Option<String>,
+}
+
+/// List the generations of a collection
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations", operation_id = "listGenerations", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "all generations", body = GenerationList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<GenerationList>, Problem> {
+    Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
+}
+
+/// Drop a generation that is not live
+#[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
+    responses((status = 204, description = "dropped"),
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: a task builds it")))]
+pub async fn delete(
+    _: Administrator,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: CheckedParameters<NoParameters>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    app.detached(async move { engine.drop_generation(&collection, generation).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a generation the live one
+///
+/// The generation becomes live within moments. The task then finds the pairs of records that were registered while another generation was live. The previous live
+/// generation is kept.
+#[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+pub async fn activate(
+    _: Administrator,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Response, Problem> {
+    begin(&app, collection, Work::Activate(Activate { generation })).await
+}
+
+/// The number of examples.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CompareParams {
+    /// Largest number of examples of gained pairs, and of lost pairs, 0 to 1000. The default is 20.
+    #[param(value_type = Option<u16>, minimum = 0, maximum = 1000)]
+    pub examples: u64,
+}
+
+impl QueryParameters for CompareParams {
+    fn read(query: &mut QueryReader) -> Self {
+        Self { examples: query.number("examples", 0, EXAMPLES.1).unwrap_or(EXAMPLES.0) }
+    }
+}
+
+/// Compare a generation with the live one
+///
+/// Returns the pairs that only this generation finds and the pairs that only the live one finds: the changes that activating it would cause.
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
+    responses((status = 200, description = "the comparison", body = Comparison),
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: it is not complete yet")))]
+pub async fn compare(
+    _: Reader,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    CheckedParameters(params): CheckedParameters<CompareParams>,
+) -> Result<Json<Comparison>, Problem> {
+    Ok(Json(app.engine.compare_generations(&collection, generation, params.examples as usize).await?))
+}

@@ -1,0 +1,298 @@
+//! Groups of connected records, to show frequent topics and petitioners with many records.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::{Reader, Writer};
+use crate::cursor;
+use crate::extract::{InCollection, InRecord, JsonBytes};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::routes::decisions::WithdrawParams;
+use crate::routes::filters::FilterParams;
+use crate::routes::input::ObjectReader;
+use crate::routes::rows::RowParams;
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_engine::groups::regroup::{RegroupAuthor, Regrouping};
+use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupSelection, GroupView};
+use doppel_store::Seq;
+
+/// The default and the largest number of groups in one answer.
+const LIST_LIMITS: (u64, u64) = (50, 1000);
+/// The default and the largest number of days that count as recent.
+const DAYS: (u64, u64) = (30, 36_500);
+
+/// The groups to list and their order.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// `size`: groups with the most records first. `hot`: groups with the most recent petitioners first. `repeat`: groups with the most
+    /// records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
+    #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
+    pub order: GroupOrder,
+    /// Number of days that count as recent. The default is 30.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
+    pub days: u32,
+    /// Only groups with at least this many records. The default is 2.
+    #[param(value_type = Option<u32>, minimum = 2)]
+    pub least: usize,
+    /// Largest number of groups in the answer, 1 to 1000. The default is 50.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// The `next` of an earlier response with the same other parameters, to continue there.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<GroupCursor>,
+}
+
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let order = match query.take("order").as_deref() {
+            None | Some("size") => GroupOrder::Size,
+            Some("hot") => GroupOrder::Hot,
+            Some("repeat") => GroupOrder::Repeat,
+            Some("recent") => GroupOrder::Recent,
+            Some(_) => {
+                query.refuse("order", "invalid_parameter", "give size, hot, repeat or recent");
+                GroupOrder::Size
+            }
+        };
+        let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
+        let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
+        let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
+        Self { order, days: days(query), least, limit, cursor }
+    }
+}
+
+fn days(query: &mut QueryReader) -> u32 {
+    query.number("days", 1, DAYS.1).unwrap_or(DAYS.0) as u32
+}
+
+/// A part of the list of groups.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct GroupList {
+    /// The groups.
+    pub items: Vec<GroupView>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// List groups of connected records
+///
+/// Groups are connected by the pairs that match or were confirmed by a person, without rejected pairs. In a set of ten or more records, two parts that only one
+/// pair connects are two groups until a person confirms this pair. The list is computed again for every page, so that a group that changes its position between two
+/// requests may be missed or shown twice.
+///
+/// With `category`, `status`, `unit` or `verdict` the list contains the groups in which at least one record meets all these conditions. A part
+/// of the list may then have fewer groups than `limit`, or none, and still a `next`: one request reads at most some 10,000 records.
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
+    params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
+    responses((status = 200, description = "a part of the list", body = GroupList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(ListParams, FilterParams, RowParams)>,
+) -> Result<Json<GroupList>, Problem> {
+    let ListParams { order, days, least, limit, cursor } = params;
+    let selection = GroupSelection { order, days, least, record: filters.into() };
+    let (mut items, next) = app.engine.groups(&collection, &selection, cursor, limit).await?;
+    if let Some(columns) = rows.columns() {
+        let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
+        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
+        items.iter_mut().for_each(|group| group.row = rows.remove(&group.id));
+    }
+    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))
+}
+
+/// The days that count as recent.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct GroupParams {
+    /// Number of days that count as recent. The default is 30.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
+    pub days: u32,
+}
+
+impl QueryParameters for GroupParams {
+    fn read(query: &mut QueryReader) -> Self {
+        Self { days: days(query) }
+    }
+}
+
+/// Read the group of a record
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams, RowParams),
+    responses((status = 200, description = "the group with its members", body = GroupDetail)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    CheckedParameters((params, rows)): CheckedParameters<(GroupParams, RowParams)>,
+) -> Result<Json<GroupDetail>, Problem> {
+    let mut group = app.engine.group_of(&collection, &id, params.days).await?;
+    if let Some(columns) = rows.columns() {
+        let pairs = group.bridges.iter().chain(&group.cut).chain(&group.rejected);
+        let named = pairs.flat_map(|pair| [&pair.earlier, &pair.later]).chain(&group.members).chain([&group.group.id]);
+        let ids: Vec<RecordId> = named.cloned().collect();
+        group.rows = Some(app.engine.rows(&collection, &ids, &columns).await?);
+    }
+    Ok(Json(group))
+}
+
+/// The records of an operation on groups or events.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct RegroupInput {
+    /// Ids of records, at most 1000.
+    records: Vec<RecordId>,
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+/// The author of an operation.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct AuthorInput {
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+/// The choice of an original.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct OriginalInput {
+    /// Id of the member that becomes the original.
+    original: RecordId,
+    /// The person who decides.
+    by: Option<String>,
+    /// The reason.
+    note: Option<String>,
+}
+
+/// Reads the author of an operation on a group or an event.
+pub(super) fn read_author(input: &mut ObjectReader) -> RegroupAuthor {
+    RegroupAuthor { by: input.text("by"), note: input.text("note") }
+}
+
+/// Reads the records and the author of an operation on groups or events.
+pub(super) fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
+    let mut input = ObjectReader::parse(body)?;
+    let records = input.word::<Vec<RecordId>>("records", "a list of record ids").unwrap_or_default();
+    let author = read_author(&mut input);
+    input.finish()?;
+    Ok((records, author))
+}
+
+/// Returns the answer to an operation on the records that a body names. The pointer of an unknown record is its position in the body.
+pub(super) fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) -> Problem {
+    let position = match &error {
+        doppel_engine::Error::UnknownRecord(_, id) => named.iter().position(|other| other == id),
+        _ => None,
+    };
+    match position {
+        Some(index) => {
+            let pointer = format!("/records/{index}");
+            Problem::at(StatusCode::NOT_FOUND, "unknown_record", pointer, error.to_string())
+        }
+        None => error.into(),
+    }
+}
+
+/// Declare the groups of several records one matter
+///
+/// Give one record of each group; a record without a group counts as a group of one. The group of each further record is confirmed to be the
+/// same matter as the group of the first one, by a decision about the originals of the two groups. Sending the request again makes no further
+/// decisions.
+#[utoipa::path(post, path = "/v1/collections/{collection}/groups/_merge", operation_id = "mergeGroups", tag = "groups",
+    params(("collection" = CollectionName, Path)),
+    request_body = RegroupInput,
+    responses((status = 200, description = "the decisions and the resulting group", body = Regrouping),
+        (status = 409, description = "`rejected_pair`: a person decided that two records of these groups are not the same matter")))]
+pub async fn merge(
+    _: Writer,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Regrouping>, Problem> {
+    let (records, author) = regroup_input(&body)?;
+    let engine = app.engine.clone();
+    let named = records.clone();
+    let merged = app.detached(async move { Ok(engine.merge_groups(&collection, &records, &author).await) }).await?;
+    merged.map(Json).map_err(|error| problem_of_named(error, &named))
+}
+
+/// Separate records from their group
+///
+/// Each pair that links one of `records` with another member of the group is declared not the same matter. No decision is made about two
+/// named records, or about two other members. If a request was interrupted, send it again for the records that are still in the group.
+#[utoipa::path(post, path = "/v1/collections/{collection}/groups/{id}/_split", operation_id = "splitGroup", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
+    request_body = RegroupInput,
+    responses((status = 200, description = "the decisions and the resulting groups", body = Regrouping),
+        (status = 409, description = "`too_many_links`: more than 1000 pairs link the records with the rest of the group")))]
+pub async fn split(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Regrouping>, Problem> {
+    let (records, author) = regroup_input(&body)?;
+    let engine = app.engine.clone();
+    Ok(Json(app.detached(async move { engine.split_group(&collection, &id, &records, &author).await }).await?))
+}
+
+/// Choose the original of a group
+///
+/// Without a choice the original is the earliest record by its own time. The choice is stored with a decision that the record and another
+/// member are the same matter, and ends with the next decision about these two records. Of several choices in one group the last one counts.
+#[utoipa::path(put, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "chooseOriginal", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
+    request_body = OriginalInput,
+    responses((status = 200, description = "the group with its members", body = GroupDetail),
+        (status = 409, description = "`rejected_pair`: a person decided that the record and each other member are not the same matter")))]
+pub async fn choose_original(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<GroupDetail>, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let original = input.word::<RecordId>("original", "the id of a member");
+    let author = read_author(&mut input);
+    if original.is_none() {
+        input.refuse::<()>("original", "invalid_value", "give the id of a member");
+    }
+    input.finish()?;
+    let engine = app.engine.clone();
+    let choosing = async move { engine.choose_original(&collection, &id, original.as_ref(), &author).await };
+    Ok(Json(app.detached(choosing).await?))
+}
+
+/// Let the earliest record of a group be its original again
+#[utoipa::path(delete, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "clearOriginal", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group"), WithdrawParams),
+    responses((status = 200, description = "the group with its members", body = GroupDetail)))]
+pub async fn clear_original(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    CheckedParameters(WithdrawParams { by, note }): CheckedParameters<WithdrawParams>,
+) -> Result<Json<GroupDetail>, Problem> {
+    let engine = app.engine.clone();
+    let author = RegroupAuthor { by, note };
+    Ok(Json(app.detached(async move { engine.choose_original(&collection, &id, None, &author).await }).await?))
+}

@@ -1,0 +1,91 @@
+//! Learning from decisions: fit the evidence model, and use the fitted one.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use utoipa::ToSchema;
+
+use crate::auth::{Administrator, AdministratorIn};
+use crate::extract::{InCollection, JsonBytes};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::admin::{collection, started};
+use crate::routes::input::ObjectReader;
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::evidence::LearnedModel;
+use doppel_core::violation::Violation;
+use doppel_engine::learning::LearnedEvidence;
+use doppel_engine::tasks::Task;
+
+/// The request to fit the evidence model.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct LearnInput {
+    /// The collection whose decisions are read.
+    collection: CollectionName,
+}
+
+/// The evidence model to use.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct ModelInput {
+    /// The model of an answer of `learnEvidence`; `null` for the model of doppel.
+    #[schema(required = true)]
+    model: Option<LearnedModel>,
+    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    #[schema(default = false)]
+    activate: Option<bool>,
+}
+
+/// Fit the evidence model to decisions
+///
+/// Fits the coefficients to the decisions of people about pairs of this collection, with the model of doppel as prior. The figures of both are
+/// measured on decisions that were left out. Five decisions of each judgement are needed. Changes nothing.
+#[utoipa::path(post, path = "/v1/admin/evidence", operation_id = "learnEvidence", tag = "admin", request_body = LearnInput,
+    responses((status = 200, description = "the fitted model, and the figures of both", body = LearnedEvidence),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`conflict`: there are too few decisions")))]
+pub async fn learn(
+    administrator: AdministratorIn,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<LearnedEvidence>, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let collection = collection(&mut input, administrator.reach());
+    input.finish()?;
+    Ok(Json(app.engine.learn_evidence(&collection?).await?))
+}
+
+/// Use another evidence model
+///
+/// Builds a generation whose settings have the model in `verify.model`. Compare the generation with the live one before you activate it. To
+/// undo, activate the previous generation.
+#[utoipa::path(put, path = "/v1/collections/{collection}/model", operation_id = "useModel", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    request_body = ModelInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+pub async fn use_model(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    if !input.has("model") {
+        input.refuse::<()>("model", "missing_key", "give a model, or null for the model of doppel");
+    }
+    let model = input.take("model");
+    let activate = input.truth("activate").unwrap_or(false);
+    input.finish()?;
+    let model: Option<LearnedModel> = model.map(serde_json::from_value).transpose().map_err(|_| {
+        let detail = "give the model of an answer of POST /v1/admin/evidence, or null for the model of doppel";
+        Problem::invalid(vec![Violation::new("/model", "invalid_model", detail)])
+    })?;
+    let engine = app.engine.clone();
+    Ok(started(app.detached(async move { engine.use_model(&collection, model, activate).await }).await?))
+}

@@ -1,0 +1,260 @@
+//! Records: register, read, list, delete.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::{Reader, Writer};
+use crate::cursor;
+use crate::extract::{IdempotentRequest, InCollection, InRecord, RowBody};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::routes::filters::FilterParams;
+use crate::routes::rows::RowParams;
+use crate::routes::{Timed, created, segment};
+use crate::state::App;
+use crate::wording;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_engine::IfDuplicate;
+use doppel_engine::answers::{Outcome, RecordView, Registration};
+use doppel_engine::idempotency::RegistrationId;
+use doppel_store::Seq;
+
+/// The default and the largest number of records in one answer.
+const LIST_LIMITS: (u64, u64) = (100, 1000);
+
+/// Options of a registration.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RegisterParams {
+    /// The treatment of a duplicate. `keep` stores it like any record. `skip` does not store it; the answer names the stored record.
+    #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
+    pub if_duplicate: IfDuplicate,
+}
+
+impl QueryParameters for RegisterParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let if_duplicate = match query.take("if_duplicate").as_deref() {
+            None | Some("keep") => IfDuplicate::Keep,
+            Some("skip") => IfDuplicate::Skip,
+            Some(_) => {
+                query.refuse("if_duplicate", "invalid_parameter", "give keep or skip");
+                IfDuplicate::Keep
+            }
+        };
+        Self { if_duplicate }
+    }
+}
+
+/// Register a record under an id
+///
+/// The request can be repeated safely: the same row is answered with 200 and the stored verdict. A different row replaces the record.
+/// A collection that does not exist is created with the preset `default` and a field for each member whose name is usual, unless the
+/// configuration of the service says otherwise. If no member is known to hold a text, the record is refused (422 `no_content`) and the
+/// collection is not created.
+#[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+pub async fn put(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    CheckedParameters(params): CheckedParameters<RegisterParams>,
+    RowBody(row): RowBody,
+) -> Result<Response, Problem> {
+    register(&app, collection, RegistrationId::Id(id), row, params).await
+}
+
+/// Register a record
+///
+/// The record gets the `id` of the row. If the row has none, the record gets a new UUIDv7.
+///
+/// If the row has an `id`, the request can be repeated safely, like `PUT`. Without an `id`, every request creates a record, unless it has
+/// an `Idempotency-Key`. The id is then made from the key. The same row with the same key gets the first answer again (200, `unchanged`),
+/// and a different row with this key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for one caller, as long
+/// as its record exists.
+#[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
+    params(("collection" = CollectionName, Path), RegisterParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+pub async fn post(
+    _: Writer,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    CheckedParameters(params): CheckedParameters<RegisterParams>,
+    IdempotentRequest(key): IdempotentRequest,
+    RowBody(row): RowBody,
+) -> Result<Response, Problem> {
+    register(&app, collection, key.map_or(RegistrationId::Own, RegistrationId::Key), row, params).await
+}
+
+async fn register(
+    app: &App,
+    collection: CollectionName,
+    under: RegistrationId,
+    row: Row,
+    params: RegisterParams,
+) -> Result<Response, Problem> {
+    let started = Instant::now();
+    let engine = app.engine.clone();
+    let name = collection.clone();
+    let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
+    let mut registration = result.inspect(count_registration).inspect_err(count_failure)?;
+    // The record is stored. A failure to read the handling of its matches is not a failure of the registration.
+    if let Err(error) = app.engine.show_handling(&collection, &mut registration.verdict.similar).await {
+        tracing::debug!(%error, "the handling of the matches cannot be read");
+    }
+    wording::translate(&mut registration.warnings);
+    let status = status_of(registration.outcome);
+    let location = registration.id.as_ref().filter(|_| status == StatusCode::CREATED);
+    let location = location.map(|id| format!("/v1/collections/{collection}/records/{}", segment(id.as_str())));
+    let answer = Timed::since(started, registration);
+    Ok(match location {
+        Some(location) => created(&location, answer),
+        None => (status, Json(answer)).into_response(),
+    })
+}
+
+/// The status of a registration: 201 for a new record, 200 otherwise.
+pub fn status_of(outcome: Outcome) -> StatusCode {
+    match outcome {
+        Outcome::Created => StatusCode::CREATED,
+        Outcome::Replaced | Outcome::Updated | Outcome::Unchanged | Outcome::Skipped => StatusCode::OK,
+    }
+}
+
+/// Counts a registration and its verdict.
+pub fn count_registration(registration: &Registration) {
+    use doppel_core::verdict::VerdictKind;
+    let outcome = match registration.outcome {
+        Outcome::Created => "created",
+        Outcome::Replaced => "replaced",
+        Outcome::Updated => "updated",
+        Outcome::Unchanged => "unchanged",
+        Outcome::Skipped => "skipped",
+    };
+    metrics::counter!("doppel_registrations_total", "outcome" => outcome).increment(1);
+    let kind = match registration.verdict.kind {
+        VerdictKind::Original => "original",
+        VerdictKind::ExactDuplicate => "exact_duplicate",
+        VerdictKind::NearDuplicate => "near_duplicate",
+        VerdictKind::TooShort => "too_short",
+    };
+    metrics::counter!("doppel_verdicts_total", "verdict" => kind).increment(1);
+    if registration.verdict.truncated {
+        metrics::counter!("doppel_verdicts_truncated_total").increment(1);
+    }
+}
+
+/// Counts a write that failed because of an error of the service.
+pub fn count_failure(problem: &Problem) {
+    if problem.status().is_server_error() {
+        metrics::counter!("doppel_store_writes_failed_total", "code" => problem.code()).increment(1);
+    }
+}
+
+/// Read a record with its verdict
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", operation_id = "getRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RowParams),
+    responses((status = 200, description = "the record", body = RecordView)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    CheckedParameters(rows): CheckedParameters<RowParams>,
+) -> Result<Json<RecordView>, Problem> {
+    let mut record = app.engine.record(&collection, &id).await?;
+    if let Some(columns) = rows.columns() {
+        app.engine.show_rows(&collection, &mut record.verdict.similar, &columns).await?;
+    }
+    Ok(Json(record))
+}
+
+/// Delete a record
+///
+/// Deletes the content, the verdict and the index entries.
+#[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", operation_id = "deleteRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
+    responses((status = 204, description = "deleted")))]
+pub async fn delete(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: CheckedParameters<NoParameters>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    let removal = app.detached(async move { engine.remove(&collection, &id).await }).await;
+    removal.inspect_err(count_failure)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The part of the list to return.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Largest number of records in the answer, 1 to 1000. The default is 100.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: u64,
+    /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<Seq>,
+    /// Only records with a greater `seq`.
+    #[param(value_type = Option<u64>)]
+    pub since: Option<Seq>,
+}
+
+impl QueryParameters for ListParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
+        let given = query.holds("cursor");
+        let since = query.number("since", 0, u64::MAX).map(Seq);
+        let cursor = query.cursor(cursor::decode);
+        if given && since.is_some() {
+            query.refuse("since", "invalid_parameter", "give cursor or since, not both");
+        }
+        Self { limit, cursor, since }
+    }
+}
+
+/// A part of the list of records.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RecordList {
+    /// The records, in `seq` order.
+    pub items: Vec<RecordView>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// List records in the order in which they were stored
+///
+/// With `category`, `status`, `unit` or `verdict` a part of the list may have fewer records than `limit`, or none, and still a `next`: one
+/// request reads at most 10,000 records.
+#[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
+    params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
+    responses((status = 200, description = "a part of the list", body = RecordList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    CheckedParameters((params, filters, rows)): CheckedParameters<(ListParams, FilterParams, RowParams)>,
+) -> Result<Json<RecordList>, Problem> {
+    let after = params.cursor.or(params.since).unwrap_or_default();
+    let mut page = app.engine.records(&collection, &filters.into(), after, params.limit as usize).await?;
+    if let Some(columns) = rows.columns() {
+        let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
+        app.engine.show_rows(&collection, matches, &columns).await?;
+    }
+    Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
+}

@@ -1,0 +1,142 @@
+//! Adds rows to the records in answers, and reads many records in one request.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::Reader;
+use crate::extract::{InCollection, JsonBytes};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
+use doppel_core::violation::Violation;
+use doppel_engine::rows::Records;
+
+/// Largest number of ids in one request.
+const MOST_IDS: usize = 1000;
+
+/// The rows that a response contains in addition to the ids of records.
+#[derive(Clone, Debug, Default, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RowParams {
+    /// `row`: add the whole rows of the records in the answer. Cannot be combined with `fields`.
+    #[param(value_type = Option<String>, pattern = "^row$")]
+    pub include: bool,
+    /// Add only these columns of the rows, separated by commas. A column that a row does not have is left out.
+    #[param(value_type = Option<String>)]
+    pub fields: Option<Vec<String>>,
+}
+
+impl QueryParameters for RowParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let include = query.take("include");
+        if include.as_deref().is_some_and(|include| include != "row") {
+            query.refuse("include", "invalid_parameter", "give row");
+        }
+        let fields = query.take("fields").map(|fields| fields.split(',').map(str::to_owned).collect::<Vec<_>>());
+        if let Some(fields) = &fields
+            && (fields.iter().any(String::is_empty) || fields.len() > MAX_FIELDS)
+        {
+            let detail = format!("give 1 to {MAX_FIELDS} names of columns, separated by commas");
+            query.refuse("fields", "invalid_parameter", &detail);
+        }
+        if include.is_some() && fields.is_some() {
+            query.refuse("fields", "invalid_parameter", "give include=row or fields, not both");
+        }
+        Self { include: include.is_some(), fields }
+    }
+}
+
+impl RowParams {
+    /// The columns to show; `None` if no rows were requested.
+    pub fn columns(self) -> Option<Columns> {
+        match self.fields {
+            Some(names) => Some(Columns::Named(names)),
+            None => self.include.then_some(Columns::All),
+        }
+    }
+}
+
+/// The requested records.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetInput {
+    /// Their ids, at most 1,000.
+    #[schema(value_type = Vec<RecordId>, min_items = 1, max_items = 1000)]
+    ids: Vec<String>,
+}
+
+/// Read many records by their ids
+///
+/// The records have the order of the ids. An answer ends when it contains 8 MiB of rows. `next` is then the number of ids that it answers.
+#[utoipa::path(post, path = "/v1/collections/{collection}/records/_get", operation_id = "getRecords", tag = "records",
+    params(("collection" = CollectionName, Path)), request_body = GetInput,
+    responses((status = 200, description = "the records with their verdicts", body = Records)))]
+pub async fn get_many(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Records>, Problem> {
+    Ok(Json(app.engine.records_of(&collection, ids(&body)?).await?))
+}
+
+fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
+    let text = text_of(body)?;
+    let input: GetInput = serde_json::from_str(text).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => {
+            invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else")
+        }
+        _ => {
+            let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
+            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+        }
+    })?;
+    // serde would also accept a list of the values, which would be a mistake of the client.
+    if !text.trim_start().starts_with('{') {
+        return Err(invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
+    }
+    if !(1..=MOST_IDS).contains(&input.ids.len()) {
+        return Err(invalid_ids("/ids", "out_of_range", &format!("give 1 to {MOST_IDS} ids")));
+    }
+    input
+        .ids
+        .iter()
+        .enumerate()
+        .map(|(at, id): (usize, &String)| {
+            RecordId::new(id).map_err(|reason| invalid_ids(&format!("/ids/{at}"), "invalid_id", &reason))
+        })
+        .collect()
+}
+
+fn invalid_ids(pointer: &str, code: &'static str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_a_list_of_1_to_1000_in_an_object() {
+        assert_eq!(ids(r#"{"ids":["甲","甲"]}"#.as_bytes()).unwrap().len(), 2);
+        assert_eq!(refusal_of("{"), (400, "malformed_body", String::new()));
+        assert_eq!(refusal_of(r#"[["a"]]"#), (422, "invalid_value", String::new()));
+        assert_eq!(refusal_of(r#"{"ids":["a"],"x":1}"#), (422, "invalid_value", String::new()));
+        assert_eq!(refusal_of(r#"{"ids":[]}"#), (422, "out_of_range", "/ids".into()));
+        assert_eq!(refusal_of(r#"{"ids":["a",""]}"#), (422, "invalid_id", "/ids/1".into()));
+        let many = serde_json::json!({ "ids": vec!["a"; 1001] }).to_string();
+        assert_eq!(refusal_of(&many), (422, "out_of_range", "/ids".into()));
+    }
+
+    fn refusal_of(body: &str) -> (u16, &'static str, String) {
+        let problem = ids(body.as_bytes()).unwrap_err();
+        let body = problem.body("");
+        (body.status, body.code, body.errors[0].pointer.clone())
+    }
+}

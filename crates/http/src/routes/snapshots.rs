@@ -1,0 +1,142 @@
+//! Takes, lists, cancels and streams snapshots of the running service.
+
+use std::io;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::auth::{Administrator, ShownKey};
+use crate::observe::stream_place;
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::accepted;
+use crate::state::App;
+use doppel_config::auth::Scope;
+use doppel_service::snapshots::{Kept, Refusal, Run, SnapshotReceiver};
+
+/// Interval at which the key of a stream is checked while nothing is sent.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The snapshots of the service.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Snapshots {
+    /// The snapshots in the directory of the configuration, oldest first.
+    pub items: Vec<Kept>,
+    /// The snapshot that is being taken, or the last one since the service was started.
+    pub run: Option<Run>,
+}
+
+/// List the snapshots
+///
+/// The answer also shows the progress of the snapshot that is being taken.
+#[utoipa::path(get, path = "/v1/admin/snapshots", operation_id = "listSnapshots", tag = "admin",
+    responses((status = 200, description = "the snapshots", body = Snapshots)))]
+pub async fn list(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<Snapshots>, Problem> {
+    let snapshots = app.snapshots.clone();
+    // Reading files would block the thread.
+    let listed = tokio::task::spawn_blocking(move || (snapshots.kept(), snapshots.run())).await;
+    let (items, run) = listed.map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(Json(Snapshots { items: items.map_err(Refusal::from)?, run }))
+}
+
+/// Take a snapshot
+///
+/// The snapshot contains all data of the service at this moment. It contains every change that was answered before, and no change that is
+/// sent after the answer. It is written to the directory of the configuration (`snapshots.dir`) while the service works. Data that an
+/// earlier snapshot contains is not written again. Only one snapshot can be taken at a time.
+#[utoipa::path(post, path = "/v1/admin/snapshots", operation_id = "takeSnapshot", tag = "admin",
+    responses((status = 202, description = "begun; `Location` tells how far it is", body = Run),
+        (status = 409, description = "`snapshot_running`: there is one; `snapshots_off`: there is no directory for it; \
+            `not_supported`: the records are in MongoDB")))]
+pub async fn begin(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Response, Problem> {
+    let run = app.snapshots.begin().await?;
+    Ok(accepted("/v1/admin/snapshots", run))
+}
+
+/// Cancel the snapshot that is being taken
+///
+/// Only files that the next snapshot can use are left.
+#[utoipa::path(post, path = "/v1/admin/snapshots/cancel", operation_id = "cancelSnapshot", tag = "admin",
+    responses((status = 200, description = "it was told", body = Run),
+        (status = 409, description = "`no_snapshot`: none is being taken")))]
+pub async fn cancel(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<Run>, Problem> {
+    Ok(Json(app.snapshots.cancel()?))
+}
+
+/// Take a snapshot as a stream
+///
+/// Returns a snapshot of this moment as one file. Nothing is written on the machine of the service. The file is complete only if its end
+/// arrived: check it with `doppel snapshot verify FILE`. `doppel snapshot restore` makes a data directory from it. Only one snapshot can be
+/// taken at a time.
+#[utoipa::path(get, path = "/v1/admin/snapshots/stream", operation_id = "streamSnapshot", tag = "admin",
+    responses((status = 200, description = "the snapshot", body = String, content_type = "application/octet-stream"),
+        (status = 409, description = "`snapshot_running`: there is one; `not_supported`: the records are in MongoDB")))]
+pub async fn stream(
+    administrator: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Response, Problem> {
+    let place = stream_place(&app, &administrator.0)?;
+    let streamed = app.snapshots.stream().await?;
+    let pieces = stream::unfold(Some((app, streamed, place, administrator.0.key)), |state| async move {
+        let (app, mut streamed, place, caller) = state?;
+        let piece = next(&app, &mut streamed, caller.as_ref()).await?;
+        let going_on = piece.is_ok().then_some((app, streamed, place, caller));
+        Some((piece, going_on))
+    });
+    let mut response = Body::from_stream(pieces).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    let name = HeaderValue::from_static("attachment; filename=\"doppel.snapshot\"");
+    headers.insert(header::CONTENT_DISPOSITION, name);
+    Ok(response)
+}
+
+/// Returns the next piece while the key of the caller is valid.
+async fn next(app: &App, streamed: &mut SnapshotReceiver, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
+    loop {
+        if !app.keys.still_allows(caller, Scope::Admin) {
+            // If no snapshot is being taken, it has already ended.
+            let _ = app.snapshots.cancel();
+            return Some(Err(io::Error::other("the key was revoked or has expired since this was begun")));
+        }
+        tokio::select! {
+            piece = streamed.next() => return piece,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::Running => Self::new(StatusCode::CONFLICT, "snapshot_running", detail),
+            Refusal::Off => Self::new(StatusCode::CONFLICT, "snapshots_off", detail),
+            Refusal::Stopping => Self::shutting_down(),
+            Refusal::Idle => Self::new(StatusCode::CONFLICT, "no_snapshot", detail),
+            Refusal::Engine(error) => error.into(),
+            Refusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),
+            Refusal::Failed(_) => Self::internal(detail),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Databases from which collections are filled: their states, and the import of all rows. A request can only name configured databases; it
+//! cannot contain the address of a database.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::auth::Administrator;
+use crate::extract::JsonBytes;
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::accepted;
+use crate::routes::input::ObjectReader;
+use crate::state::App;
+use doppel_core::violation::Violation;
+use doppel_service::follow::{AskError, SourceState};
+
+/// The sources.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SourceList {
+    /// The sources, sorted by name.
+    items: Vec<SourceState>,
+}
+
+/// The source to read.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct ImportInput {
+    /// The name of a source of the configuration.
+    #[schema(min_length = 1, max_length = 64)]
+    source: String,
+}
+
+/// List the databases that collections are filled from
+///
+/// Lists each `[[source]]` of the configuration with its position, its delay and its last error. The answer contains no rows and no
+/// passwords.
+#[utoipa::path(get, path = "/v1/admin/sources", operation_id = "listSources", tag = "admin",
+    responses((status = 200, description = "the sources", body = SourceList)))]
+pub async fn list(_: Administrator, State(app): State<App>, _: CheckedParameters<NoParameters>) -> Json<SourceList> {
+    Json(SourceList { items: app.sources.states(&app.engine).await })
+}
+
+/// Read all rows of a configured database
+///
+/// Rows are registered in the order of their ids, while other requests are served. `GET /v1/admin/sources` shows the progress. Rows that are
+/// already registered and have not changed are left as they are. If the service is stopped during an import, the import continues after
+/// the next start.
+#[utoipa::path(post, path = "/v1/admin/import", operation_id = "startImport", tag = "admin", request_body = ImportInput,
+    responses((status = 202, description = "asked for; `Location` shows it", body = SourceState),
+        (status = 404, description = "`unknown_source`: no source of the configuration has this name"),
+        (status = 409, description = "an import of it is under way")))]
+pub async fn import(
+    _: Administrator,
+    State(app): State<App>,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    let source = input.text("source");
+    input.finish()?;
+    let named = source.ok_or_else(|| {
+        Problem::invalid(vec![Violation::new("/source", "missing_key", "name a source of the configuration")])
+    })?;
+    match app.sources.ask_import(&app.engine, &named).await {
+        Ok(state) => Ok(accepted("/v1/admin/sources", state)),
+        Err(AskError::Unknown(_)) => {
+            let detail = "no source of the configuration has this name; GET /v1/admin/sources lists them";
+            Err(Problem::at(StatusCode::NOT_FOUND, "unknown_source", "/source", detail))
+        }
+        Err(AskError::Engine(error)) => Err(error.into()),
+    }
+}

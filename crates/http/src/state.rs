@@ -1,0 +1,210 @@
+//! The state that all handlers share.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use arc_swap::ArcSwap;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::ApiKeys;
+use crate::evicting::EvictingPlaces;
+use crate::open_connections::OpenConnections;
+use crate::origin::AllowedOrigins;
+use crate::pages::{DeskPages, PageKind};
+use crate::problem::Problem;
+use crate::room::PlaceRoom;
+use crate::shares::SharedRoom;
+use crate::tls::CertificatesInUse;
+use crate::traces::Traces;
+use doppel_config::{Config, LimitsConfig, WebhookConfig};
+use doppel_engine::Engine;
+use doppel_engine::stages::RequestTrace;
+use doppel_search::service::SearchService;
+use doppel_service::follow::FollowedSources;
+use doppel_service::shutdown::Shutdown;
+use doppel_service::snapshots::Snapshots;
+
+/// Number of bytes in one unit of work.
+const WORK_UNIT: usize = 1 << 10;
+
+/// The application. A clone is cheap.
+#[derive(Clone)]
+pub struct App(Arc<SharedParts>);
+
+/// The parts of the application.
+pub struct SharedParts {
+    /// The engine with the use cases.
+    pub engine: Engine,
+    /// Related cases and search; `None` if search is off.
+    pub search: Option<SearchService>,
+    /// The keys of callers.
+    pub keys: ApiKeys,
+    /// The snapshots of the data.
+    pub snapshots: Snapshots,
+    /// The pages for people, if there are any.
+    pub pages: Option<Arc<dyn DeskPages>>,
+    /// The origins from which requests are accepted.
+    pub origins: AllowedOrigins,
+    /// The limits; see [`App::limits`].
+    limits: ArcSwap<LimitsConfig>,
+    /// The open connections.
+    pub connections: Arc<OpenConnections>,
+    /// Permits for requests.
+    pub permits: Arc<PlaceRoom>,
+    /// Kibibytes of bodies that the service may work on at the same time.
+    pub work: Arc<PlaceRoom>,
+    /// Places for streams.
+    pub streams: SharedRoom,
+    /// Places for readers that wait for a change.
+    pub watchers: EvictingPlaces,
+    /// Places for bodies that are still arriving, as many as there are permits.
+    pub arriving: EvictingPlaces,
+    /// Requests waiting for a permit.
+    pub waiting: AtomicUsize,
+    /// Writes in progress.
+    pub writes: TaskTracker,
+    /// The databases that are followed or imported.
+    pub sources: FollowedSources,
+    /// The addresses that are told of repeats and events.
+    pub webhooks: Arc<[WebhookConfig]>,
+    /// The phases of stopping the service.
+    pub shutdown: Shutdown,
+    /// The source of `/metrics`.
+    pub metrics: PrometheusHandle,
+    /// The destination of the spans of requests.
+    pub traces: Traces,
+    /// True to log a line for every request.
+    pub log_requests: AtomicBool,
+    /// The certificates, if the service uses TLS itself.
+    pub tls: Option<Arc<CertificatesInUse>>,
+}
+
+impl std::ops::Deref for App {
+    type Target = SharedParts;
+    fn deref(&self) -> &SharedParts {
+        &self.0
+    }
+}
+
+/// Returns the number of units of work ([`WORK_UNIT`]) that may be in progress at the same time.
+fn work_units(limits: &LimitsConfig) -> usize {
+    limits.max_bytes_in_work.div_ceil(WORK_UNIT)
+}
+
+/// The optional parts of the application.
+#[derive(Default)]
+pub struct OptionalParts {
+    /// Related cases and search.
+    pub search: Option<SearchService>,
+    /// Pages for people.
+    pub pages: Option<Arc<dyn DeskPages>>,
+    /// Certificates, to speak TLS.
+    pub tls: Option<Arc<CertificatesInUse>>,
+}
+
+/// The destinations of metrics and traces.
+pub struct TelemetryParts {
+    /// The source of `/metrics`.
+    pub metrics: PrometheusHandle,
+    /// The destination of the spans of requests.
+    pub traces: Traces,
+}
+
+impl From<PrometheusHandle> for TelemetryParts {
+    fn from(metrics: PrometheusHandle) -> Self {
+        Self { metrics, traces: Traces::default() }
+    }
+}
+
+impl App {
+    /// Waits until the service may work on a body of `bytes` bytes. A body above the limit waits until no other is worked on. Callers wait in
+    /// the order of their calls. `None` if the service has drained.
+    pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.work.enter(bytes.div_ceil(WORK_UNIT)).await
+    }
+
+    /// Returns the kind of desk page at a path or at the template of a route.
+    pub fn page_at(&self, path: &str) -> Option<PageKind> {
+        self.pages.as_ref()?.kind(path)
+    }
+
+    /// Returns the present limits.
+    pub fn limits(&self) -> Arc<LimitsConfig> {
+        self.limits.load_full()
+    }
+
+    /// Changes the limits. Limits of simultaneous work apply at once, but no running work is stopped. Limits of sizes and times apply to
+    /// new requests and connections.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.limits.store(Arc::new(limits.clone()));
+        self.connections.set_most(limits.max_connections);
+        self.permits.set_most(limits.max_in_flight);
+        self.arriving.set_most(limits.max_in_flight);
+        self.work.set_most(work_units(limits));
+        self.streams.set_most(limits.max_streams);
+        self.watchers.set_most(limits.max_watchers);
+        self.keys.set_rate(limits.requests_per_second_per_key);
+    }
+
+    /// Creates the application for `engine`.
+    pub fn new(
+        engine: Engine,
+        OptionalParts { search, pages, tls }: OptionalParts,
+        config: &Config,
+        shutdown: Shutdown,
+        told: impl Into<TelemetryParts>,
+    ) -> Self {
+        let TelemetryParts { metrics, traces } = told.into();
+        let limits = config.limits.clone();
+        Self(Arc::new(SharedParts {
+            snapshots: Snapshots::new(engine.clone(), &config.snapshots),
+            engine,
+            search,
+            origins: AllowedOrigins::new(&config.server.origins),
+            pages,
+            sources: FollowedSources::new(&config.source, limits.max_line_bytes),
+            webhooks: config.webhook.clone().into(),
+            keys: ApiKeys::new(&config.auth, limits.requests_per_second_per_key),
+            connections: OpenConnections::new(limits.max_connections),
+            permits: Arc::new(PlaceRoom::new(limits.max_in_flight)),
+            work: Arc::new(PlaceRoom::new(work_units(&limits))),
+            streams: SharedRoom::new(limits.max_streams),
+            watchers: EvictingPlaces::new(limits.max_watchers),
+            arriving: EvictingPlaces::new(limits.max_in_flight),
+            waiting: AtomicUsize::new(0),
+            writes: TaskTracker::new(),
+            limits: ArcSwap::from_pointee(limits),
+            shutdown,
+            metrics,
+            traces,
+            log_requests: config.log.requests.into(),
+            tls,
+        }))
+    }
+
+    /// Runs a write in its own task. The write continues if the client closes the connection or if the time of the request is over, and the
+    /// service does not exit before it is done. The write keeps the permit of the request. Clients that close connections and try again can
+    /// therefore not cause more than `max_in_flight` writes.
+    pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
+    where
+        F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let permit = super::observe::current_permit();
+        let work = async move {
+            let _turn = permit;
+            work.await
+        };
+        let spawned = match RequestTrace::current() {
+            Some(followed) => self.writes.spawn(followed.follow(work)),
+            None => self.writes.spawn(work),
+        };
+        match spawned.await {
+            Ok(result) => result.map_err(Problem::from),
+            Err(error) => Err(Problem::internal(format!("a write panicked: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The work of a running service beside its answers: it reads sources, sends webhooks, takes snapshots, counts, and stops in order.
+//!
+//! The clock is here, too: time, ids and random bytes are handed from here to all other code.
+
+pub mod clock;
+pub mod follow;
+pub mod observe;
+pub mod shutdown;
+pub mod snapshots;
+pub mod webhooks;

@@ -1,0 +1,174 @@
+//! Chinese for the texts that the API and the command line show to people.
+//!
+//! The program writes its texts in English. A text that a Chinese reader gets is translated at the edge, just before it is sent or printed.
+//! The tables `crates/texts/src/*.txt` have the English text as it stands in the source, with its placeholders, and the Chinese text with the same
+//! placeholders. A text without a row stays English.
+//!
+//! The format of a table: a line with the English text, then a line that begins with two spaces, `=` and a space, with the Chinese text.
+//! A line break in a text is `\n`. Lines that begin with `#` are comments. A placeholder of a Chinese text that ends with `!`, as in
+//! `{reason!}`, is translated itself.
+
+pub mod arguments;
+pub mod help;
+pub mod language;
+pub mod mistakes;
+mod template;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+pub use language::Language;
+use template::TextTemplate;
+
+/// The tables, with their names for the tests.
+const TABLES: [(&str, &str); 4] = [
+    ("api.txt", include_str!("api.txt")),
+    ("help.txt", include_str!("help.txt")),
+    ("messages.txt", include_str!("messages.txt")),
+    (FOREIGN, include_str!("foreign.txt")),
+];
+
+/// The table of texts that the operating system and libraries write.
+const FOREIGN: &str = "foreign.txt";
+
+/// Greatest depth of translated placeholders: a reason in a reason in a text.
+const DEPTH: u8 = 3;
+
+/// A row of a table.
+#[derive(Clone, Debug)]
+struct TableRow {
+    english: Cow<'static, str>,
+    chinese: Cow<'static, str>,
+}
+
+/// All rows, for lookups.
+struct TextIndex {
+    /// Texts without placeholders.
+    whole: HashMap<Cow<'static, str>, Cow<'static, str>>,
+    /// Texts with placeholders, by their first byte; `None` if a placeholder comes first. The most specific template comes first.
+    templates: HashMap<Option<u8>, Vec<TextTemplate>>,
+}
+
+static INDEX: LazyLock<TextIndex> = LazyLock::new(|| TextIndex::new(TABLES.iter().flat_map(|(_, table)| rows(table))));
+
+impl TextIndex {
+    fn new(rows: impl Iterator<Item = TableRow>) -> Self {
+        let mut whole = HashMap::new();
+        let mut templates: HashMap<_, Vec<_>> = HashMap::new();
+        for row in rows {
+            let template = TextTemplate::new(&row.english, &row.chinese);
+            if template.has_placeholders() {
+                templates.entry(template.first_byte()).or_default().push(template);
+            }
+            // A literal in the source can look like a template without being one.
+            whole.insert(row.english, row.chinese);
+        }
+        for same_start in templates.values_mut() {
+            same_start.sort_by_key(|template| std::cmp::Reverse(template.specificity()));
+        }
+        Self { whole, templates }
+    }
+
+    /// Finds the Chinese of a whole text.
+    fn find(&self, text: &str, depth: u8) -> Option<Cow<'static, str>> {
+        if let Some(chinese) = self.whole.get(text) {
+            return Some(chinese.clone());
+        }
+        let first = text.bytes().next();
+        let candidates = [first, None].into_iter().filter_map(|first| self.templates.get(&first)).flatten();
+        let mut translations = candidates.into_iter().filter_map(|template| {
+            template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) })
+        });
+        translations.next().map(Cow::Owned)
+    }
+}
+
+/// Largest number of colons after names before the text of a message: file, line, code.
+const MOST_NAMES: usize = 4;
+
+/// Returns the Chinese of a message that begins with names: a file, a place or a code with a colon, or one word with a space. A name has no
+/// semicolon, which would end a clause of the message.
+fn after_names(message: &str) -> Option<String> {
+    let clause = message.find(';').unwrap_or(message.len());
+    let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
+    let named = colons.map(|(at, _)| (&message[..at], &message[at + 2..])).find_map(|(names, text)| {
+        Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
+    });
+    named.or_else(|| {
+        let (name, text) = message.split_once(' ').filter(|(name, _)| name.len() < clause)?;
+        Some(format!("{name} {}", chinese(text)?))
+    })
+}
+
+/// Parses a table. Lines in a wrong format are skipped; a test refuses them.
+fn rows(table: &'static str) -> impl Iterator<Item = TableRow> {
+    let mut lines = table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let english = lines.next()?;
+            if let Some(chinese) = lines.next_if(|next| next.starts_with(SECOND_LINE)) {
+                let chinese = unescaped(&chinese[SECOND_LINE.len()..]);
+                return Some(TableRow { english: unescaped(english), chinese });
+            }
+        }
+    })
+}
+
+/// The beginning of the line with the Chinese text.
+const SECOND_LINE: &str = "  = ";
+
+fn unescaped(line: &'static str) -> Cow<'static, str> {
+    if line.contains("\\n") { Cow::Owned(line.replace("\\n", "\n")) } else { Cow::Borrowed(line) }
+}
+
+/// Returns the Chinese of a whole text; `None` if no row of the tables matches it.
+pub fn chinese(text: &str) -> Option<Cow<'static, str>> {
+    INDEX.find(text, 0)
+}
+
+/// Returns the Chinese of a text without placeholders.
+pub fn whole(text: &str) -> Option<&'static str> {
+    INDEX.whole.get(text).map(AsRef::as_ref)
+}
+
+/// Returns the text in the language; in English if there is no translation.
+pub fn in_language(language: Language, text: &str) -> Cow<'_, str> {
+    match language {
+        Language::English => Cow::Borrowed(text),
+        Language::Chinese => chinese(text).unwrap_or(Cow::Borrowed(text)),
+    }
+}
+
+/// Returns a text of one or more lines in the language of the command line. Lines that the tables do not have as a part of a longer text
+/// are translated one by one.
+pub fn said(text: &str) -> Cow<'_, str> {
+    if language::of_process() == Language::English {
+        return Cow::Borrowed(text);
+    }
+    message(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// Returns the Chinese of a message; `None` if the tables have no part of it.
+fn message(text: &str) -> Option<String> {
+    if !text.contains('\n') {
+        return chinese(text).map(Cow::into_owned).or_else(|| after_names(text));
+    }
+    let lines = text.split('\n').map(|line| message(line).map_or(Cow::Borrowed(line), Cow::Owned));
+    Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns an error with its causes in the language of the command line.
+pub fn reason(error: &anyhow::Error) -> String {
+    match language::of_process() {
+        Language::English => format!("{error:#}"),
+        Language::Chinese => {
+            error.chain().map(|cause| said(&cause.to_string()).into_owned()).collect::<Vec<_>>().join("：")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
