@@ -6,16 +6,18 @@ mod related;
 mod table;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
+
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
+use crate::settings_file::read_settings;
 use crate::{PARTLY, store};
 use doppel_config::{self as config, ConfigFlags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
@@ -302,17 +304,6 @@ fn outputs(args: &EvalArgs) -> anyhow::Result<CommandOutputs> {
     }
     args.svg.iter().try_for_each(|file| outputs.check(file))?;
     Ok(outputs)
-}
-
-/// Reads settings from a file in the format of PUT of a collection; without a file, returns the settings of the preset.
-pub fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Settings> {
-    let Some(file) = file else { return Ok(Settings::preset(preset)) };
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    doppel_http::routes::settings::read(&bytes).map_err(|problem| {
-        let body = problem.body("");
-        let errors = body.errors.iter().map(|v| format!("\n  {}: {}", v.pointer, v.detail)).collect::<String>();
-        anyhow!("{}: {}{errors}", file.display(), body.detail)
-    })
 }
 
 fn measure_over(

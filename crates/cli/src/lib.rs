@@ -11,6 +11,7 @@ pub mod completions;
 pub mod config;
 pub mod dedup;
 pub mod doctor;
+#[cfg(feature = "search")]
 pub mod eval;
 pub mod events;
 pub mod healthcheck;
@@ -18,6 +19,7 @@ pub mod import;
 pub mod keys;
 mod log;
 pub mod man;
+#[cfg(feature = "mongodb")]
 pub mod migrate;
 mod notify;
 pub mod openapi;
@@ -25,10 +27,13 @@ pub mod output;
 pub mod progress;
 pub mod reindex;
 mod reload;
+#[cfg(feature = "search")]
 pub mod sample;
 mod scratch;
+#[cfg(feature = "search")]
 mod search_folder;
 pub mod serve;
+pub mod settings_file;
 pub mod snapshot;
 pub mod source;
 mod spool;
@@ -98,12 +103,15 @@ enum CliCommand {
     /// Ask a running service whether it is ready
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Bring the schema of a MongoDB database up to date
+    #[cfg(feature = "mongodb")]
     Migrate(migrate::MigrateArgs),
     /// Check that every record and every index entry belong together
     Doctor(doctor::DoctorArgs),
     /// Measure recall and precision on a labelled set
+    #[cfg(feature = "search")]
     Eval(eval::EvalArgs),
     /// Write made-up letters and orders with known duplicates, for trying out and measuring
+    #[cfg(feature = "search")]
     Sample(sample::SampleArgs),
     /// Print what a shell completes our commands by
     Completions(completions::CompletionsArgs),
@@ -127,9 +135,12 @@ impl CliArguments {
             CliCommand::Config(args) => config::run(args),
             CliCommand::Keys(args) => keys::run(args),
             CliCommand::Healthcheck(args) => healthcheck::run(args),
+            #[cfg(feature = "mongodb")]
             CliCommand::Migrate(args) => migrate::run(args),
             CliCommand::Doctor(args) => doctor::run(args),
+            #[cfg(feature = "search")]
             CliCommand::Eval(args) => eval::run(args),
+            #[cfg(feature = "search")]
             CliCommand::Sample(args) => sample::run(args),
             CliCommand::Completions(args) => completions::run(args),
             CliCommand::Man(args) => man::run(args),

@@ -11,9 +11,11 @@ use anyhow::Context;
 
 use crate::notify;
 use crate::reload::{self, Reload};
+#[cfg(feature = "search")]
 use crate::search_folder::SearchFolder;
 use crate::store;
 use doppel_config::{self as config, Config, ConfigFlags};
+#[cfg(feature = "desk")]
 use doppel_desk::DeskState;
 use doppel_engine::{Engine, Options, runner};
 use doppel_http::follow_keys;
@@ -22,6 +24,7 @@ use doppel_http::server;
 use doppel_http::state::{App, OptionalParts, TelemetryParts};
 use doppel_http::tls::CertificatesInUse;
 use doppel_http::traces::Traces;
+#[cfg(feature = "search")]
 use doppel_search::service::{SearchOptions, SearchService};
 use doppel_service::follow;
 use doppel_service::shutdown::{HangUps, Phase, Shutdown, Signals};
@@ -81,10 +84,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let engine = Engine::new(store, options(&config));
     let shutdown = Shutdown::default();
     // A temporary folder of the search is removed at the end.
+    #[cfg(feature = "search")]
     let (search, _folder) = search(&config, &engine)?.unzip();
     let told = TelemetryParts { metrics, traces: traces.clone() };
-    let desk = config.console.enabled.then(|| Arc::new(DeskState::new(&config.store)) as Arc<dyn DeskPages>);
-    let parts = OptionalParts { search, pages: desk, tls: certificates };
+    let parts = OptionalParts {
+        #[cfg(feature = "search")]
+        search,
+        pages: desk(&config),
+        tls: certificates,
+    };
     let app = App::new(engine.clone(), parts, &config, shutdown.clone(), told);
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {
@@ -147,6 +155,7 @@ impl BackgroundTasks {
         workers.ending("looking for records past their age", retention);
         workers.ending("taking snapshots", app.snapshots.clone().keep_schedule(shutdown.draining()));
         workers.ending("following sources", follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
+        #[cfg(feature = "search")]
         if let Some(search) = &app.search {
             workers.ending("following changes for search", search.clone().run(shutdown.draining()));
         }
@@ -187,6 +196,19 @@ fn signals() -> std::io::Result<(Signals, HangUps)> {
     Ok((Signals::without_hang_up()?, HangUps::new()?))
 }
 
+/// Returns the desk, if the configuration wants it.
+#[cfg(feature = "desk")]
+fn desk(config: &Config) -> Option<Arc<dyn DeskPages>> {
+    config.console.enabled.then(|| Arc::new(DeskState::new(&config.store)) as Arc<dyn DeskPages>)
+}
+
+/// This build has no desk.
+#[cfg(not(feature = "desk"))]
+fn desk(_config: &Config) -> Option<Arc<dyn DeskPages>> {
+    None
+}
+
+#[cfg(feature = "search")]
 /// Makes the search service and the folder of its index.
 fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, SearchFolder)>> {
     if !config.search.enabled {

@@ -77,7 +77,7 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         source.time_zone.clone_from(zone);
     }
     let settings = match &args.settings {
-        Some(_) => super::eval::read_settings(args.settings.as_deref(), Default::default())?,
+        Some(_) => super::settings_file::read_settings(args.settings.as_deref(), Default::default())?,
         None => Settings::default(),
     };
     let password = match &args.name {

@@ -1,6 +1,7 @@
 //! Opens the store that the configuration names.
 
 use std::sync::Arc;
+#[cfg(feature = "mongodb")]
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,8 +10,12 @@ use doppel_config::{self as config, StoreKind};
 use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{EmbeddedStore, Opening};
-use doppel_store_mongodb as mongo;
-use doppel_store_mongodb::MongoStore;
+#[cfg(feature = "mongodb")]
+use doppel_store_mongodb::{self as mongo, MongoStore};
+
+/// The error of a build without MongoDB.
+#[cfg(not(feature = "mongodb"))]
+pub(crate) const WITHOUT_MONGODB: &str = "this doppel is built without MongoDB (feature mongodb)";
 
 /// Opens the store. It must run on the runtime that will use the store, because the connections of a MongoDB store belong to the runtime
 /// that opened them.
@@ -23,7 +28,10 @@ pub async fn open(config: &config::StoreConfig) -> anyhow::Result<Arc<dyn Store>
             let store = embedded(config, options(config))?;
             Ok(Arc::new(store))
         }
+        #[cfg(feature = "mongodb")]
         StoreKind::Mongodb => Ok(Arc::new(mongodb(config).await?)),
+        #[cfg(not(feature = "mongodb"))]
+        StoreKind::Mongodb => Err(anyhow::anyhow!(WITHOUT_MONGODB)),
     }
 }
 
@@ -57,6 +65,7 @@ pub fn options(config: &config::StoreConfig) -> embedded::EmbeddedOptions {
     embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
 }
 
+#[cfg(feature = "mongodb")]
 /// Opens the MongoDB store.
 ///
 /// # Errors
@@ -68,6 +77,7 @@ pub async fn mongodb(config: &config::StoreConfig) -> anyhow::Result<MongoStore>
     opening.await.context("cannot use the MongoDB database")
 }
 
+#[cfg(feature = "mongodb")]
 /// Returns the options of a MongoDB store.
 pub fn mongodb_options(config: &config::StoreConfig) -> mongo::Options {
     let clock = mongo::Clock {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use doppel_search::related::Weights;
+use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
 /// `[search]`.

@@ -15,7 +15,7 @@ use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
 use doppel_search::extract::RowExtract;
 use doppel_search::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSource, OpenedIndex};
-use doppel_search::related::Weights;
+use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::{DatasetError, LabelledSet, each_line};

@@ -186,10 +186,18 @@ fn finish(status: &str, response: &mut Response) {
 }
 
 /// The routes of the documentation for people. Its files are part of the program, so that it needs no network.
+#[cfg(feature = "docs")]
 pub fn pages() -> Router<App> {
     utoipa_swagger_ui::SwaggerUi::new("/docs")
         .config(utoipa_swagger_ui::Config::from("/openapi.yaml").validator_url("none"))
         .into()
+}
+
+/// This build has no documentation for people. `/docs` leads to the description for programs.
+#[cfg(not(feature = "docs"))]
+pub fn pages() -> Router<App> {
+    let description = || async { axum::response::Redirect::to("/openapi.yaml") };
+    Router::new().route("/docs", axum::routing::get(description)).route("/docs/", axum::routing::get(description))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::routes::{
     admin, arrivals, bulk, changes, collections, decisions, event_decisions, events, explain, forms, generations,
-    groups, keys, learning, lookup, operations, records, rows, search, snapshots, sources, statistics, tasks, webhooks,
+    groups, keys, learning, lookup, operations, records, rows, snapshots, sources, statistics, tasks, webhooks,
 };
 use crate::state::App;
 use crate::{extract, observe, openapi, problem::Problem};
@@ -28,9 +28,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(lookup::check))
         .routes(routes!(lookup::similar, lookup::similar_to_fingerprint))
         .routes(routes!(lookup::similar_to))
-        .routes(routes!(search::related))
-        .routes(routes!(search::related_to))
-        .routes(routes!(search::search))
+        .merge(search_routes())
         .routes(routes!(explain::explain))
         .routes(routes!(events::list))
         .routes(routes!(events::get))
@@ -78,6 +76,20 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(operations::metrics))
         .routes(routes!(operations::version))
         .routes(routes!(operations::openapi_yaml))
+}
+
+/// Returns the routes of search.
+#[cfg(feature = "search")]
+fn search_routes() -> OpenApiRouter<App> {
+    use crate::routes::search;
+    let router = OpenApiRouter::new().routes(routes!(search::related)).routes(routes!(search::related_to));
+    router.routes(routes!(search::search))
+}
+
+/// This build has no search.
+#[cfg(not(feature = "search"))]
+fn search_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
 }
 
 /// Creates the router of the service.

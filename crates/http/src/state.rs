@@ -22,6 +22,7 @@ use crate::traces::Traces;
 use doppel_config::{Config, LimitsConfig, WebhookConfig};
 use doppel_engine::Engine;
 use doppel_engine::stages::RequestTrace;
+#[cfg(feature = "search")]
 use doppel_search::service::SearchService;
 use doppel_service::follow::FollowedSources;
 use doppel_service::shutdown::Shutdown;
@@ -39,6 +40,7 @@ pub struct SharedParts {
     /// The engine with the use cases.
     pub engine: Engine,
     /// Related cases and search; `None` if search is off.
+    #[cfg(feature = "search")]
     pub search: Option<SearchService>,
     /// The keys of callers.
     pub keys: ApiKeys,
@@ -98,6 +100,7 @@ fn work_units(limits: &LimitsConfig) -> usize {
 #[derive(Default)]
 pub struct OptionalParts {
     /// Related cases and search.
+    #[cfg(feature = "search")]
     pub search: Option<SearchService>,
     /// Pages for people.
     pub pages: Option<Arc<dyn DeskPages>>,
@@ -152,7 +155,7 @@ impl App {
     /// Creates the application for `engine`.
     pub fn new(
         engine: Engine,
-        OptionalParts { search, pages, tls }: OptionalParts,
+        parts: OptionalParts,
         config: &Config,
         shutdown: Shutdown,
         told: impl Into<TelemetryParts>,
@@ -162,9 +165,10 @@ impl App {
         Self(Arc::new(SharedParts {
             snapshots: Snapshots::new(engine.clone(), &config.snapshots),
             engine,
-            search,
+            #[cfg(feature = "search")]
+            search: parts.search,
             origins: AllowedOrigins::new(&config.server.origins),
-            pages,
+            pages: parts.pages,
             sources: FollowedSources::new(&config.source, limits.max_line_bytes),
             webhooks: config.webhook.clone().into(),
             keys: ApiKeys::new(&config.auth, limits.requests_per_second_per_key),
@@ -181,7 +185,7 @@ impl App {
             metrics,
             traces,
             log_requests: config.log.requests.into(),
-            tls,
+            tls: parts.tls,
         }))
     }
 

@@ -72,15 +72,14 @@ impl LabCommand {
 
 /// Parses the command line and runs the command.
 ///
-/// `bench` measures a service that it starts. The service is this program, which is `doppel` if its first argument is one of
-/// [`SERVICE_COMMANDS`].
+/// Some commands of `doppel` are commands of this program, too ([`DOPPEL_COMMANDS`]): `bench` measures a service that it starts.
 pub fn main() -> ExitCode {
     let command = std::env::args_os().nth(1);
-    if command.is_some_and(|command| SERVICE_COMMANDS.iter().any(|known| command == *known)) {
+    if command.is_some_and(|command| DOPPEL_COMMANDS.iter().any(|known| command == *known)) {
         return doppel_cli::main("unknown");
     }
     exit_code(LabArguments::parse().command.run())
 }
 
-/// The commands of `doppel` that `bench` starts.
-const SERVICE_COMMANDS: [&str; 2] = ["serve", child::COMMAND];
+/// The commands of `doppel` that measurements need.
+const DOPPEL_COMMANDS: [&str; 3] = ["serve", "sample", child::COMMAND];

@@ -3,14 +3,27 @@
 //! Each collection has a full-text index on [`tantivy`], in a folder of this instance. The index follows the change feed of the store
 //! ([`service`]). If an index is missing, damaged or made by other rules, the service builds it again ([`index`]). A registration never
 //! waits for an index; each answer states how many changes its index is behind.
+//!
+//! Without the feature `index` only the settings are here ([`weights`]).
 
+#[cfg(feature = "index")]
 mod directory;
+#[cfg(feature = "index")]
 pub mod extract;
+#[cfg(feature = "index")]
 mod follow;
+#[cfg(feature = "index")]
 pub mod fragments;
+#[cfg(feature = "index")]
 pub mod index;
+#[cfg(feature = "index")]
 pub mod query;
+#[cfg(feature = "index")]
 pub mod related;
+#[cfg(feature = "index")]
 pub mod service;
+#[cfg(feature = "index")]
 mod tokens;
+pub mod weights;
+#[cfg(feature = "index")]
 mod writers;

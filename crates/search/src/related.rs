@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use tantivy::collector::TopDocs;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
@@ -15,6 +14,7 @@ use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, Term};
 
 use crate::extract::{RowExtract, SEPARATOR, count_words};
 use crate::index::{Index, PETITIONERS, Result, SEQ, TIME};
+use crate::weights::Weights;
 use doppel_core::record::RecordId;
 use doppel_store::Seq;
 
@@ -38,34 +38,6 @@ const K1: f32 = 1.2;
 const B: f32 = 0.75;
 /// Microseconds in a day.
 const DAY: f32 = 86_400e6;
-
-/// The weight of each feature. Words have weight 1. The defaults were fitted to judged petitions with cross-validation; see
-/// `docs/quality.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Weights {
-    /// The effect of repetitions of a term in the question: with 0 a repeated term counts once, with a large value each repetition counts.
-    pub repeats: f32,
-    /// The exponent by which low coverage lowers the score. Coverage is the share of the question's terms that the record contains, weighted by
-    /// rarity; the text score is multiplied by coverage to this power. 0 turns the effect off.
-    pub coverage: f32,
-    /// An object that both texts name, times its rarity.
-    pub objects: f32,
-    /// A category that both records have, times its rarity.
-    pub category: f32,
-    /// The same petitioner, times the rarity of the petitioner.
-    pub identity: f32,
-    /// Nearness in time, times the rarity of a term that one record has. The full value counts on the same day, half of it after `days` days.
-    pub time: f32,
-    /// The number of days after which nearness in time counts half.
-    pub days: f32,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { repeats: 1.0, coverage: 0.25, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
-    }
-}
 
 /// A related record.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,16 @@
 //! without a collection; the rules that depend on a collection's settings are not checked here.
 
 mod csv;
+#[cfg_attr(
+    not(feature = "databases"),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        unreachable_code,
+        reason = "only drivers of databases use this"
+    )
+)]
 pub mod database;
 mod json_array;
 mod jsonl;

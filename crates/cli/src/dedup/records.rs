@@ -15,11 +15,11 @@ use super::spill::PairSpill;
 use super::stock::{KeptRecord, RecordStock};
 use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, survivors};
 use crate::columns::ColumnNames;
-use crate::eval;
 use crate::import::input::RecordInput;
 use crate::import::lines::{CheckedLine, LineRefusal, check};
 use crate::import::report::{RejectionReason, RejectsFile};
 use crate::progress::CommandProgress;
+use crate::settings_file;
 use crate::warnings::{RecordWarning, WarningCounts};
 use doppel_config::Config;
 use doppel_core::index::groups::Group;
@@ -51,7 +51,7 @@ pub(super) fn run(
     files: &mut DedupFiles,
     rejects: &mut RejectsFile,
 ) -> anyhow::Result<DedupSummary> {
-    let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
+    let settings = settings_file::read_settings(args.settings.as_deref(), args.preset)?;
     let mut input = input(args, config)?;
     input.check_names()?;
     let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);

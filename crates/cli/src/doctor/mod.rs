@@ -63,6 +63,9 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let progress = CommandProgress::new();
     let report = runtime.block_on(async {
         match config.kind {
+            #[cfg(not(feature = "mongodb"))]
+            StoreKind::Mongodb => Err(anyhow::anyhow!(store::WITHOUT_MONGODB)),
+            #[cfg(feature = "mongodb")]
             StoreKind::Mongodb => {
                 // A migration would repair the schema before it is examined.
                 let mongodb =

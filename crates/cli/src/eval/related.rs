@@ -14,7 +14,7 @@ use doppel_core::collection::Settings;
 use doppel_eval::dataset::{LabelledSet, open};
 use doppel_eval::decided::{self, DecisionUse};
 use doppel_eval::related::{FittedWeights, HalvesReport, QueryJudgements, RankingQuality, RankingReport, evaluate};
-use doppel_search::related::Weights;
+use doppel_search::weights::Weights;
 
 /// Measures the ranking by judgements and prints the result.
 ///

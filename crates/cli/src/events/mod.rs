@@ -18,13 +18,13 @@ use serde::Serialize;
 
 use self::duplicates::{StockRecord, find_duplicates};
 use self::workbook::EventBook;
-use super::eval::read_settings;
 use super::import::ColumnArgs;
 use super::import::input::RecordInput;
 use super::import::lines::{CheckedLine, LineRefusal, check};
 use super::import::report::{RejectionReason, RejectsFile};
 use super::output::CommandOutputs;
 use super::progress::CommandProgress;
+use super::settings_file::read_settings;
 use super::table::SummaryFormat;
 use super::{PARTLY, usage, with_usage_shown};
 use doppel_config as config;

@@ -17,6 +17,7 @@
 
 mod export;
 mod restore;
+#[cfg(feature = "search")]
 mod whole;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ use doppel_store_embedded::Opening;
 pub(super) use self::export::to_file;
 pub use self::export::{ExportArgs, run};
 pub(super) use self::restore::{CollectionImport, restore};
+#[cfg(feature = "search")]
 pub(super) use self::whole::{ExportedCollection, whole};
 
 /// Version of the file format. It is increased if an older program could misread the file.

@@ -21,6 +21,7 @@ pub mod lookup;
 pub mod operations;
 pub mod records;
 pub mod rows;
+#[cfg(feature = "search")]
 pub mod search;
 pub mod settings;
 pub mod snapshots;

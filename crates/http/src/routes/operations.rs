@@ -58,6 +58,7 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoP
         metrics::gauge!("doppel_store_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_store_free_bytes").set(usage.free_bytes as f64);
     }
+    #[cfg(feature = "search")]
     if let Some(search) = &app.search
         && let Ok(usage) = search.usage().await
     {

@@ -110,7 +110,7 @@ fn fill(setup: &BenchSetup) -> anyhow::Result<FilledDirectory> {
         }
         // The weights of texts must not depend on the time of the last count.
         let counted = engine.count_frequencies(&collection).await.context("counting text")?;
-        anyhow::ensure!(counted.is_some(), "text was counted by somebody else; say doppel bench once more");
+        anyhow::ensure!(counted.is_some(), "text was counted by somebody else; say doppel-lab bench once more");
         engine.close().await.context("closing the store")
     })?;
     progress.finish();

@@ -12,8 +12,8 @@ use super::servers::ServerAddresses;
 use crate::experiments::{
     ExperimentError, ExperimentProgress, ExperimentReport, ExperimentSetup, cleaning, t2, t3, t4, tianwang,
 };
-use doppel_cli::eval::read_settings;
 use doppel_cli::output::CommandOutputs;
+use doppel_cli::settings_file::read_settings;
 use doppel_cli::{answer, progress, usage};
 use doppel_core::collection::Preset;
 use doppel_eval::dataset::{LabelledSet, open};
@@ -322,7 +322,7 @@ fn command(args: &ExperimentArgs) -> String {
     let file = args.write.as_deref().map(|file| format!(" --write {}", file.display())).unwrap_or_default();
     let scale = if args.scale == 1.0 { String::new() } else { format!(" --scale {}", args.scale) };
     let seed = if args.seed == 1 { String::new() } else { format!(" --seed {}", args.seed) };
-    format!("doppel experiment {}{seed}{scale}{file}", args.experiment.name())
+    format!("doppel-lab experiment {}{seed}{scale}{file}", args.experiment.name())
 }
 
 /// Returns the name of the processor, if the system tells it (Linux).

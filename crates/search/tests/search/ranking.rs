@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use doppel_search::extract::RowExtract;
-use doppel_search::related::Weights;
+use doppel_search::weights::Weights;
 use serde_json::json;
 
 use crate::{RandomNumbers, commit, id, letter, open, put, row};

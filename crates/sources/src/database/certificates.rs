@@ -104,6 +104,7 @@ fn unusable_file(what: &str, file: &Path, names: &[&str]) -> DatabaseError {
     DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()))
 }
 
+#[cfg(feature = "databases")]
 /// Returns the error for a connection that is refused as unsafe, and `None` for another error.
 pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
     let inner = match error {

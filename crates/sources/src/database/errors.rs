@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+#[cfg(feature = "databases")]
 use super::certificates::distrust;
 
 /// The reason why a database did not do its work.
@@ -42,6 +43,7 @@ const AWAY: [&str; 3] = ["08", "53", "57"];
 /// SQLSTATE class of authorisation.
 const DENIED: &str = "28";
 
+#[cfg(feature = "databases")]
 impl From<sqlx::Error> for DatabaseError {
     fn from(error: sqlx::Error) -> Self {
         if let Some(distrust) = distrust(&error) {

@@ -7,15 +7,19 @@
 //! password. The module [`sql`] makes the statements and quotes names and values.
 
 mod certificates;
+#[cfg(feature = "databases")]
 mod drivers;
 mod errors;
 mod location;
 mod mapping;
+#[cfg(feature = "databases")]
 mod mysql;
 #[cfg(feature = "odbc")]
 mod odbc;
+#[cfg(feature = "databases")]
 mod postgres;
 pub mod sql;
+#[cfg(feature = "databases")]
 mod sqlite;
 mod statement;
 mod watermark;
@@ -153,11 +157,20 @@ impl DatabaseConnection {
         let dialect = location.dialect();
         certificates::check_files(dialect, location.url())?;
         let driver: Box<dyn DatabaseDriver> = match dialect {
+            #[cfg(feature = "databases")]
             SqlDialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
+            #[cfg(feature = "databases")]
             SqlDialect::Postgres => Box::new(postgres::PostgresDriver::open(location, password, access).await?),
+            #[cfg(feature = "databases")]
             SqlDialect::Sqlite => Box::new(sqlite::SqliteDriver::open(location, access).await?),
             #[cfg(feature = "odbc")]
             SqlDialect::Odbc => Box::new(odbc::OdbcDriver::open(location, password, access).await?),
+            #[cfg(not(feature = "databases"))]
+            SqlDialect::MySql | SqlDialect::Postgres | SqlDialect::Sqlite => {
+                return Err(DatabaseError::other(
+                    "this doppel is built without drivers of databases (feature sources)",
+                ));
+            }
             #[cfg(not(feature = "odbc"))]
             SqlDialect::Odbc => return Err(DatabaseError::other("this doppel is built without ODBC")),
         };
