@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
+#[path = "../support/receiver.rs"]
+mod receiver;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -6,6 +6,8 @@
 mod home;
 #[path = "../support/mongod.rs"]
 mod mongod;
+#[path = "../support/receiver.rs"]
+mod receiver;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -26,3 +28,4 @@ mod reindex;
 mod restart;
 mod snapshots;
 mod templates;
+mod webhooks;

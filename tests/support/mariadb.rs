@@ -5,7 +5,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
-use std::net::TcpListener;
+#[path = "ports.rs"]
+mod ports;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ impl MariadbServer {
         }
         let program = mariadbd();
         let folder = tempfile::Builder::new().prefix("doppel-mariadb").tempdir().expect("a temporary folder");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = ports::free_port();
         let child = launch(&program, folder.path(), port, certificate);
         let server = Self { url: format!("mysql://root@127.0.0.1:{port}/doppel"), running: Some((child, folder)) };
         server.wait().await;

@@ -5,7 +5,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
-use std::net::TcpListener;
+#[path = "ports.rs"]
+mod ports;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -55,7 +57,7 @@ pub fn mongod() -> &'static Path {
 
 impl MongodProcess {
     pub fn new() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = ports::free_port();
         let folder = tempfile::Builder::new().prefix("doppel-mongod").tempdir().expect("a temporary folder");
         Self { child: Mutex::new(None), port, folder }
     }

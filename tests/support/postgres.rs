@@ -5,8 +5,10 @@
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
+#[path = "ports.rs"]
+mod ports;
+
 use std::fs::Permissions;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,7 +68,7 @@ impl PostgresServer {
             "--no-sync".into(),
         ];
         run(as_user(&programs.join("initdb")).args(initdb));
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = ports::free_port();
         let log = std::fs::File::create(folder.path().join("log")).expect("a log file");
         let child = as_user(&programs.join("postgres"))
             .arg("-D")

@@ -5,7 +5,11 @@
 //! through an index in their order, as in the service: *sign* on any thread, *place* one after the other, *judge* on any thread. Placing
 //! takes a few microseconds, a tenth of signing, and is the only sequential part.
 
+mod batch;
+
 use std::sync::Arc;
+
+pub use batch::{BatchRecord, find_duplicates};
 
 use crate::context::{Context, SignedRow};
 use crate::matcher::RecordMatcher;

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::labelled::{LabelledPair, LabelledPairLine};
 use super::metrics::PositionPair;
 use doppel_core::record::{RecordId, Row};
+use doppel_engine::replay::BatchRecord;
 
 /// A labelled set.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +62,12 @@ struct CopyLine {
 }
 
 impl LabelledSet {
+    /// Returns the records as a batch for [`doppel_engine::replay::find_duplicates`].
+    pub fn batch(&self) -> Vec<BatchRecord> {
+        let batch = self.records.iter().map(|(id, row)| BatchRecord { id: id.clone(), row: row.json().clone() });
+        batch.collect()
+    }
+
     /// Reads both files. The names are used in messages.
     ///
     /// # Errors

@@ -7,24 +7,16 @@
 //! record. A pair that was decided not to be the same matter is judged 0, even if its texts match. Each record of a judged pair is a query.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::sync::Arc;
-
-use rayon::prelude::*;
 
 use super::dataset::LabelledSet;
 use super::metrics::PositionPair;
 use super::related::{QueryJudgements, SAME};
 use doppel_core::collection::Settings;
 use doppel_core::index::groups::GroupSet;
-use doppel_core::numbers::Seq;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::Error;
-use doppel_engine::replay::{EarlierRecord, Replay};
+use doppel_engine::replay::find_duplicates;
 
-/// Number of records that are compared at once.
-const AT_ONCE: usize = 1_024;
 /// Memory for sketches, in bytes.
 const SKETCH_BYTES: usize = 64 << 20;
 
@@ -115,50 +107,8 @@ pub fn judgements(
 
 /// Returns the pairs of records of `set` that the comparison of their texts finds, as in the service. Uses all cores.
 fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<PositionPair>, Error> {
-    let mut replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
-    let mut statistics = replay.needs_statistics().then(Statistics::default);
-    if let Some(statistics) = &mut statistics {
-        let documents = set.records.iter().filter_map(|(_, row)| replay.read(row).ok());
-        documents.for_each(|document| replay.observe(&document, statistics));
-    }
-    if let Some(text) =
-        replay.count_text(set.records.len(), |at| Ok::<_, Error>(Arc::clone(set.records[at].1.json())))?
-    {
-        statistics = Some(statistics.unwrap_or_default().with_text(&text));
-    }
-    if let Some(statistics) = statistics {
-        replay = Replay::new(settings.clone(), Some(Arc::new(statistics)), SKETCH_BYTES)?;
-    }
-    let mut found = BTreeSet::new();
-    let mut positions = Vec::new();
-    let mut earlier = Vec::new();
-    for (piece, begin) in set.records.chunks(AT_ONCE).zip((0_u32..).step_by(AT_ONCE)) {
-        let signed: Vec<_> = piece.par_iter().map(|(_, row)| replay.sign(row)).collect();
-        let mut placed = Vec::with_capacity(piece.len());
-        for (((id, row), position), signed) in piece.iter().zip(begin..).zip(signed) {
-            // A refused record is not registered, and is no duplicate.
-            let Ok(subject) = signed else { continue };
-            let signatures = if replay.needs_signatures() { subject.signed().signatures.clone() } else { Vec::new() };
-            let digest = subject.signed().digest;
-            earlier.push(EarlierRecord { id: id.clone(), row: Arc::clone(row.json()), digest, signatures });
-            positions.push(position);
-            placed.push((position, replay.place(Seq(positions.len() as u64), subject)?));
-        }
-        let judged = placed.into_par_iter().map(|(position, placed)| {
-            let Ok(found) = replay.judge(placed, |seq| Ok::<_, Infallible>(earlier[index_of(seq)].clone()));
-            found
-                .matches
-                .into_iter()
-                .map(|found| PositionPair::new(positions[index_of(found.seq)], position))
-                .collect::<Vec<_>>()
-        });
-        found.extend(judged.collect::<Vec<_>>().into_iter().flatten());
-    }
-    Ok(found)
-}
-
-fn index_of(seq: Seq) -> usize {
-    seq.0 as usize - 1
+    let pairs = find_duplicates(settings, &set.batch(), SKETCH_BYTES, |_| ())?;
+    Ok(pairs.into_iter().map(|[one, other]| PositionPair::new(one, other)).collect())
 }
 
 #[cfg(test)]

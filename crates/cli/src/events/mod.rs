@@ -3,7 +3,6 @@
 //! Records are read as in `dedup`. Duplicates by the rules of the service and citations are known links; the event model of `core::events`
 //! adds the rest. All records are in memory: about two kilobytes and the text of each.
 
-mod duplicates;
 mod workbook;
 
 use std::cmp::Reverse;
@@ -16,7 +15,6 @@ use jiff::tz::TimeZone;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use self::duplicates::{StockRecord, find_duplicates};
 use self::workbook::EventBook;
 use super::import::ColumnArgs;
 use super::import::input::RecordInput;
@@ -34,11 +32,14 @@ use doppel_core::events::{
     FrequencyState, FrequencyWindow, KnownLink, summarise,
 };
 use doppel_core::schemes::profile::Profile;
-use doppel_engine::replay::Replay;
+use doppel_engine::replay::{BatchRecord, Replay, find_duplicates};
 use doppel_findings::output::MOST_ROWS;
 use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
 use doppel_texts::Language;
+
+/// Bytes of memory for the sketches.
+const SKETCH_BYTES: usize = 256 << 20;
 
 const EXAMPLES: &str = "\
 Input: files as for doppel dedup; every row needs an id of its own (field \"id\"), or give --make-ids.
@@ -184,7 +185,7 @@ fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, reject
 
 /// The orders that were read, in the order of their ids.
 struct OrderStock {
-    rows: Vec<StockRecord>,
+    rows: Vec<BatchRecord>,
     records: Vec<EventRecord>,
     /// The names of the members of rows, in the order of their first occurrence.
     columns: Vec<String>,
@@ -209,7 +210,7 @@ impl OrderStock {
                 let checked = check(&replay, line)?;
                 let CheckedLine { id, document, row, .. } = &checked;
                 let record = EventRecord::of_row(id.as_str(), &profile, settings, row, document);
-                Ok((StockRecord { id: checked.id, row: checked.row.json().clone() }, record))
+                Ok((BatchRecord { id: checked.id, row: checked.row.json().clone() }, record))
             });
             let checked: Vec<_> = checked.collect();
             for (line, checked) in batch.lines.iter().zip(checked) {
@@ -278,7 +279,7 @@ impl EventReport {
     ) -> anyhow::Result<Self> {
         let began = std::time::Instant::now();
         progress.phase("comparing", Some(orders.rows.len() as u64));
-        let duplicates = find_duplicates(&orders.rows, settings, |done| progress.at(done))?;
+        let duplicates = find_duplicates(settings, &orders.rows, SKETCH_BYTES, |done| progress.at(done))?;
         progress.phase("events", None);
         let records = std::mem::take(&mut orders.records);
         let mut finder = EventFinder::of(records, EventModel::shipped(), |done, all| {

@@ -1,5 +1,7 @@
 //! The list of events as a workbook: a sheet of the selected events, and a sheet of their records.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
@@ -14,7 +16,7 @@ use crate::visitor::ReadingVisitor;
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
-use doppel_engine::events::{EventDetail, EventView};
+use doppel_engine::events::EventView;
 use doppel_findings::output::write_row;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
@@ -56,12 +58,16 @@ pub async fn export(
         }
     }
     let mut book = EventsBook { context, total, lines: Vec::new(), members: Vec::new() };
-    for event in events {
-        match app.engine.event_of(&collection, &event.id, selection.rule).await {
-            Ok(detail) => book.add(selection.rule, &event, &detail).await?,
-            // The event has dissolved meanwhile.
-            Err(Error::NoEvent(_) | Error::UnknownRecord(..)) => {}
-            Err(error) => return Err(error.into()),
+    for piece in events.chunks(PIECE) {
+        let ids = piece.iter().map(|event| event.id.clone()).collect();
+        // An event that has dissolved meanwhile is missing.
+        let (found, _) = app.engine.events_of(&collection, ids, selection.rule).await?;
+        let mut members: HashMap<RecordId, Vec<RecordId>> =
+            found.into_iter().map(|event| (event.event.id, event.members)).collect();
+        for event in piece {
+            if let Some(members) = members.remove(&event.id) {
+                book.add(selection.rule, event, &members).await?;
+            }
         }
     }
     let bytes = book.write().map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
@@ -80,19 +86,18 @@ struct EventsBook<'a> {
 }
 
 impl EventsBook<'_> {
-    async fn add(&mut self, rule: FrequencyRule, event: &EventView, detail: &EventDetail) -> Result<(), Problem> {
+    async fn add(&mut self, rule: FrequencyRule, event: &EventView, members: &[RecordId]) -> Result<(), Problem> {
         let PageContext { visitor, collection, reader, .. } = self.context;
-        let ids: Vec<&RecordId> = detail.members.iter().map(|member| &member.id).collect();
-        let facts = self.context.facts(ids).await?;
+        let facts = self.context.facts(members.iter().collect::<Vec<_>>()).await?;
         let title = facts.get(&event.id).map(|facts| facts.title.as_str());
         let line = EventLine::new(visitor.words(), collection, &reader.clock, rule, event, title);
         let number = (self.lines.len() + 1).to_string();
-        for member in &detail.members {
-            let facts = facts.get(&member.id);
+        for member in members {
+            let facts = facts.get(member);
             self.members.push([
                 number.clone(),
                 line.name.clone(),
-                member.id.to_string(),
+                member.to_string(),
                 facts.and_then(|facts| facts.time.clone()).unwrap_or_default(),
                 facts.map(|facts| facts.title.clone()).unwrap_or_default(),
                 facts.and_then(|facts| facts.petitioner.clone()).unwrap_or_default(),

@@ -200,10 +200,11 @@ impl CollectionEvents {
     /// Returns the pairs of a named member and one of the other members.
     fn pairs_to_split(&self, name: CollectionName, id: &RecordId, named: &[RecordId]) -> Result<Vec<RecordIds>> {
         let members = self.members_in_order(id).ok_or(Error::NoEvent(name))?;
+        let in_event: BTreeSet<u32> = members.iter().copied().collect();
         let mut separated = BTreeSet::new();
         for (index, id) in named.iter().enumerate() {
             let position = self.seqs.get(id).and_then(|seq| self.position(*seq));
-            let member = position.filter(|position| members.contains(position));
+            let member = position.filter(|position| in_event.contains(position));
             separated.insert(member.ok_or_else(|| not_in_event(index))?);
         }
         let others: Vec<u32> = members.into_iter().filter(|member| !separated.contains(member)).collect();
@@ -223,6 +224,7 @@ impl CollectionEvents {
     /// Returns the pairs that must be joined so that joining links connect all members with the first one.
     fn pairs_to_confirm(&self, name: CollectionName, id: &RecordId) -> Result<Vec<RecordIds>> {
         let members = self.members_in_order(id).ok_or(Error::NoEvent(name))?;
+        let in_event: BTreeSet<u32> = members.iter().copied().collect();
         let mut connected: BTreeSet<u32> = BTreeSet::new();
         let mut pairs = Vec::new();
         for member in &members {
@@ -237,7 +239,7 @@ impl CollectionEvents {
                 if connected.insert(record) {
                     let links = self.finder.links().of_record(record).iter();
                     let joined =
-                        links.filter(|(other, link)| KnownLink::JOINING.contains(link) && members.contains(other));
+                        links.filter(|(other, link)| KnownLink::JOINING.contains(link) && in_event.contains(other));
                     unread.extend(joined.map(|(other, _)| *other));
                 }
             }

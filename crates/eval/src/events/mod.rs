@@ -7,7 +7,6 @@
 pub mod fitting;
 
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -19,11 +18,9 @@ use super::evidence::perturb::{HarmfulChange, ObjectPool, XorShift64};
 use super::metrics::PositionPair;
 use doppel_core::collection::Settings;
 use doppel_core::events::{EventCollection, EventFeatures, EventFinder, EventModel, EventRecord, RecordPair};
-use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::record::{RecordId, Value};
 use doppel_core::schemes::profile::Profile;
-use doppel_core::schemes::statistics::Statistics;
-use doppel_engine::replay::{EarlierRecord, Replay};
-use doppel_store::Seq;
+use doppel_engine::replay::find_duplicates;
 
 /// Number of records of a set of which copies with another name or number are made.
 const CHANGED_RECORDS: usize = 400;
@@ -275,33 +272,13 @@ fn made_pairs(profile: &Profile, set: &LabelledSet) -> Vec<MeasuredEventPair> {
     measured.collect()
 }
 
-/// Returns the duplicates of a set by the rules of the service, as positions in the collection.
+/// Returns the duplicates among the records by the rules of the service, as positions in `collection`.
 fn duplicates(set: &LabelledSet, collection: &EventCollection) -> Vec<RecordPair> {
-    let settings = Settings::default();
-    let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
-    let found = Replay::new(settings.clone(), None, SKETCH_BYTES).and_then(|plain| {
-        let text = plain.count_text(rows.len(), |at| Ok::<_, doppel_engine::Error>(rows[at].json().clone()))?;
-        let statistics = text.map(|text| std::sync::Arc::new(Statistics::default().with_text(&text)));
-        Replay::new(settings, statistics, SKETCH_BYTES)
-    });
-    let Ok(replay) = found else { return Vec::new() };
-    let mut kept: Vec<EarlierRecord> = Vec::new();
-    let mut placed = Vec::new();
-    for (id, row) in &set.records {
-        let Ok(subject) = replay.sign(row) else { continue };
-        let signed = subject.signed();
-        let digest = signed.digest;
-        let signatures = if replay.needs_signatures() { signed.signatures.clone() } else { Vec::new() };
-        kept.push(EarlierRecord { id: id.clone(), row: row.json().clone(), digest, signatures });
-        placed.extend(replay.place(Seq(kept.len() as u64), subject).ok().map(|record| (kept.len() - 1, record)));
-    }
-    let judged = placed.into_par_iter().map(|(at, record)| {
-        let Ok(judged) = replay.judge(record, |seq| Ok::<_, Infallible>(kept[seq.0 as usize - 1].clone()));
-        let own = collection.position(kept[at].id.as_str());
-        let pairs = judged.matches.iter().filter_map(|found| Some([own?, collection.position(found.id.as_str())?]));
-        pairs.collect::<Vec<_>>()
-    });
-    judged.flatten_iter().collect()
+    let records = set.batch();
+    // The default settings are valid, and a set has fewer than 2^31 records.
+    let pairs = find_duplicates(&Settings::default(), &records, SKETCH_BYTES, |_| ()).unwrap_or_default();
+    let position = |at: u32| collection.position(records[at as usize].id.as_str());
+    pairs.into_iter().filter_map(|[one, other]| Some([position(one)?, position(other)?])).collect()
 }
 
 /// Reads and measures the sets in some folders.
