@@ -1,12 +1,18 @@
-//! Sketches of many sets in a bounded number of bytes: new sketches replace the oldest ones.
+//! Sketches of many sets in a bounded number of bytes: new sketches replace the oldest ones that nobody compared lately.
 //!
 //! A sketch is found by its owner and number. There are sixty-four shards. Each shard is a ring of words with its own
 //! lock, and a table of the positions in the ring where entries begin: 30 bytes for each entry besides the sketch. A
 //! lookup holds a lock for reading during the comparison, which takes well below a microsecond. An entry contains its
 //! owner and its length in words, its number, and the sketch.
 //!
-//! A sketch that is forgotten or replaced leaves a gap. A shard is copied without its gaps when they are a quarter of
+//! A sketch that is forgotten or replaced leaves a gap. A shard is copied without its gaps when they are an eighth of
 //! its ring. So the memory depends only on the remembered sketches, and a gap replaces no sketch.
+//!
+//! Keys propose their earliest records, so that a full ring must not forget the oldest sketches only because they are
+//! old: a sketch that was compared since the ring came by last stays for another round (the clock algorithm). The marks
+//! take one bit for each cache line of a ring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::RwLock;
@@ -21,9 +27,11 @@ const LARGEST: usize = 16;
 /// Number of words in a cache line.
 const LINE: usize = 8;
 /// A ring grows by its length divided by this number.
-const GROWTH: usize = 4;
+const GROWTH: usize = 8;
 /// If a ring needs room, its gaps are at most its length divided by this number.
-const MOST_GAPS: usize = 4;
+const MOST_GAPS: usize = 8;
+/// Largest number of compared sketches that a new sketch passes over. So the search for room takes microseconds at most.
+const MOST_PASSED: usize = 32;
 
 /// A bounded set of sketches, see the module.
 #[derive(Debug)]
@@ -42,6 +50,9 @@ struct Shard {
     next: usize,
     /// Number of words in `ring` that belong to no entry.
     gaps: usize,
+    /// One bit for each [`LINE`] of the ring: true if an entry that begins there was compared. The entry of a text
+    /// takes a line at least. Empty while the ring has less than half of its full length.
+    compared: Vec<AtomicU64>,
 }
 
 fn hash(owner: u32, number: u64) -> u64 {
@@ -74,6 +85,7 @@ impl Sketches {
         let hash = hash(owner, number);
         let shard = self.shard(hash).read();
         let at = shard.find(hash, owner, number)?;
+        shard.mark(at);
         Some(with(&shard.ring[at + HEAD..at + shard.length(at)]))
     }
 
@@ -167,7 +179,7 @@ impl Sketches {
     pub fn memory_usage(&self) -> usize {
         let each = self.shards.iter().map(|shard| {
             let shard = shard.read();
-            shard.ring.capacity() * size_of::<u64>() + shard.places.allocation_size()
+            (shard.ring.capacity() + shard.compared.capacity()) * size_of::<u64>() + shard.places.allocation_size()
         });
         size_of_val(&*self.shards) + each.sum::<usize>()
     }
@@ -207,6 +219,10 @@ impl Shard {
             self.close_gaps();
         }
         let end = self.ring.len();
+        // Sketches are marked for a while before the first one is forgotten.
+        if self.compared.is_empty() && 2 * end >= most {
+            self.compared.resize_with(most.div_ceil(LINE * u64::BITS as usize), AtomicU64::default);
+        }
         if self.next == 0 && end + length <= most {
             if end + length > self.ring.capacity() {
                 self.ring.reserve_exact((end / GROWTH).clamp(length, most - end));
@@ -214,16 +230,51 @@ impl Shard {
             self.ring.resize(end + length, 0);
             return end;
         }
-        if self.next + length > end {
-            self.clear(self.next, end);
-            self.next = 0;
-        }
-        let at = self.next;
+        let at = self.oldest(length);
         self.clear(at, at + length);
         self.gaps -= length;
         // This is never 0. The value 0 means that the ring has not been filled yet.
         self.next = at + length;
         at
+    }
+
+    /// Returns the position of the oldest entries that take `length` words or more and were not compared since the last
+    /// round. Passes over at most [`MOST_PASSED`] compared entries.
+    fn oldest(&mut self, length: usize) -> usize {
+        let mut begin = self.next;
+        let mut end = begin;
+        let mut passed = 0;
+        while end - begin < length {
+            if end == self.ring.len() {
+                self.clear(begin, end);
+                (begin, end) = (0, 0);
+            }
+            let at = end;
+            end += self.length(at);
+            if passed < MOST_PASSED && self.owner(at) != NOBODY && self.take_mark(at) {
+                passed += 1;
+                begin = end;
+            }
+        }
+        begin
+    }
+
+    /// Marks an entry as compared, if the ring will be full soon.
+    fn mark(&self, at: usize) {
+        let Some(marks) = self.compared.get(at / LINE / u64::BITS as usize) else { return };
+        let bit = 1 << (at / LINE % u64::BITS as usize);
+        if marks.load(Ordering::Relaxed) & bit == 0 {
+            marks.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes the mark of an entry. Returns true if the entry had one.
+    fn take_mark(&mut self, at: usize) -> bool {
+        let Some(marks) = self.compared.get_mut(at / LINE / u64::BITS as usize) else { return false };
+        let bit = 1 << (at / LINE % u64::BITS as usize);
+        let is_marked = *marks.get_mut() & bit != 0;
+        *marks.get_mut() &= !bit;
+        is_marked
     }
 
     /// Forgets the entries that begin between `from` and `to`. The rest of the last one becomes a gap.
@@ -275,7 +326,7 @@ impl Shard {
                 at = end;
             }
         }
-        *self = Self { places, ring, next: 0, gaps: 0 };
+        *self = Self { places, ring, next: 0, gaps: 0, compared: Vec::new() };
     }
 
     fn leave_gap(&mut self, at: usize, length: usize) {
@@ -324,6 +375,27 @@ mod tests {
         assert!(kept.len() > most / 8 / 11 && first > 90_000, "{} kept, from {first}", kept.len());
         assert!(kept.iter().all(|&number| sketches.compare(1, number, <[u64]>::to_vec) == Some(words(number))));
         assert!(sketches.memory_usage() < most * 2, "{}", sketches.memory_usage());
+    }
+
+    #[test]
+    fn beyond_the_bound_those_that_are_compared_stay() {
+        let sketches = Sketches::new(256 << 10);
+        let mut forgotten = 0;
+        for number in 500..100_000 {
+            sketches.remember(1, number, || words(8));
+            if number % 100 == 0 {
+                for compared in 0..500 {
+                    if sketches.compare(1, compared, |_| ()).is_none() {
+                        forgotten += 1;
+                        sketches.remember(1, compared, || words(8));
+                    }
+                }
+            }
+        }
+        // The ring is filled some twenty times. Each of these sketches is remembered once, before the first comparison.
+        assert_eq!(forgotten, 500);
+        let late = (99_000..100_000).filter(|&number| sketches.compare(1, number, |_| ()).is_some()).count();
+        assert!(late > 900, "{late}");
     }
 
     #[test]
