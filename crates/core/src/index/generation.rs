@@ -158,12 +158,17 @@ impl GenerationIndex {
                 }
                 if is_common { 0 } else { POSTINGS_PER_KEY }
             };
-            let Scratch { hits, truncated, .. } = scratch;
-            let mut hit =
-                |slot, (_, via): (FiledKey, Via), length| hits.push(Hit { slot, via, weight: weight(length) });
+            let mut of = None;
+            let mut hit = |slot, (key, via): (FiledKey, Via), length| {
+                if of.replace(key) != Some(key) {
+                    scratch.end_key();
+                }
+                scratch.hits.push(Hit { slot, via, weight: weight(length) });
+            };
             self.postings.first(asked, order, limit, &mut hit);
-            *truncated |= longer;
             self.postings.first(common.into_iter(), order, |(_, via), _| counts.limit(via), hit);
+            scratch.end_key();
+            scratch.truncated |= longer;
             let items = scratch.rank(order).iter().filter_map(|hit| self.proposal(hit)).collect();
             Proposals { items, truncated: scratch.truncated }
         })
