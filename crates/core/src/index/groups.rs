@@ -8,18 +8,22 @@
 //! * A new record takes nearly constant time for each of its pairs: union-find by size with path halving. The members form a ring, so
 //!   that two components are joined by exchanging two numbers. In addition, a sorted set of components is updated.
 //! * The removal of a record or a pair builds its component again, in O(members + pairs) of the component, and changes no other component.
-//! * A component is divided when a group is read, in O(members + pairs) of the component.
+//! * A component is divided when a group is read, in O(members + pairs) of the component; most pairs of a large component take some nanoseconds
+//!   (`sparse`).
 //! * A record without pairs is in no group and needs no memory. Memory: about 110 bytes a member and 8 bytes a pair.
 //!
 //! The name of a group is its member with the lowest number. The name stays the same as long as this record is in the group and no
 //! earlier record joins.
 
+mod batch;
 mod bridges;
 mod group;
 mod pieces;
+mod sparse;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+pub use self::batch::BatchGroups;
 pub use self::group::{CHAINED_DENSITY, CHAINED_SIZE, Decision, Group, Summary};
 use self::pieces::{GroupPiece, pieces};
 
@@ -165,6 +169,11 @@ impl GroupSet {
         copies: impl Fn(u64) -> usize + Copy + 'a,
     ) -> impl Iterator<Item = Group> + 'a {
         self.firsts.iter().flat_map(move |first| self.groups_at(self.places[first], copies))
+    }
+
+    /// Returns the lowest member and the number of members of each component, ascending.
+    pub fn components(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.firsts.iter().map(|first| (*first, self.nodes[self.root(self.places[first]) as usize].size as usize))
     }
 
     /// Returns the group of `member`. O(members + pairs) of its component.

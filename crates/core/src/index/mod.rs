@@ -27,6 +27,8 @@
 //! groups           groups of records that are connected by pairs, in a generation or in a batch
 //!   bridges        pairs without which a group would fall apart
 //!   pieces         divides a large component at single links
+//!   sparse         a few pairs of a component with the same single links as all pairs
+//!   batch          the groups of pairs that nobody changes, in memory that depends on the members only
 //!   group          the description of a group
 //! ```
 

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::bridges::bridges;
 use super::group::CHAINED_SIZE;
+use super::sparse::SparsePairs;
 
 /// A part of a component that is a group.
 #[derive(Default)]
@@ -28,6 +29,19 @@ pub(super) struct GroupPiece {
 /// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents `copies`
 /// records; each of them forms a pair with the others and with all records of the neighbours. O(places + edges).
 pub(super) fn pieces<'a>(
+    places: Vec<u32>,
+    neighbours: impl Fn(u32) -> &'a [u32],
+    copies: impl Fn(u32) -> usize,
+    is_confirmed: impl Fn(u32, u32) -> bool,
+) -> Vec<GroupPiece> {
+    match SparsePairs::choose(&places, &neighbours) {
+        Some(sparse) => divide(places, |place| sparse.neighbours(place), copies, is_confirmed),
+        None => divide(places, neighbours, copies, is_confirmed),
+    }
+}
+
+/// Divides a component like [`pieces`]. `neighbours` may be the [`SparsePairs`].
+pub(super) fn divide<'a>(
     places: Vec<u32>,
     neighbours: impl Fn(u32) -> &'a [u32],
     copies: impl Fn(u32) -> usize,

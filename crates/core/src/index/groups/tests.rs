@@ -374,3 +374,57 @@ fn summaries_start_at_the_given_first_member() {
     assert_eq!(set.summaries(3).map(|summary| summary.first).collect::<Vec<_>>(), [3, 5]);
     assert!(set.memory_usage() > 0);
 }
+
+/// Returns copies of a letter, each in a pair with the `earliest` first copies.
+fn copies(first: u64, count: u64, earliest: u64) -> impl Iterator<Item = (u64, u64)> {
+    (1..count).flat_map(move |n| (0..n.min(earliest)).map(move |m| (first + m, first + n)))
+}
+
+proptest! {
+    #[test]
+    fn crowds_with_many_pairs_are_divided_as_the_definition_says(
+        crowds in prop::collection::vec((3u64..30, 1u64..20), 1..4),
+        more in prop::collection::vec((0u64..90, 0u64..90), 0..6),
+    ) {
+        let mut set = GroupSet::new();
+        let mut model = GroupModel::default();
+        let crowds = (0..).step_by(30).zip(&crowds).flat_map(|(first, &(count, earliest))| copies(first, count, earliest));
+        for (a, b) in crowds.chain(more).filter(|(a, b)| a != b) {
+            set.add_pair(a, b);
+            model.found.insert((a.min(b), a.max(b)));
+        }
+        prop_assert_eq!(set.groups().collect::<Vec<_>>(), model.groups());
+    }
+
+    #[test]
+    fn the_groups_of_a_batch_are_those_of_its_pairs(
+        lists in prop::collection::vec((1u64..5, 1u64..6), 0..4),
+        pairs in prop::collection::btree_set((0u64..40, 0u64..40), 0..50),
+    ) {
+        let mut set = GroupSet::new();
+        let mut batch = BatchGroups::new();
+        // Each list has ten members.
+        for (first, &(earlier, copies)) in (0..).step_by(10).zip(&lists) {
+            let ids: Vec<u64> = (first..first + earlier + copies).collect();
+            let (earlier, copies) = ids.split_at(earlier as usize);
+            batch.add_copies(earlier, copies);
+            earlier.iter().for_each(|&a| copies.iter().for_each(|&b| set.add_pair(a, b)));
+        }
+        for (a, b) in pairs {
+            if a < b && !set.pairs_of(a).any(|other| other == b) {
+                batch.add_pair(a, b);
+                set.add_pair(a, b);
+            }
+        }
+        prop_assert_eq!(batch.groups().collect::<Vec<_>>(), set.groups().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn twenty_thousand_copies_with_a_single_link_are_two_groups() {
+    let all = copies(0, 20_000, 256).chain(copies(200_000, 20, 256)).chain([(19_999, 200_007)]);
+    let set = set(all);
+    let sizes: Vec<usize> = set.groups().map(|group| group.members.len()).collect();
+    assert_eq!(sizes, [20_000, 20]);
+    assert_eq!(set.components().collect::<Vec<_>>(), [(0, 20_020)]);
+}
