@@ -51,6 +51,8 @@ const MAX_FOLLOWED: usize = 100_000;
 /// Time in microseconds after which the groups of a store with several instances are read again; ten times the duration of the last reading
 /// if that is longer.
 const SHARED_FRESH_US: u64 = 30_000_000;
+/// Smallest number of members of a component whose groups a list of groups keeps: finding them takes more than a millisecond.
+const LARGE_COMPONENT: usize = 1_000;
 /// Largest number of members in the description of a group.
 pub const MAX_MEMBERS: usize = 1_000;
 
@@ -334,14 +336,16 @@ impl Engine {
         let since = self.days_ago(days);
         let with_members = !record.is_empty();
         self.with_groups(collection, move |groups| {
-            let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
-                let view = groups.view(&group, since);
-                let cursor =
-                    GroupCursor { rank: rank(order, &view, groups.last(&group)), first: Seq(group.members[0]) };
-                let members = if with_members { group.members.into_iter().map(Seq).collect() } else { Vec::new() };
-                RankedGroup { cursor, view, members }
+            let mut ranked = Vec::new();
+            groups.each_group(least, |group| {
+                let view = groups.view(group, since);
+                let cursor = GroupCursor { rank: rank(order, &view, groups.last(group)), first: Seq(group.members[0]) };
+                let members = match with_members {
+                    true => group.members.iter().copied().map(Seq).collect(),
+                    false => Vec::new(),
+                };
+                ranked.push(RankedGroup { cursor, view, members });
             });
-            let mut ranked: Vec<_> = ranked.collect();
             ranked.sort_by_key(|group| group.cursor.place());
             let mut left = ranked
                 .into_iter()
@@ -530,11 +534,7 @@ impl Engine {
             groups.sources[at].read_to = last.seq;
             let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq]));
             self.learn(context, groups, seqs.collect()).await?;
-            for pairs in &piece {
-                for earlier in &pairs.earlier {
-                    groups.pair(*earlier, pairs.seq);
-                }
-            }
+            piece.iter().for_each(|pairs| groups.pair(&pairs.earlier, pairs.seq));
         }
     }
 
@@ -616,12 +616,17 @@ impl CollectionGroups {
         self.members.insert(record.seq, member);
     }
 
-    /// Adds a pair if both records are known.
-    fn pair(&mut self, earlier: Seq, later: Seq) {
-        if self.members.contains_key(&earlier) && self.members.contains_key(&later) {
-            self.forget_component(earlier.0);
-            self.forget_component(later.0);
-            self.set.add_pair(earlier.0, later.0);
+    /// Adds the pairs of a record with earlier records, if both are known.
+    fn pair(&mut self, earlier: &[Seq], later: Seq) {
+        if !self.members.contains_key(&later) {
+            return;
+        }
+        self.forget_component(later.0);
+        for earlier in earlier {
+            if self.members.contains_key(earlier) {
+                self.forget_component(earlier.0);
+                self.set.add_pair(earlier.0, later.0);
+            }
         }
     }
 
@@ -644,6 +649,17 @@ impl CollectionGroups {
         Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
     }
 
+    /// Calls `each` with all groups of at least `least` members. The division of large components is kept for the next request.
+    fn each_group(&self, least: usize, mut each: impl FnMut(&Group)) {
+        for (first, size) in self.set.components().filter(|(_, size)| *size >= least) {
+            let groups = match size >= LARGE_COMPONENT {
+                true => self.component_groups(first),
+                false => Arc::new(self.set.groups_beside(first)),
+            };
+            groups.iter().filter(|group| group.members.len() >= least).for_each(&mut each);
+        }
+    }
+
     /// Returns the group of a record.
     fn group_of(&self, id: &RecordId) -> Option<Group> {
         let seq = self.by_id.get(id)?.0;
@@ -652,6 +668,9 @@ impl CollectionGroups {
 
     /// Removes the stored groups of a member's component, which is about to change.
     fn forget_component(&mut self, seq: u64) {
+        if self.pieces.get_mut().is_empty() {
+            return;
+        }
         if let Some(first) = self.set.component_of(seq) {
             self.pieces.get_mut().remove(&first);
         }
