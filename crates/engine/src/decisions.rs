@@ -28,6 +28,11 @@ const PIECE: usize = 1_000;
 pub(super) struct RecordRulings(HashMap<RecordId, bool>);
 
 impl RecordRulings {
+    /// True if nobody decided about the record.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the decision about `other`: true for the same matter; `None` if nobody decided.
     pub(super) fn of(&self, other: &RecordId) -> Option<bool> {
         // Most records have no decisions, so that no hash is needed.

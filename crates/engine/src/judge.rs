@@ -13,15 +13,18 @@ use doppel_core::collection::{ChannelPosition, ScopeExclusion, ScopeValues, Scop
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
-    Alignment, Contrast, Evidence, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in,
-    sketch, with_names,
+    Alignment, Contrast, Evidence, NameSieve, Named, Sieve, Sifted, TokenText, Verifier, Weighed, align_tokens,
+    contrast, named_in, names_in, sketch, with_names,
 };
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
-use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
+use doppel_core::verdict::{
+    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict,
+};
 use doppel_store::content::{ContentHashes, RecordContent};
 use doppel_store::stages::{RegistrationStage, StageSpan};
 use doppel_store::{CandidateJudge, CandidateRecord, Seq, StoredRecord};
+use parking_lot::Mutex;
 
 /// Smallest number of candidates whose sketches are fetched together: for fewer candidates it costs more than it saves.
 const FETCHED_TOGETHER: usize = 16;
@@ -43,8 +46,26 @@ pub(super) struct RecordJudge {
     candidates: CandidateCounts,
     /// The names in the record's text, found when the first candidate is contrasted.
     named: OnceLock<NameSieve>,
+    /// The tokens of the record's text, found when the first candidate is aligned.
+    tokens: OnceLock<TokenText>,
+    /// The comparison with the last candidate, for the next candidate if it has the same text: a letter that thousands of people sent is
+    /// compared with hundreds of copies. Copies are proposed one after the other.
+    last: Mutex<Option<TextComparison>>,
     /// The recorder of the durations of the store's stages.
     noted: StageRecorder,
+}
+
+/// The comparison of the record with the text of a candidate. It is the same for all candidates with this text.
+struct TextComparison {
+    read: Arc<ReadRecord>,
+    via: Via,
+    fingerprint: Option<Fingerprint>,
+    /// True if the candidate has the same digest.
+    exact: bool,
+    /// The names of the channels that proposed the candidate and accept it.
+    channels: Vec<String>,
+    /// `None` if the texts were not compared.
+    verified: Option<VerifiedCandidate>,
 }
 
 /// The numbers of candidates by result, for the metrics.
@@ -78,6 +99,8 @@ impl RecordJudge {
             sieve: OnceLock::new(),
             candidates: CandidateCounts::default(),
             named: OnceLock::new(),
+            tokens: OnceLock::new(),
+            last: Mutex::new(None),
             noted: StageRecorder::nothing(),
         }
     }
@@ -86,6 +109,11 @@ impl RecordJudge {
     #[must_use]
     pub(super) fn with_recorder(self, noted: StageRecorder) -> Self {
         Self { noted, ..self }
+    }
+
+    /// Returns the text of the record.
+    pub(super) fn document(&self) -> &Document {
+        &self.subject.document
     }
 
     /// True if all work on its text takes a fraction of a millisecond.
@@ -201,7 +229,7 @@ impl RecordJudge {
             verifier.shingles(text)
         });
         let overlap = verifier.overlap(self.sieve(verifier).weighed(), shingles);
-        let contacts = self.subject.document.shares_contact(&other.document);
+        let contacts = self.shares_contact(&other.document);
         let undecided = self.templates || is_copy || verifier.could_accept(&overlap, contacts);
         let named = (undecided && verifier.settings().objects).then(|| {
             other.named(|text| {
@@ -223,8 +251,9 @@ impl RecordJudge {
             named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
         let evidence = match is_copy {
             true => verifier.evidence(&overlap, &contrast, &Alignment::default()),
-            false => verifier.weigh_up(&overlap, &contrast, self.templates, || {
-                (self.subject.document.joined(), other.document.joined())
+            false => verifier.weigh_up_by(&overlap, &contrast, self.templates, || {
+                let ours = self.tokens.get_or_init(|| verifier.tokens(&self.subject.document.joined()));
+                align_tokens(ours, other.tokens(|text| verifier.tokens(text)), &contrast.only_names)
             }),
         };
         let accepted = is_copy || evidence.accepted;
@@ -299,7 +328,7 @@ fn remember_sketch<'a>(
 }
 
 /// The known measures of a match.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct MatchMeasures {
     jaccard: Option<f64>,
     containment: Option<f64>,
@@ -330,30 +359,48 @@ impl RecordJudge {
             true => self.context.keep(candidate.record)?,
             false => Arc::new(ReadRecord::of(candidate.record, &self.context)?),
         };
-        let other = &read.document;
-        let exact = read.digest == Some(self.subject.signed.digest);
-        let channels = self.accepting_channels(candidate, Some(other));
-        let same_address = channels.iter().any(|channel| channel == VIA_URL);
-        let is_copy = channels.iter().any(|channel| channel == VIA_COPY);
+        if !confirmed && self.is_out_of_scope(read.document.scoped()) {
+            return None;
+        }
+        let last = self.last.lock().take().filter(|last| self.compares_the_same(last, candidate, &read));
+        let compared = match last {
+            Some(same) => {
+                self.remember_copy(candidate, &same);
+                same
+            }
+            None => self.compared(candidate, &read, confirmed),
+        };
+        let found = self.matching(candidate, &read.document, &compared, confirmed);
+        *self.last.lock() = Some(compared).filter(|_| candidate.signatures.is_empty());
+        found
+    }
+
+    /// Returns the match that follows from a comparison of the texts. `other` is the text of the candidate.
+    fn matching(
+        &self,
+        candidate: &CandidateRecord<'_>,
+        other: &Document,
+        compared: &TextComparison,
+        confirmed: bool,
+    ) -> Option<Match> {
+        let TextComparison { exact, channels, verified, .. } = compared;
+        let exact = *exact;
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
-        if !confirmed && self.is_out_of_scope(other.scoped()) {
-            return None;
-        }
+        let same_address = channels.iter().any(|channel| channel == VIA_URL);
         let mut template = false;
-        let measures = match (&self.context.verifier, exact) {
-            (_, true) => MatchMeasures::of_equal_texts(),
-            (None, false) => MatchMeasures::default(),
-            (Some(verifier), false) => {
-                let verified = self.verified(candidate, &read, verifier, is_copy);
+        let measures = match verified {
+            _ if exact => MatchMeasures::of_equal_texts(),
+            None => MatchMeasures::default(),
+            Some(verified) => {
                 if !confirmed && !same_address && !verified.accepted {
                     if !verified.template {
                         return None;
                     }
                     template = true;
                 }
-                verified.measures
+                verified.measures.clone()
             }
         };
         let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
@@ -361,8 +408,50 @@ impl RecordJudge {
             relation: relation(&self.subject.document, other),
             time: other.time.map(|time| time.to_string()),
             template,
-            ..self.found(candidate, stages, channels, measures)
+            ..self.found(candidate, stages, channels.clone(), measures)
         })
+    }
+
+    /// Compares the record with the text of a candidate. A text that no channel accepts is not verified, unless a person confirmed the pair.
+    fn compared(&self, candidate: &CandidateRecord<'_>, read: &Arc<ReadRecord>, confirmed: bool) -> TextComparison {
+        let exact = read.digest == Some(self.subject.signed.digest);
+        let channels = self.accepting_channels(candidate, Some(&read.document));
+        let is_copy = channels.iter().any(|channel| channel == VIA_COPY);
+        let verifier = self.context.verifier.as_ref().filter(|_| !exact && (confirmed || !channels.is_empty()));
+        let verified = verifier.map(|verifier| self.verified(candidate, read, verifier, is_copy));
+        let CandidateRecord { via, fingerprint, .. } = *candidate;
+        TextComparison { read: Arc::clone(read), via, fingerprint, exact, channels, verified }
+    }
+
+    /// True if the comparison with `candidate` would give the same result as `last`.
+    fn compares_the_same(&self, last: &TextComparison, candidate: &CandidateRecord<'_>, read: &ReadRecord) -> bool {
+        let before = &last.read.document;
+        let document = &read.document;
+        // A decision about a candidate changes the comparison, and signatures are compared for themselves.
+        self.rulings.is_empty()
+            && candidate.signatures.is_empty()
+            && (last.via, last.fingerprint) == (candidate.via, candidate.fingerprint)
+            && last.exact == (read.digest == Some(self.subject.signed.digest))
+            && before.has_same_text(document)
+            && (before.contacts == document.contacts || !self.shares_contact(before) && !self.shares_contact(document))
+    }
+
+    /// True if the text of the record has a contact of another text. Other contacts are no evidence.
+    fn shares_contact(&self, other: &Document) -> bool {
+        self.subject.document.shares_contact(other)
+    }
+
+    /// Keeps the sketch of a candidate that has the text of `same`, as its verification would.
+    fn remember_copy(&self, candidate: &CandidateRecord<'_>, same: &TextComparison) {
+        let (Some(verifier), Some(_)) = (&self.context.verifier, &same.verified) else { return };
+        if candidate.seq_is_immutable {
+            remember_sketch(
+                &self.context,
+                candidate.record.seq,
+                || Cow::Owned(verifier.weigh(same.read.shingles(|text| verifier.shingles(text)).clone())),
+                same.read.known_objects(),
+            );
+        }
     }
 
     /// Judges a candidate whose text is not kept, by its digest and by the comparisons of channels. Nothing is verified.
@@ -442,11 +531,14 @@ impl CandidateJudge for RecordJudge {
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verifier) = &self.context.verifier else { return false };
         // Candidates with an equal digest, address or copy key, and candidates of a decision, need no similar text.
+        if self.templates || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+            return false;
+        }
         let schemes = (0..).zip(self.context.profile.schemes());
         let is_equal = schemes.into_iter().any(|(position, scheme)| {
             matches!(scheme.name(), VIA_URL | VIA_COPY) && via.contains(Via::channel(ChannelPosition(position)))
         });
-        if self.templates || is_equal || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+        if is_equal {
             return false;
         }
         let sieve = self.sieve(verifier);
@@ -565,7 +657,7 @@ pub(super) fn rounded(share: f64) -> f64 {
 }
 
 /// Compares the petitioners of two documents; `None` if one of them names no petitioner.
-fn relation(a: &Document, b: &Document) -> Option<Relation> {
+pub(super) fn relation(a: &Document, b: &Document) -> Option<Relation> {
     let is_same = a.has_same_petitioner(b)?;
     Some(if is_same { Relation::Repeat } else { Relation::Shared })
 }

@@ -11,17 +11,18 @@ use quick_cache::sync::Cache;
 use crate::context::Context;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Digest;
-use doppel_core::similarity::{Named, ShingleSet};
+use doppel_core::similarity::{Named, ShingleSet, TokenText};
 use doppel_core::text::Document;
+use doppel_core::text::objects::NamedObject;
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
-/// Largest size of the cache in bytes: some 5,000 letters of usual length, as many as a dozen events have at once.
+/// Largest size of the cache in bytes: some 3,000 letters of usual length, as many as a dozen events have at once.
 const BYTES: u64 = 32 << 20;
 /// Approximate size of an entry without its texts, in bytes.
 const BARE: usize = 512;
-/// Size of an entry in multiples of the bytes of its texts: the text, a shingle of eight bytes for each three bytes of a Chinese text, and
-/// the characters of the text once more in the names.
-const BY_TEXT: usize = 5;
+/// Size of an entry in multiples of the bytes of its texts: the text, a shingle of eight bytes and a token of sixteen for each three bytes of a
+/// Chinese text, and the characters of the text once more in the names.
+const BY_TEXT: usize = 10;
 
 /// A stored record as one generation reads it.
 pub(super) struct ReadRecord {
@@ -33,6 +34,7 @@ pub(super) struct ReadRecord {
     content: u64,
     shingles: OnceLock<ShingleSet>,
     named: OnceLock<Named>,
+    tokens: OnceLock<TokenText>,
 }
 
 impl ReadRecord {
@@ -50,6 +52,7 @@ impl ReadRecord {
             content: content_hash(record),
             shingles: OnceLock::new(),
             named: OnceLock::new(),
+            tokens: OnceLock::new(),
         })
     }
 
@@ -61,6 +64,16 @@ impl ReadRecord {
     /// Returns the names in its text, with its contacts; the first call finds the names with `find`.
     pub(super) fn named(&self, find: impl FnOnce(&str) -> Named) -> &Named {
         self.named.get_or_init(|| find(&self.document.joined()).with_contacts(&self.document.contacts))
+    }
+
+    /// Returns the tokens of its text; the first call makes them with `make`.
+    pub(super) fn tokens(&self, make: impl FnOnce(&str) -> TokenText) -> &TokenText {
+        self.tokens.get_or_init(|| make(&self.document.joined()))
+    }
+
+    /// Returns the objects that its text names, if they were found before.
+    pub(super) fn known_objects(&self) -> Option<&[NamedObject]> {
+        self.named.get().map(Named::objects)
     }
 }
 
@@ -148,7 +161,14 @@ mod tests {
         let field =
             DocumentField { position: 0, role: Role::Text, text, removed: None, merged: None, line_ends: Vec::new() };
         let document = Document { fields: vec![field], ..Document::default() };
-        Arc::new(ReadRecord { document, digest: None, content: 0, shingles: OnceLock::new(), named: OnceLock::new() })
+        Arc::new(ReadRecord {
+            document,
+            digest: None,
+            content: 0,
+            shingles: OnceLock::new(),
+            named: OnceLock::new(),
+            tokens: OnceLock::new(),
+        })
     }
 
     #[test]
@@ -158,7 +178,7 @@ mod tests {
             read_records.insert((1, GenerationId(1), seq), reading(1_500));
         }
         let kept = (0..10_000).map(Seq).filter(|&seq| read_records.get((1, GenerationId(1), seq)).is_some()).count();
-        assert!((300..=524).contains(&kept), "{kept}");
+        assert!((170..=270).contains(&kept), "{kept}");
         assert!(read_records.memory_usage() <= 4 << 20);
         read_records.insert((1, GenerationId(2), Seq(1)), reading(4 << 20));
         assert!(read_records.get((1, GenerationId(2), Seq(1))).is_none(), "the record is as large as the cache");

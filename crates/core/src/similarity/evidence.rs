@@ -218,17 +218,30 @@ impl Verifier {
         in_full: bool,
         texts: impl FnOnce() -> (String, String),
     ) -> Evidence {
+        self.weigh_up_by(overlap, contrast, in_full, || {
+            let (a, b) = texts();
+            align_tokens(&self.tokens(&a), &self.tokens(&b), &contrast.only_names)
+        })
+    }
+
+    /// Weighs the evidence like [`Verifier::weigh_up`]. `align` compares the order of the texts by [`align_tokens`] with
+    /// the [`Verifier::tokens`] of both.
+    pub fn weigh_up_by(
+        &self,
+        overlap: &Overlap,
+        contrast: &Contrast,
+        in_full: bool,
+        align: impl FnOnce() -> Alignment,
+    ) -> Evidence {
         let unaligned = self.evidence(overlap, contrast, &Alignment::default());
         if !(unaligned.accepted || in_full) {
             return unaligned;
         }
-        let (a, b) = texts();
-        let alignment = align_tokens(&self.tokens(&a), &self.tokens(&b), &contrast.only_names);
-        self.evidence(overlap, contrast, &alignment)
+        self.evidence(overlap, contrast, &align())
     }
 
-    /// Returns the tokens of a text, without the text of forms.
-    fn tokens(&self, text: &str) -> TokenText {
+    /// Returns the tokens of a text, without the text of forms. O(length).
+    pub fn tokens(&self, text: &str) -> TokenText {
         TokenText::of(&self.forms.strip(text))
     }
 

@@ -126,6 +126,15 @@ impl DocumentField {
     pub fn whole(&self) -> &str {
         self.removed.as_ref().map_or(&self.text, |removed| &removed.whole)
     }
+
+    /// True if everything is equal except the removed parts.
+    fn has_same_text(&self, other: &Self) -> bool {
+        let Self { position, role, text, removed: _, merged, line_ends } = self;
+        (*position, *role) == (other.position, other.role)
+            && *text == other.text
+            && *merged == other.merged
+            && *line_ends == other.line_ends
+    }
 }
 
 impl Document {
@@ -156,6 +165,15 @@ impl Document {
     /// True if both texts contain the same contact.
     pub fn shares_contact(&self, other: &Self) -> bool {
         self.contacts.iter().any(|contact| other.contacts.contains(contact))
+    }
+
+    /// True if both documents have the same text to compare: the same fields without contacts and noise, and the same columns. The removed
+    /// parts, the petitioner and the time may differ. O(length).
+    pub fn has_same_text(&self, other: &Self) -> bool {
+        self.fields.len() == other.fields.len()
+            && self.columns.len() == other.columns.len()
+            && self.fields.iter().zip(&other.fields).all(|(ours, theirs)| ours.has_same_text(theirs))
+            && self.columns.iter().zip(&other.columns).all(|(ours, theirs)| ours.has_same_text(theirs))
     }
 
     /// Returns the record as the conditions of `match` see it.
