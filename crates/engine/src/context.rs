@@ -15,6 +15,7 @@ use crate::frequencies::CountedParts;
 use crate::growth::CollectionGrowth;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecords;
+use crate::signed_texts::SignedTexts;
 use crate::stages::{CollectionLabels, StageHistograms};
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{
@@ -62,6 +63,8 @@ pub(super) struct Context {
     pub(super) stages: StageHistograms,
     /// True if some of these frequencies were not counted, because the settings have changed since the last count.
     pub(super) lacks_frequencies: bool,
+    /// Signatures of texts that come often, by this profile.
+    signed_texts: SignedTexts,
 }
 
 /// A standby generation, compiled.
@@ -244,6 +247,7 @@ impl Context {
             growth: Arc::clone(&self.growth),
             stages: self.stages.clone(),
             lacks_frequencies: false,
+            signed_texts: SignedTexts::new(),
         })
     }
 
@@ -277,6 +281,7 @@ impl Context {
             growth: Arc::new(CollectionGrowth::of(0)),
             stages: StageHistograms::none(),
             lacks_frequencies: false,
+            signed_texts: SignedTexts::new(),
         }
     }
 
@@ -306,7 +311,7 @@ impl Context {
         let began = Instant::now();
         let document = self.read(row)?;
         let read = StageSpan::since(began);
-        let signed = Arc::new(self.profile.sign(&document));
+        let (signed, _) = self.signed_texts.get(&document, false, || (Arc::new(self.profile.sign(&document)), None));
         let sign = StageSpan::since(read.ended);
         Ok((SignedRow { document, signed, named: None }, SigningTimes { read, sign }))
     }
@@ -320,8 +325,11 @@ impl Context {
             return self.subject(row);
         }
         let document = self.read(row)?;
-        let (signed, named) = self.profile.sign_naming(&document);
-        Ok(SignedRow { document, signed: Arc::new(signed), named: named.map(Arc::from) })
+        let (signed, named) = self.signed_texts.get(&document, true, || {
+            let (signed, named) = self.profile.sign_naming(&document);
+            (Arc::new(signed), named.map(Arc::from))
+        });
+        Ok(SignedRow { document, signed, named })
     }
 
     /// True if names in texts are part of the evidence.
@@ -590,6 +598,7 @@ impl ContextCache {
             growth,
             stages,
             lacks_frequencies,
+            signed_texts: SignedTexts::new(),
         };
         let context = Arc::new(context);
         let state = &context.state;

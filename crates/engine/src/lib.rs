@@ -51,6 +51,7 @@ pub mod side_by_side;
 pub mod stages;
 pub mod tasks;
 
+mod signed_texts;
 mod sketch_warmup;
 #[cfg(test)]
 mod testing;
