@@ -172,7 +172,7 @@ impl CommitBatch {
         mut judged: JudgedRegistration,
         rollback: &mut Rollback,
     ) -> Result<ChangeAnswer> {
-        let conclusion = judged.conclusion.take().unwrap_or_else(|| conclude(&judged));
+        let conclusion = judged.conclusion.take().unwrap_or_else(|| conclude(&mut judged));
         let (record, value, earlier) = match conclusion {
             RegistrationOutcome::Skip(verdict) => {
                 return Ok(ChangeAnswer::Registered(RegisterOutcome::Skipped(verdict)));

@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
 
+use super::candidate_cache::{CandidateCache, ViewNumber};
 use super::directory;
 use super::errors::{io, unavailable};
 use super::failpoints::{fails, point};
@@ -44,7 +45,8 @@ const CATCHING_UP: Duration = Duration::from_millis(10);
 pub(super) struct Disk {
     db: Database,
     spaces: Vec<Keyspace>,
-    view: ArcSwap<Snapshot>,
+    view: ArcSwap<PublishedView>,
+    candidates: CandidateCache,
     failed: AtomicBool,
     stopping: AtomicBool,
     /// Bytes on disk at the last measurement.
@@ -55,6 +57,12 @@ pub(super) struct Disk {
     /// The files that the next opening requires. The last field, because it is dropped last: its drop writes the manifest after all
     /// else is closed.
     marks: ManifestWriter,
+}
+
+/// A published state, with its number.
+pub(super) struct PublishedView {
+    pub(super) snapshot: Arc<Snapshot>,
+    number: ViewNumber,
 }
 
 /// The way in which a commit failed.
@@ -105,7 +113,9 @@ impl Disk {
         check_keyspaces(dir, &db, &found)?;
         let space = |name| db.keyspace(name, create_options).map_err(|error| open_error(dir, error));
         let spaces = NAMES.map(space).into_iter().collect::<Result<Vec<_>>>()?;
-        let view = ArcSwap::from_pointee(db.snapshot());
+        let candidates = CandidateCache::new();
+        let first = PublishedView { snapshot: Arc::new(db.snapshot()), number: candidates.published() };
+        let view = ArcSwap::from_pointee(first);
         let failed = AtomicBool::new(false);
         let stopping = AtomicBool::new(false);
         let manifest = Mutex::new(Manifest::creating());
@@ -117,7 +127,8 @@ impl Disk {
         };
         let measured = AtomicU64::new(0);
         let damages = options.damages.clone();
-        let disk = Self { db, spaces, view, failed, stopping, measured, workers, unannounced, damages, marks };
+        let disk =
+            Self { db, spaces, view, candidates, failed, stopping, measured, workers, unannounced, damages, marks };
         disk.check_format(dir, &found)?;
         tell_dropped(dir, &found);
         match disk.mark(dir) {
@@ -205,6 +216,7 @@ impl Disk {
             return Err(CommitError::Refused("the commit failed".into()));
         }
         self.wait_until_cleared()?;
+        let changed: Vec<_> = ops.iter().filter_map(WriteOp::record).collect();
         let mut batch = self.db.batch();
         for op in ops {
             match op {
@@ -212,6 +224,12 @@ impl Disk {
                 WriteOp::Delete(space, key) => batch.remove(self.keyspace(space), key),
             }
         }
+        self.candidates.commit(changed.into_iter(), || self.commit_batch(batch))?;
+        self.marks.follow();
+        Ok(())
+    }
+
+    fn commit_batch(&self, batch: fjall::OwnedWriteBatch) -> std::result::Result<(), CommitError> {
         #[cfg(feature = "failpoints")]
         if fails("store::split_append_and_sync") {
             batch.commit().map_err(commit_error)?;
@@ -221,9 +239,7 @@ impl Disk {
             }
             return self.db.persist(PersistMode::SyncAll).map_err(commit_error);
         }
-        batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)?;
-        self.marks.follow();
-        Ok(())
+        batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)
     }
 
     /// Waits while the engine would block a commit because it is behind with merging and writing.
@@ -283,7 +299,9 @@ impl Disk {
 
     /// Makes all commits visible for readers.
     pub(super) fn publish(&self) {
-        self.view.store(Arc::new(self.db.snapshot()));
+        self.candidates.publish(|number| {
+            self.view.store(Arc::new(PublishedView { snapshot: Arc::new(self.db.snapshot()), number }));
+        });
     }
 
     /// Syncs before closing. Acknowledged changes were synced before; a failed database has nothing left to sync.
@@ -299,12 +317,17 @@ impl Disk {
 
     /// Returns the last published state.
     pub(super) fn view(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.view.load().snapshot)
+    }
+
+    /// Returns the last published state with its number, for [`Disk::candidate`].
+    pub(super) fn numbered_view(&self) -> Arc<PublishedView> {
         self.view.load_full()
     }
 
     /// True if `view` is still the last published state.
     pub(super) fn is_current(&self, view: &Arc<Snapshot>) -> bool {
-        Arc::ptr_eq(view, &self.view.load())
+        Arc::ptr_eq(view, &self.view.load().snapshot)
     }
 
     /// Stops writes until the database is opened again.
@@ -357,6 +380,24 @@ impl Disk {
     ) -> Result<Option<StoredRecord>> {
         let found = self.get(view, Space::Records, &layout::record_key(number, seq))?;
         found.map(|bytes| layout::decode_record(seq, &bytes, with_verdict)).transpose()
+    }
+
+    /// Reads a record for a judge, without its verdict: from the cache of matching records, or from disk.
+    pub(super) fn candidate(
+        &self,
+        view: &PublishedView,
+        number: CollectionNumber,
+        seq: Seq,
+    ) -> Result<Option<Arc<StoredRecord>>> {
+        match self.candidates.get(view.number, (number, seq)) {
+            Some(cached) => Ok(Some(cached)),
+            None => Ok(self.record(&view.snapshot, number, seq, false)?.map(Arc::new)),
+        }
+    }
+
+    /// Keeps a record that matched in the cache. It was read from `view`.
+    pub(super) fn keep_candidate(&self, view: &PublishedView, number: CollectionNumber, record: Arc<StoredRecord>) {
+        self.candidates.insert(view.number, (number, record.seq), record);
     }
 
     /// True if a record has `seq`.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use fjall::Snapshot;
 
 use super::collection::Collection;
+use super::disk::PublishedView;
 use super::generation::Generation;
 use super::judging::{blocking, confirmed_proposal, for_each, judge_stored};
 use super::keys::GenerationKey;
@@ -37,16 +38,18 @@ impl SharedState {
         let (view, live, proposals) = self.consistent(&collection, query)?;
         let keys = GenerationKey { number: collection.number, generation: live.id };
         let except: Option<Seq> = match &query.except {
-            Some(id) => self.disk.seq_of(&view, collection.number, id)?,
+            Some(id) => self.disk.seq_of(&view.snapshot, collection.number, id)?,
             None => None,
         };
         let mut items = proposals.items;
-        let confirmed = query.confirmed.iter().map(|id| confirmed_proposal(&self.disk, &view, keys, &live, id));
+        let confirmed =
+            query.confirmed.iter().map(|id| confirmed_proposal(&self.disk, &view.snapshot, keys, &live, id));
         let confirmed: Vec<_> = confirmed.filter_map(Result::transpose).collect::<Result<_>>()?;
         confirmed_first(&mut items, confirmed);
         items.retain(|item| Some(item.seq) != except);
         let proposed = StageSpan::since(began);
         judge.took(RegistrationStage::Propose, proposed);
+        judge.expects(&items.iter().map(|item| item.seq).collect::<Vec<_>>());
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
             let (bytes, found) = judge_stored(&self.disk, &view, keys, item, judge)?;
@@ -64,7 +67,7 @@ impl SharedState {
         &self,
         collection: &Collection,
         query: &LookupQuery,
-    ) -> Result<(Arc<Snapshot>, Arc<Generation>, Proposals)> {
+    ) -> Result<(Arc<PublishedView>, Arc<Generation>, Proposals)> {
         let mut tries = 0;
         loop {
             let shown = collection.shown.load_full();
@@ -76,10 +79,10 @@ impl SharedState {
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
                 order: live.order,
             };
-            let view = self.disk.view();
+            let view = self.disk.numbered_view();
             let proposals = live.index.propose(&lookup);
             tries += 1;
-            let current = self.disk.is_current(&view) || tries >= TRIES;
+            let current = self.disk.is_current(&view.snapshot) || tries >= TRIES;
             if current && Arc::ptr_eq(&shown, &collection.shown.load()) {
                 return Ok((view, Arc::clone(live), proposals));
             }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::collection::Collection;
-use super::disk::Disk;
+use super::disk::{Disk, PublishedView};
 use super::generation::Generation;
 use super::keys::GenerationKey;
 use super::pending::PendingRegistration;
@@ -55,7 +55,7 @@ fn judge_all(
 ) -> Result<(Vec<ConditionalMatch>, bool)> {
     let mut matches = Vec::new();
     // The view is taken after the proposals, so that it contains all records that were published then.
-    let view = disk.view();
+    let view = disk.numbered_view();
     let stored = items.iter().filter(|item| item.registration.is_none());
     judge.expects(&stored.map(|item| item.proposal.seq).collect::<Vec<_>>());
     let cut = for_each(items, |item| {
@@ -89,7 +89,7 @@ fn judge_pending(
 /// match.
 pub(super) fn judge_stored(
     disk: &Disk,
-    view: &fjall::Snapshot,
+    view: &PublishedView,
     keys: GenerationKey,
     proposal: &Proposal,
     judge: &dyn CandidateJudge,
@@ -97,9 +97,11 @@ pub(super) fn judge_stored(
     if judge.dismisses(proposal.seq, proposal.via) {
         return Ok((0, None));
     }
-    let Some(record) = disk.record(view, keys.number, proposal.seq, false)? else { return Ok((0, None)) };
+    let Some(record) = disk.candidate(view, keys.number, proposal.seq)? else { return Ok((0, None)) };
     let signatures = if judge.needs_signatures() {
-        disk.entry(view, keys.number, keys.generation, proposal.seq)?.map(|entry| entry.signatures).unwrap_or_default()
+        disk.entry(&view.snapshot, keys.number, keys.generation, proposal.seq)?
+            .map(|entry| entry.signatures)
+            .unwrap_or_default()
     } else {
         Vec::new()
     };
@@ -109,6 +111,9 @@ pub(super) fn judge_stored(
         CandidateRecord { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
     let bytes = bytes_of(&record);
     let found = if bytes > SHORT_BYTES { blocking(|| judge.judge(&candidate)) } else { judge.judge(&candidate) };
+    if found.is_some() {
+        disk.keep_candidate(view, keys.number, record);
+    }
     Ok((bytes, found))
 }
 

@@ -2,6 +2,9 @@
 
 use fjall::KeyspaceCreateOptions;
 
+use super::layout;
+use doppel_store::{CollectionNumber, Seq};
+
 /// A keyspace of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
@@ -42,6 +45,14 @@ impl WriteOp {
         match self {
             Self::Put(_, key, value) => key.len() + value.len(),
             Self::Delete(_, key) => key.len(),
+        }
+    }
+
+    /// Returns the record that the operation writes or deletes; `None` if it changes no record.
+    pub(super) fn record(&self) -> Option<(CollectionNumber, Seq)> {
+        match self {
+            Self::Put(Space::Records, key, _) | Self::Delete(Space::Records, key) => layout::record_of_key(key),
+            Self::Put(..) | Self::Delete(..) => None,
         }
     }
 }

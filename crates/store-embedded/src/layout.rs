@@ -128,6 +128,12 @@ pub(super) fn record_key(number: CollectionNumber, seq: Seq) -> [u8; 12] {
     key
 }
 
+/// Returns the record of a [`record_key`].
+pub(super) fn record_of_key(key: &[u8]) -> Option<(CollectionNumber, Seq)> {
+    let (number, seq) = key.split_first_chunk()?;
+    Some((CollectionNumber(u32::from_be_bytes(*number)), Seq(u64::from_be_bytes(seq.try_into().ok()?))))
+}
+
 pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, seq: Seq) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&number.0.to_be_bytes());

@@ -12,7 +12,8 @@
 //! one id happen in the order of their calls (`claims`). A change that reads before it writes is in a separate batch (`exclusive`):
 //! decisions, tasks, filling a generation.
 //!
-//! **Lookups** see exactly the published records (`find`). A generation becomes live between two batches (`activate`).
+//! **Lookups** see exactly the published records (`find`). Records that matched stay in memory for the next lookup
+//! (`candidate_cache`). A generation becomes live between two batches (`activate`).
 //!
 //! **Damage** is found before a directory is opened (`inspect`, `manifest`). A store can skip and report damages (`scan`,
 //! `health`), find collections with a damaged name by their numbers (`recovered_collections`), and copy the readable data
@@ -35,6 +36,7 @@
 mod activate;
 mod admin;
 mod batch;
+mod candidate_cache;
 mod change_record;
 mod changes;
 mod claims;
