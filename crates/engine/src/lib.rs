@@ -29,6 +29,7 @@ pub mod hosts;
 pub mod idempotency;
 pub mod intake;
 mod judge;
+mod judged_copies;
 #[cfg(test)]
 mod keep_tests;
 pub mod keys;

@@ -13,6 +13,7 @@ use crate::judge::RecordJudge;
 use doppel_core::index::{Entry, GenerationIndex, Proposal, Proposals};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::Signed;
+use doppel_core::text::Document;
 use doppel_core::verdict::Match;
 use doppel_store::{CandidateJudge, CandidateRecord, Seq, StoreError, StoredRecord};
 
@@ -71,6 +72,11 @@ pub(super) struct MatchCase {
 }
 
 impl MatchCase {
+    /// Returns the text of the record.
+    pub(super) fn document(&self) -> &Document {
+        self.judge.document()
+    }
+
     /// Removes proposals that can be refused without reading the record, and keeps the sketch of the record for later ones.
     pub(super) fn dismiss(&mut self) {
         self.judge.stored(self.seq);

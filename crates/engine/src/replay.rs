@@ -9,9 +9,14 @@ mod batch;
 
 use std::sync::Arc;
 
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
 pub use batch::{BatchRecord, find_duplicates};
 
 use crate::context::{Context, SignedRow};
+pub use crate::judged_copies::BatchMatches;
+use crate::judged_copies::{JudgedCopies, JudgedRecord};
 use crate::matcher::RecordMatcher;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
@@ -32,6 +37,23 @@ const COUNTED_AT_ONCE: usize = 256;
 /// An index for a batch of records. It may be shared between threads.
 pub struct Replay {
     matcher: RecordMatcher,
+    copies: JudgedCopies,
+    /// Earlier records without signatures that were read for comparisons: most records of a batch are compared with the same few.
+    earlier: Cache<Seq, Arc<StoredRecord>, ByteWeighter>,
+}
+
+/// Largest size of the earlier records in memory in bytes: some 10,000 letters of usual length, more than are compared with one batch of records.
+const EARLIER_BYTES: u64 = 16 << 20;
+/// Approximate size of an earlier record without its row, in bytes.
+const BARE: usize = 512;
+
+#[derive(Clone)]
+struct ByteWeighter;
+
+impl Weighter<Seq, Arc<StoredRecord>> for ByteWeighter {
+    fn weight(&self, _seq: &Seq, record: &Arc<StoredRecord>) -> u64 {
+        (BARE + record.content.bytes()) as u64
+    }
 }
 
 /// A record that was read and signed.
@@ -72,7 +94,13 @@ impl Replay {
             CollectionSpec { name, settings, profile: digest, hash_key: None, now: String::new() },
         );
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
-        Ok(Self { matcher: RecordMatcher::new(context) })
+        Ok(Self::of(context))
+    }
+
+    fn of(context: Arc<Context>) -> Self {
+        let copies = JudgedCopies::new(&context.state.settings);
+        let earlier = Cache::with_weighter((EARLIER_BYTES / (4 * BARE as u64)) as usize, EARLIER_BYTES, ByteWeighter);
+        Self { matcher: RecordMatcher::new(context), copies, earlier }
     }
 
     /// True if a channel needs the number of records with each word.
@@ -148,28 +176,68 @@ impl Replay {
     pub fn judge<E>(
         &self,
         record: PlacedRecord,
-        mut earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
+        earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
     ) -> std::result::Result<LookupResult, E> {
+        let found = self.judge_sharing(record, earlier)?;
+        let truncated = found.truncated;
+        Ok(LookupResult { matches: found.into_matches(), truncated })
+    }
+
+    /// Returns the matches of a record like [`Replay::judge`]. The copies of a letter share one list of matches.
+    ///
+    /// # Errors
+    /// The errors of `earlier`.
+    pub fn judge_sharing<E>(
+        &self,
+        record: PlacedRecord,
+        mut earlier: impl FnMut(Seq) -> std::result::Result<EarlierRecord, E>,
+    ) -> std::result::Result<BatchMatches, E> {
         let PlacedRecord { seq, subject, proposals } = record;
+        let context = &self.matcher.context;
+        let digest = subject.signed.digest;
+        let known = self.copies.get(&JudgedRecord { document: &subject.document, digest, proposals: &proposals });
+        if let Some(known) = known {
+            if let Some(sketch) = &known.sketch {
+                context.sketches.remember(context.owner, seq.0, || sketch.clone());
+            }
+            return Ok(known.matches_of(&subject.document));
+        }
+        let all = proposals.clone();
         let mut case = self.matcher.case(seq, subject, proposals);
         case.dismiss();
         let mut matches = Vec::new();
         for proposal in &case.proposals.items {
+            if let Some(record) = self.earlier.get(&proposal.seq) {
+                matches.extend(case.judge(proposal, &record, &[]));
+                continue;
+            }
             let EarlierRecord { id, row, digest, signatures } = earlier(proposal.seq)?;
-            let record = StoredRecord {
+            let record = Arc::new(StoredRecord {
                 id,
                 seq: proposal.seq,
                 content: RecordContent::Row(row),
                 digest,
-                digest_generation: self.matcher.context.state.generation,
+                digest_generation: context.state.generation,
                 // No rule reads the verdict of a candidate.
                 verdict: Verdict::blank(),
                 duplicate_of_seq: None,
                 stored_at: String::new(),
-            };
+            });
             matches.extend(case.judge(proposal, &record, &signatures));
+            if signatures.is_empty() {
+                self.earlier.insert(proposal.seq, record);
+            }
         }
-        Ok(LookupResult { matches, truncated: case.proposals.truncated })
+        let judged = BatchMatches::own(matches, all.truncated);
+        if self.copies.wants(&judged) {
+            let compared = case.proposals.items.iter().map(|item| Some((item.seq, context.kept(item.seq)?)));
+            if let Some(compared) = compared.collect() {
+                let sketch = context.sketches.compare(context.owner, seq.0, <[u64]>::to_vec);
+                let record = JudgedRecord { document: case.document(), digest, proposals: &all };
+                self.copies.keep(&record, &judged, &compared, sketch);
+            }
+        }
+        Ok(judged)
     }
 }
 
@@ -184,7 +252,7 @@ impl Engine {
         let state = Arc::clone(&live.state);
         let profile = Arc::clone(&live.profile);
         let context = Context::alone(state, profile, Arc::clone(&live.frequencies), sketch_bytes);
-        Ok(Replay { matcher: RecordMatcher::new(Arc::new(context)) })
+        Ok(Replay::of(Arc::new(context)))
     }
 }
 
@@ -199,6 +267,7 @@ impl SignedRecord {
 mod tests {
     use super::*;
     use doppel_core::collection::Preset;
+    use doppel_core::verdict::Match;
 
     const ROWS: [&str; 4] = [
         r#"{"id":"a","title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次"}"#,
@@ -251,6 +320,59 @@ mod tests {
     #[test]
     fn a_letter_about_another_place_does_not_match_if_names_are_compared() {
         assert_eq!((matching_of_one_form(false), matching_of_one_form(true)), (4, 0));
+    }
+
+    /// Returns the row of a copy of a letter. Every copy has a petitioner; some have own contacts, some a common one.
+    fn copy(number: usize) -> String {
+        let text = "鹤鸣小区北门外的夜市每天营业到凌晨两点,摊贩使用大功率音响招揽顾客,油烟直接排向居民楼,请有关部门尽快核实处理";
+        let contact = match number % 5 {
+            0 | 1 => String::new(),
+            2 | 3 => format!(",联系电话1380013{number:04}"),
+            _ => ",联系电话13900139000".to_owned(),
+        };
+        let other = ["砚溪路的路灯不亮", "梧桐大道积水严重"][number % 2];
+        let (petitioner, content) = match number % 11 {
+            10 => (number, format!("{other},{}", text.chars().take(30).collect::<String>())),
+            _ => (number % 3, format!("{text}{contact}")),
+        };
+        format!(r#"{{"id":"r{number}","title":"夜市噪音","content":"{content}","user":"居民{petitioner}"}}"#)
+    }
+
+    /// Returns the matches of each of `rows`, with the number of records that share their matches.
+    fn judged(replay: &Replay, rows: &[String]) -> (Vec<(Vec<Match>, bool)>, usize) {
+        let mut all = Vec::new();
+        let mut digests = Vec::new();
+        let mut shared = 0;
+        for (row, seq) in rows.iter().zip(1..) {
+            let subject = replay.sign(&Row::parse(row.as_bytes()).unwrap()).unwrap();
+            digests.push(subject.signed().digest);
+            let placed = replay.place(Seq(seq), subject).unwrap();
+            let judged = replay.judge_sharing(placed, |seq| {
+                let at = seq.0 as usize - 1;
+                let id = RecordId::new(&format!("r{at}")).unwrap();
+                let digest = digests[at];
+                Ok::<_, ()>(EarlierRecord { id, row: rows[at].as_str().into(), digest, signatures: Vec::new() })
+            });
+            let judged = judged.unwrap();
+            shared += usize::from(judged.is_shared());
+            let truncated = judged.truncated;
+            all.push((judged.into_matches(), truncated));
+        }
+        (all, shared)
+    }
+
+    #[test]
+    fn copies_that_share_their_matches_have_the_matches_of_their_own() {
+        let rows: Vec<String> = (0..700).map(copy).collect();
+        let sharing = Replay::new(Settings::preset(Preset::Default), None, 1 << 24).unwrap();
+        let mut plain = Replay::new(Settings::preset(Preset::Default), None, 1 << 24).unwrap();
+        plain.copies = JudgedCopies::off();
+        let (alone, none) = judged(&plain, &rows);
+        let (shared, some) = judged(&sharing, &rows);
+        assert_eq!(none, 0);
+        assert!(some > 50, "{some} records share their matches");
+        assert!(alone.iter().any(|(matches, _)| matches.iter().any(|found| found.relation.is_some())));
+        assert!(shared == alone);
     }
 
     #[test]

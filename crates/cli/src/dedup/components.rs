@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use super::copies::SharedPairs;
 use super::spill::PairSpill;
-use doppel_core::index::groups::{Group, GroupSet};
+use doppel_core::index::groups::{BatchGroups, Group, GroupSet};
 
 /// Bytes of memory for a group, for each of its pairs and one more. A group has at most one member more than pairs, and a member needs the
 /// most memory.
 const BYTES_PER_PAIR: u64 = 120;
+/// Bytes of memory for a member of a group whose pairs are not kept.
+const BYTES_PER_MEMBER: u64 = 120;
 
 /// A union-find structure of positions. The lowest position of a set identifies the set.
 #[derive(Clone, Default)]
@@ -76,16 +79,49 @@ impl UnionFind {
     }
 }
 
-/// Returns the number of equal records of a position if all records are different.
-pub(super) fn no_copies(_: u64) -> usize {
-    1
+impl UnionFind {
+    /// Visits every group of the pairs, and of the lists in `shared`, in the order of [`UnionFind::each_group`]. The pairs are read once for all
+    /// components whose members fit into `memory` bytes, at least for one component.
+    pub(super) fn each_group_of_records(
+        &mut self,
+        pairs: &mut PairSpill,
+        shared: &SharedPairs,
+        memory: usize,
+        mut visit: impl FnMut(&Group) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut sizes = vec![0_u32; self.parents.len()];
+        (0..self.parents.len() as u32).for_each(|at| sizes[self.root(at) as usize] += 1);
+        let sizes = (0..).zip(sizes).filter(|(_, members)| *members > 1);
+        let mut sizes = sizes.map(|(root, members)| (root, u64::from(members) * BYTES_PER_MEMBER)).peekable();
+        while let Some((first, mut taken)) = sizes.next() {
+            let mut last = first;
+            while let Some((root, more)) = sizes.next_if(|(_, more)| taken + more <= memory as u64) {
+                (last, taken) = (root, taken + more);
+            }
+            let components = first..=last;
+            let mut groups = BatchGroups::new();
+            for letter in shared.letters() {
+                if components.contains(&self.root(letter.earlier[0] as u32)) {
+                    groups.add_copies(&letter.earlier, &letter.copies);
+                }
+            }
+            pairs.each(|[a, b, _]| {
+                if components.contains(&self.root(a)) {
+                    groups.add_pair(a.into(), b.into());
+                }
+                anyhow::Ok(())
+            })?;
+            groups.groups().try_for_each(|group| visit(&group))?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn groups(memory: usize) -> Vec<Group> {
+    fn groups(memory: usize, of_records: bool) -> Vec<Group> {
         let mut spill = PairSpill::new(&std::env::temp_dir(), usize::MAX);
         let mut components = UnionFind::new(10);
         for pair in [[4, 9, 0], [0, 2, 0], [2, 3, 0], [5, 6, 0], [6, 7, 0], [5, 7, 0], [9, 1, 0]] {
@@ -93,18 +129,31 @@ mod tests {
             components.join(pair[0], pair[1]);
         }
         let mut found = Vec::new();
-        let visited = components.each_group(&mut spill, memory, no_copies, |group, _| {
-            found.push(group.clone());
-            Ok(())
-        });
+        let visited = match of_records {
+            true => components.each_group_of_records(&mut spill, &SharedPairs::default(), memory, |group| {
+                found.push(group.clone());
+                Ok(())
+            }),
+            false => components.each_group(
+                &mut spill,
+                memory,
+                |_| 1,
+                |group, _| {
+                    found.push(group.clone());
+                    Ok(())
+                },
+            ),
+        };
         visited.unwrap();
         found
     }
 
     #[test]
     fn the_memory_changes_how_often_pairs_are_read_and_not_the_groups() {
-        let members: Vec<_> = groups(usize::MAX).into_iter().map(|group| group.members).collect();
+        let all = groups(usize::MAX, false);
+        let members: Vec<_> = all.iter().map(|group| group.members.clone()).collect();
         assert_eq!(members, [vec![0, 2, 3], vec![1, 4, 9], vec![5, 6, 7]]);
-        assert_eq!(groups(0), groups(usize::MAX));
+        assert_eq!(groups(0, false), all);
+        assert_eq!([groups(0, true), groups(usize::MAX, true)], [all.clone(), all]);
     }
 }

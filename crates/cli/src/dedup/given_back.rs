@@ -9,7 +9,8 @@ use crate::import::input::{InputLine, RecordInput};
 use crate::output::OutputFile;
 use crate::progress::CommandProgress;
 use crate::spool::{ResultTable, RowSpool};
-use doppel_core::verdict::{Match, Relation, VerdictKind};
+use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_engine::replay::BatchMatches;
 use doppel_findings::output::TableForm;
 use doppel_findings::{FindingWords, RowFinding, RowRefusal};
 
@@ -57,11 +58,12 @@ impl GivenBack {
     }
 
     /// Records the matches of a record. The finding is the earliest match with the same content, otherwise the earliest match.
-    pub(super) fn found(&mut self, position: u32, matches: &[Match]) {
-        let Some(best) = matches.iter().min_by_key(|found| (!found.is_exact(), found.seq)) else { return };
+    pub(super) fn found(&mut self, position: u32, found: &BatchMatches) {
+        let matches = found.matches().iter().enumerate();
+        let Some((at, best)) = matches.min_by_key(|(_, found)| (!found.is_exact(), found.seq)) else { return };
         self.found[position as usize] = RecordFinding {
             kind: if best.is_exact() { VerdictKind::ExactDuplicate } else { VerdictKind::NearDuplicate },
-            relation: best.relation,
+            relation: found.relation(at),
             earlier: (best.seq.0 - 1) as u32,
             similarity: best.similarity.map_or(f32::NAN, |share| share as f32),
         };

@@ -4,6 +4,7 @@
 //! fit into the given memory is kept in unnamed files, which disappear with the process. The result does not depend on the memory.
 
 mod components;
+mod copies;
 mod fingerprints;
 mod given_back;
 pub(crate) mod records;

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::components::{UnionFind, no_copies};
+use super::components::UnionFind;
+use super::copies::SharedPairs;
 use super::given_back::GivenBack;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
@@ -27,8 +28,8 @@ use doppel_core::record::Row;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
-use doppel_engine::replay::{PlacedRecord, Replay, SignedRecord};
-use doppel_store::{LookupResult, Seq};
+use doppel_engine::replay::{BatchMatches, PlacedRecord, Replay, SignedRecord};
+use doppel_store::Seq;
 
 /// Number of records that are signed and judged together.
 const BATCH: u32 = 4096;
@@ -196,7 +197,10 @@ fn keep(
 
 /// The result of the comparison.
 struct ComparisonOutcome {
+    /// The pairs, except those of `shared`.
     pairs: PairSpill,
+    /// The pairs of copies of mass letters.
+    shared: SharedPairs,
     /// Records that are connected by any pairs.
     all: UnionFind,
     /// Records that are connected by exact duplicates.
@@ -210,7 +214,8 @@ struct ComparisonOutcome {
 impl ComparisonOutcome {
     fn new(stock: &RecordStock, pairs: PairSpill) -> Self {
         let alone = UnionFind::new(stock.len());
-        Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
+        let shared = SharedPairs::default();
+        Self { pairs, shared, equal: alone.clone(), all: alone, exact: 0, truncated: 0, most_pairs: u64::MAX }
     }
 
     /// Compares all records with the earlier records, `batch` records at a time.
@@ -239,14 +244,14 @@ impl ComparisonOutcome {
             // Only one thread can place records. The other threads judge the records that were placed before.
             let so_far = &*stock;
             let first = positions.start;
-            let (judged, next): (Vec<anyhow::Result<LookupResult>>, _) = rayon::join(
+            let (judged, next): (Vec<anyhow::Result<BatchMatches>>, _) = rayon::join(
                 || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect(),
                 || place_all(replay, first, signed),
             );
             for (position, found) in before.clone().zip(judged) {
                 let found = found?;
                 if let Some(back) = &mut back {
-                    back.found(position, &found.matches);
+                    back.found(position, &found);
                 }
                 self.take(stock, position, found, out)?;
             }
@@ -267,10 +272,10 @@ impl ComparisonOutcome {
         files: &mut DedupFiles,
         summary: &mut DedupSummary,
     ) -> anyhow::Result<()> {
-        (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
+        (summary.pairs, summary.exact, summary.truncated) = (self.pair_count(), self.exact, self.truncated);
         let DedupFiles { groups, survivors, .. } = files;
         let mut near = (survivors.wanted() && args.drop == LeaveRule::Near).then(|| UnionFind::new(stock.len()));
-        self.all.each_group(&mut self.pairs, memory, no_copies, |group, _| {
+        self.all.each_group_of_records(&mut self.pairs, &self.shared, memory, |group| {
             summary.group(group.members.len() as u64, group.chained);
             if let Some(near) = &mut near {
                 group.members.iter().for_each(|&member| near.join(group.members[0] as u32, member as u32));
@@ -284,28 +289,36 @@ impl ComparisonOutcome {
         Ok(())
     }
 
+    fn pair_count(&self) -> u64 {
+        self.pairs.len() + self.shared.len()
+    }
+
     fn take(
         &mut self,
         stock: &RecordStock,
         position: u32,
-        found: LookupResult,
+        found: BatchMatches,
         out: &mut JsonLinesFile,
     ) -> anyhow::Result<()> {
-        let LookupResult { mut matches, truncated } = found;
-        self.truncated += u64::from(truncated);
-        matches.sort_unstable_by_key(|found| found.seq);
-        let id = if matches.is_empty() || !out.wanted() { String::new() } else { stock.id(position)? };
-        for found in &matches {
-            let earlier = (found.seq.0 - 1) as u32;
-            self.all.join(earlier, position);
-            if found.is_exact() {
-                self.equal.join(earlier, position);
-                self.exact += 1;
+        self.truncated += u64::from(found.truncated);
+        if !self.take_copy(position, &found) {
+            for one in found.matches().iter() {
+                let earlier = (one.seq.0 - 1) as u32;
+                self.join(earlier, position, one.is_exact());
+                self.exact += u64::from(one.is_exact());
+                self.pairs.push([earlier, position, if one.is_exact() { EXACT } else { 0 }])?;
             }
-            self.pairs.push([earlier, position, if found.is_exact() { EXACT } else { 0 }])?;
+        }
+        if !out.wanted() {
+            return Ok(());
+        }
+        let mut matches: Vec<Match> = found.into_matches();
+        matches.sort_unstable_by_key(|found| found.seq);
+        let id = if matches.is_empty() { String::new() } else { stock.id(position)? };
+        for found in &matches {
             out.put(&PairLine::new(found, &id))?;
         }
-        if out.wanted() && self.pairs.len() > self.most_pairs {
+        if self.pair_count() > self.most_pairs {
             anyhow::bail!(
                 "--pairs: there are more than {} pairs, and the first {} of {} records are compared; write --groups instead, \
                  where many records with one text are one line, or give --max-pairs with a higher number",
@@ -315,6 +328,30 @@ impl ComparisonOutcome {
             );
         }
         Ok(())
+    }
+
+    /// Adds the pairs of a record that shares its matches with others. Returns false if the pairs must be added one by one.
+    fn take_copy(&mut self, position: u32, found: &BatchMatches) -> bool {
+        if !found.is_shared() {
+            return false;
+        }
+        let Some((letter, is_first)) = self.shared.add(found.matches(), position) else { return false };
+        self.exact += letter.exact;
+        // The first copy connects all records of the list; a later copy is connected with any of them.
+        let connected = if is_first { letter.matches().len() } else { 1 };
+        let pairs = letter.matches()[..connected].iter().map(|found| ((found.seq.0 - 1) as u32, found.is_exact()));
+        let pairs: Vec<(u32, bool)> = pairs.chain(letter.exact_with.map(|exact| (exact, true))).collect();
+        for (earlier, is_exact) in pairs {
+            self.join(earlier, position, is_exact);
+        }
+        true
+    }
+
+    fn join(&mut self, earlier: u32, position: u32, is_exact: bool) {
+        self.all.join(earlier, position);
+        if is_exact {
+            self.equal.join(earlier, position);
+        }
     }
 }
 
@@ -336,8 +373,8 @@ fn place_all(replay: &Replay, first: u32, signed: Vec<SignedRecord>) -> anyhow::
 }
 
 /// Compares one placed record.
-fn judge(replay: &Replay, stock: &RecordStock, placed: PlacedRecord) -> anyhow::Result<LookupResult> {
-    replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
+fn judge(replay: &Replay, stock: &RecordStock, placed: PlacedRecord) -> anyhow::Result<BatchMatches> {
+    replay.judge_sharing(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 
 /// A pair in the output.
