@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::receiver::{Manner, Received, Receiver, SECRET, configuration};
+use crate::receiver::{Manner, Receiver, SECRET, configuration};
 use crate::support::{TestServer, expect_problem};
 
 const LAMP: &str = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
