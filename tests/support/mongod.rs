@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
+#[allow(clippy::duplicate_mod, reason = "each file of this folder is included by itself")]
 #[path = "ports.rs"]
 mod ports;
 

@@ -82,6 +82,12 @@ impl FileIdentity {
     }
 }
 
+impl Default for CommandOutputs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl CommandOutputs {
     /// Makes the set that contains only the standard streams.
     pub fn new() -> Self {

@@ -32,6 +32,12 @@ struct ProgressPhase {
     said: Instant,
 }
 
+impl Default for CommandProgress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl CommandProgress {
     /// Makes the progress of phases whose number of items is usually known.
     pub fn new() -> Self {

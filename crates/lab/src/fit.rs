@@ -1,5 +1,7 @@
 //! Fits the coefficients of the evidence model and of the event model to labelled sets.
 
+#![expect(clippy::disallowed_methods, reason = "a developer names the file of a model; no set has such a file")]
+
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};

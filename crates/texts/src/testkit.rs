@@ -1,6 +1,8 @@
 //! For the tests that all texts for people have a translation, and that all translations are used: the string literals of source files and
 //! the rows of the tables.
 
+#![allow(clippy::unwrap_used, reason = "only tests call it, and a panic is how they fail")]
+
 use std::path::{Path, PathBuf};
 
 use super::template::longest_literal;
