@@ -16,7 +16,7 @@ struct PageTexts {
     wrong_key: &'static str,
     sign_out: &'static str,
     signed_out: &'static str,
-    collections: &'static str,
+    start: &'static str,
     inbox: &'static str,
     check: &'static str,
     files: &'static str,
@@ -53,7 +53,7 @@ const ZH: PageTexts = PageTexts {
     wrong_key: "密钥不正确",
     sign_out: "退出",
     signed_out: "已退出登录",
-    collections: "数据集",
+    start: "工作台",
     inbox: "筛重",
     check: "查重",
     files: "批量查重",
@@ -90,7 +90,7 @@ const EN: PageTexts = PageTexts {
     wrong_key: "not a valid key",
     sign_out: "Sign out",
     signed_out: "You are signed out",
-    collections: "Collections",
+    start: "Start",
     inbox: "Inbox",
     check: "Check",
     files: "Check a file",
@@ -221,15 +221,15 @@ impl ClerkWalk<'_> {
 
     fn chooses_a_collection_and_a_language(&self) {
         let Self { tab, said, .. } = self;
-        tab.sees(said.collections);
+        tab.sees(said.start);
         tab.sees(COLLECTION);
-        self.read("collections");
+        self.read("start");
         tab.press_text(said.other_language);
         tab.until("the other language", || {
             (tab.run("return document.documentElement.lang", &json!([])) != said.tag).then_some(())
         });
         tab.press(&format!("header a[lang='{}']", said.tag));
-        tab.sees(said.collections);
+        tab.sees(said.start);
         tab.press(&format!("//main//a[.='{COLLECTION}']"));
         tab.sees(said.next);
     }

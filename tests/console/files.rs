@@ -64,6 +64,23 @@ pub(crate) fn send(
     raw(server, browser, "POST", action, &more, &body)
 }
 
+/// Sends a form with the name of a collection, unless there is none, and a CSV file to `action`. Returns the status, the head and the body
+/// of the answer.
+pub(crate) fn send_form(
+    server: &TestServer,
+    browser: &TestBrowser<'_>,
+    action: &str,
+    name: Option<&str>,
+    bytes: &[u8],
+) -> (u16, String, String) {
+    let head = "--bound\r\ncontent-disposition: form-data; name=\"name\"\r\n\r\n";
+    let field = name.map_or_else(String::new, |name| format!("{head}{name}\r\n"));
+    let body = [field.as_bytes(), &multipart("台账.csv", bytes)].concat();
+    let more = format!("content-type: multipart/form-data; boundary=bound\r\ncontent-length: {}\r\n", body.len());
+    let (status, head, body) = raw(server, browser, "POST", action, &more, &body);
+    (status, head, String::from_utf8_lossy(&body).into_owned())
+}
+
 /// Returns the address to which the form of the page sends a file.
 pub(crate) fn action(page: &PageResponse) -> String {
     page.values("action").into_iter().find(|action| action.contains("?token=")).expect("a form for files")
@@ -79,7 +96,7 @@ pub(crate) fn give(server: &TestServer, browser: &mut TestBrowser<'_>, name: &st
 }
 
 /// Returns the fields of the form with the guessed columns.
-fn chosen(page: &PageResponse) -> Vec<(String, String)> {
+pub(crate) fn chosen(page: &PageResponse) -> Vec<(String, String)> {
     let selects =
         page.html.split("<select id=\"column-").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
     selects.enumerate().map(|(at, select)| (format!("column.{at}"), chosen_value(select))).collect()

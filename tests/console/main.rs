@@ -13,5 +13,6 @@ mod groups;
 mod hostile_files;
 mod pages;
 mod sign_in;
+mod start;
 mod tasks;
 mod work;

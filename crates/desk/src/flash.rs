@@ -27,6 +27,10 @@ pub enum FlashMessage {
     Regrouped(RegroupedNotice),
     /// The visitor added a step to the handling of an event.
     StepAdded,
+    /// A collection was created.
+    Created,
+    /// The made-up letters were loaded.
+    DemoLoaded,
     /// The visitor started an action on the page of tasks.
     Work(WorkDone),
     /// The visitor took decisions about a group back.
@@ -89,6 +93,8 @@ impl FlashMessage {
                 format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
             }
             Self::Regrouped(RegroupedNotice { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
+            Self::Created => words.start.created_now.into(),
+            Self::DemoLoaded => words.start.demo_loaded.into(),
             Self::StepAdded => words.events.step_added.into(),
             Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),

@@ -14,6 +14,7 @@
 
 pub mod assets;
 pub mod cookies;
+pub mod demo;
 pub mod files;
 pub mod flash;
 pub mod form;
@@ -71,7 +72,7 @@ pub fn is_ours(path: &str) -> bool {
 /// Returns the kind of page for a path or a route of the desk; `None` for other paths.
 fn kind(path: &str) -> Option<PageKind> {
     is_ours(path).then(|| match path {
-        files::ROUTE => PageKind::Upload(files::UPLOAD_TIME),
+        files::ROUTE | files::START_ROUTE => PageKind::Upload(files::UPLOAD_TIME),
         path if path.starts_with(ASSETS) => PageKind::File,
         _ => PageKind::Page,
     })
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(kind("/console/letters/inbox"), Some(PageKind::Page));
         assert_eq!(kind("/console/assets/console.css"), Some(PageKind::File));
         assert_eq!(kind(files::ROUTE), Some(PageKind::Upload(files::UPLOAD_TIME)));
+        assert_eq!(kind(files::START_ROUTE), Some(PageKind::Upload(files::UPLOAD_TIME)));
         assert_eq!(kind("/consoles"), None);
     }
 }

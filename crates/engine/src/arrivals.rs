@@ -115,14 +115,21 @@ impl Engine {
         Ok(Arrivals { items, next: Some(Seq(end)).filter(|end| end.0 > 1) })
     }
 
-    async fn newest_first(&self, collection: &CollectionName, begin: u64, end: u64) -> Result<Vec<StoredRecord>> {
+    /// Returns the records with the seqs from `begin` to `end`, without `end`, newest first.
+    pub(crate) async fn newest_first(
+        &self,
+        collection: &CollectionName,
+        begin: u64,
+        end: u64,
+    ) -> Result<Vec<StoredRecord>> {
         let seqs: Vec<Seq> = (begin..end).map(Seq).collect();
         let mut records = self.store.records_at(collection, &seqs).await?;
         records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
         Ok(records)
     }
 
-    async fn arrival(
+    /// Returns a record with the decision about it, if it meets the conditions on verdicts and decisions.
+    pub(crate) async fn arrival(
         &self,
         collection: &CollectionName,
         wanted: &ArrivalFilter,
@@ -167,7 +174,7 @@ impl Engine {
 
 impl ArrivalFilter {
     /// True if the record was stored before the selected time.
-    fn is_too_old(&self, record: &StoredRecord) -> bool {
+    pub(crate) fn is_too_old(&self, record: &StoredRecord) -> bool {
         let Some(since) = self.since else { return false };
         record.stored_at.parse::<Timestamp>().is_ok_and(|stored| stored < since)
     }

@@ -39,6 +39,7 @@ mod matcher;
 mod original;
 pub mod purge;
 pub mod quality;
+pub mod queue;
 mod read_records;
 pub mod rebuild;
 pub mod record_filter;

@@ -78,7 +78,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
         ["v1", "admin" | "tasks", ..] | ["v1", "collections", _] => true,
         ["v1", "collections", _, "decisions" | "forms" | "generations" | "groups" | "model" | "statistics", ..] => true,
         ["console", "sign-in" | "sign-out"] => true,
-        ["console", _, "decide" | "undo" | "work" | "groups", ..] => true,
+        ["console", "-", ..] | ["console", _, "batch" | "decide" | "undo" | "work" | "groups", ..] => true,
         _ => *method == Method::DELETE,
     }
 }
@@ -134,6 +134,8 @@ mod tests {
             (Method::POST, "/v1/tasks/{task}/cancel"),
             (Method::DELETE, "/v1/collections/{collection}/records/{id}"),
             (Method::POST, "/console/{collection}/decide"),
+            (Method::POST, "/console/{collection}/batch"),
+            (Method::POST, "/console/-/collections"),
         ] {
             assert!(audited(method, route), "{route}");
         }

@@ -35,6 +35,8 @@ pub use run::start;
 
 /// The route for uploads.
 pub const ROUTE: &str = "/console/{collection}/files";
+/// The route for uploads from the start page. No collection has the name `-`.
+pub const START_ROUTE: &str = "/console/-/files";
 /// Time for the upload and the inspection of a file: enough for the largest file over a line of 1 Mbit/s.
 pub const UPLOAD_TIME: Duration = Duration::from_secs(10 * 60);
 /// Largest size of a file in bytes: about 60,000 letters of usual length as CSV. An office imports larger files with the command line.
@@ -52,7 +54,7 @@ pub const MOST_NAMED: usize = 100;
 /// Number of rows that the page shows as examples of the content of each column.
 pub const SAMPLES: usize = 3;
 
-/// True if a request uploads a file to [`ROUTE`].
+/// True if a request uploads a file to [`ROUTE`] or [`START_ROUTE`].
 pub fn is_upload(request: &Request) -> bool {
     let media = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_multipart = media.is_some_and(|media| media.to_ascii_lowercase().starts_with("multipart/form-data"));

@@ -48,6 +48,31 @@ fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail)
 }
 
+/// Largest number of bytes of a text field before the file.
+const MOST_TEXT_BYTES: usize = 1_024;
+
+/// Reads the first field of a form, a short text with the given name.
+///
+/// # Errors
+/// 400 if the form is broken or begins with another field; 408; 413 if the text is too long.
+pub async fn first_text(app: &App, form: &mut Multipart, name: &str) -> Result<String, Problem> {
+    let field = next(form.next_field(), app).await?.filter(|field| field.name() == Some(name));
+    let mut field = field.ok_or_else(|| malformed(format!("the form does not begin with the field {name}")))?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = next(field.chunk(), app).await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > MOST_TEXT_BYTES {
+            let detail = format!("the field {name} has more than {MOST_TEXT_BYTES} bytes");
+            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| malformed(format!("the field {name} is not UTF-8")))
+}
+
+fn malformed(detail: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "malformed_body", detail)
+}
+
 /// Receives the file of a form and adds it to the files.
 ///
 /// # Errors

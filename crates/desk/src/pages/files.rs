@@ -71,6 +71,8 @@ struct FilePage {
     frame: PageFrame,
     words: &'static FilesWords,
     path: String,
+    /// The path of the inbox of the collection.
+    inbox: String,
     name: String,
     read_as: String,
     /// The other sheets of the workbook, which the visitor can choose.
@@ -98,6 +100,8 @@ struct ColumnView {
 struct WorkView {
     how_far: &'static str,
     is_busy: bool,
+    /// True if rows were registered, so that the inbox has new records.
+    is_registered: bool,
     /// The error that ended the work, if there is one.
     problem: Option<&'static str>,
     done: u64,
@@ -110,7 +114,8 @@ struct WorkView {
     result: Option<String>,
 }
 
-fn path(job: &FileJob) -> String {
+/// Returns the path of the page of a file.
+pub(super) fn path(job: &FileJob) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
@@ -206,11 +211,14 @@ pub async fn show(
     let job = own(&desk, &visitor, &collection, &id)?;
     let columns = match job.state() {
         files::JobState::New => {
-            let settings = app.engine.collection(&collection).await?.settings;
+            let found = app.engine.collection(&collection).await?;
+            let settings = found.settings;
             let fields = fields(&app, &collection, &settings, &job).await?;
             let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
             let targets = guess(&job.table.header, &settings, &names);
-            Some(columns(&visitor, &job, &fields, &targets, false, None))
+            // The first file of a collection is nearly always its register.
+            let registers = found.records == 0 && visitor.may_write();
+            Some(columns(&visitor, &job, &fields, &targets, registers, None))
         }
         _ => None,
     };
@@ -231,6 +239,7 @@ fn file_page(visitor: &PageVisitor, job: &FileJob, columns: Option<ColumnsView>)
         frame: PageFrame::of(visitor, &job.collection, DeskSection::Files, job.name.clone()),
         words,
         path: path(job),
+        inbox: page::below(&job.collection, DeskSection::Inbox.path()),
         name: job.name.clone(),
         read_as,
         other_sheets,
@@ -356,11 +365,12 @@ fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
         }
         _ => (None, None),
     };
-    let JobProgress { done, refused, refusals, .. } = progress;
+    let JobProgress { done, created, refused, refusals, .. } = progress;
     let named = refusals.len();
     WorkView {
         how_far: how_far(job, words),
         is_busy: matches!(state, files::JobState::Waiting | files::JobState::Running),
+        is_registered: matches!(state, files::JobState::Ended(_)) && created > 0,
         problem,
         done,
         rows: job.rows,

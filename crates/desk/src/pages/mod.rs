@@ -2,7 +2,6 @@
 
 pub mod case;
 pub mod check;
-pub mod collections;
 pub mod compare;
 pub mod decide;
 pub mod event;
@@ -20,19 +19,23 @@ pub mod regroup_plan;
 pub mod related;
 pub mod search;
 pub mod sign_in;
+pub mod start;
 pub mod statistics;
 pub mod work;
 pub mod work_actions;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
+use crate::files::START_ROUTE;
 use doppel_http::state::App;
 
 /// Returns the routes of all pages and actions. The fallback of the whole router answers requests for other paths.
 pub fn routes() -> Router<App> {
     Router::new()
-        .route("/console", get(collections::list))
+        .route("/console", get(start::show))
+        .merge(starting())
         .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
@@ -61,6 +64,15 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/quality", get(quality::show))
         .route("/console/{collection}/quality/try", post(quality::try_out))
         .merge(work())
+}
+
+/// Returns the routes that begin a collection. No collection has the name `-`, so that the routes hide no collection.
+fn starting() -> Router<App> {
+    Router::new()
+        .route("/console/-/collections", post(start::create))
+        .route("/console/-/demo", post(start::load_demo))
+        // The upload has its own limit: it is streamed, never held in memory.
+        .route(START_ROUTE, post(start::upload).layer(DefaultBodyLimit::disable()))
 }
 
 /// Returns the routes of tasks and generations.

@@ -134,15 +134,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         meanwhile_advice: "Your decision was not stored. See below what was decided; if you disagree, decide again.",
         back: "Back",
     },
-    collections: CollectionsWords {
-        title: "Collections",
-        none: "There are no collections yet. The first record that the API registers creates one.",
-        name: "Name",
-        records: "Records",
-        created: "Created",
-        go_to: "Go to",
-        more: "There are more collections than are shown.",
-    },
+    start: super::start::EN,
     search: SearchWords {
         title: "Search",
         question: "Words",

@@ -97,6 +97,8 @@ pub struct FilesWords {
     pub download: &'static str,
     /// Link to an incomplete resulting file, with the number of processed rows.
     pub download_part: fn(&str) -> String,
+    /// Link to the inbox, after rows were registered.
+    pub to_inbox: &'static str,
     /// Description of the resulting file.
     pub download_hint: &'static str,
     /// Suffix of the name of the resulting file.
@@ -170,6 +172,7 @@ pub(super) const ZH: FilesWords = FilesWords {
     row: "行号",
     download: "下载结果文件",
     download_part: |rows| format!("下载已处理的 {rows} 行"),
+    to_inbox: "下一步：认定重件",
     download_hint: "原有各列和行序不变，结论在最后四列。",
     suffix: "-查重结果",
     suffix_part: |rows| format!("-查重结果-未完成-前{rows}行"),
@@ -237,6 +240,7 @@ pub(super) const EN: FilesWords = FilesWords {
     row: "Row",
     download: "Download the result",
     download_part: |rows| format!("Download the {rows} rows done"),
+    to_inbox: "Next step: decide the repeats",
     download_hint: "All columns and rows as they came; what was found is in the last four columns.",
     suffix: "-checked",
     suffix_part: |rows| format!("-checked-incomplete-first-{rows}-rows"),

@@ -8,6 +8,7 @@ mod events;
 mod files;
 mod groups;
 mod quality;
+mod start;
 mod tables;
 mod work;
 mod zh;
@@ -16,6 +17,7 @@ pub use events::*;
 pub use files::*;
 pub use groups::*;
 pub use quality::*;
+pub use start::*;
 pub use tables::*;
 pub use work::*;
 

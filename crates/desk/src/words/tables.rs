@@ -9,6 +9,7 @@ use super::events::EventsWords;
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
 use super::quality::QualityWords;
+use super::start::StartWords;
 use super::work::WorkWords;
 
 /// All texts of a language.
@@ -23,8 +24,8 @@ pub struct DeskWords {
     pub record: RecordWords,
     /// Texts of the form for a decision about a pair.
     pub decide: DecideWords,
-    /// Texts of the list of collections.
-    pub collections: CollectionsWords,
+    /// Texts of the start page.
+    pub start: StartWords,
     /// Texts of the search page.
     pub search: SearchWords,
     /// Texts of the comparison of two records.
@@ -247,24 +248,6 @@ pub struct DecideWords {
     pub meanwhile_advice: &'static str,
     /// Link to the page from which the visitor came.
     pub back: &'static str,
-}
-
-/// The texts of the list of collections.
-pub struct CollectionsWords {
-    /// Heading of the page.
-    pub title: &'static str,
-    /// Text instead of an empty list.
-    pub none: &'static str,
-    /// Column with the names.
-    pub name: &'static str,
-    /// Column with the numbers of records.
-    pub records: &'static str,
-    /// Column with the times of creation.
-    pub created: &'static str,
-    /// Column with the links to sections.
-    pub go_to: &'static str,
-    /// Note that the list is not complete.
-    pub more: &'static str,
 }
 
 /// The texts of the search page.

@@ -134,15 +134,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         meanwhile_advice: "您的认定没有保存。请看下面的记录；如仍不同意，可以重新认定。",
         back: "返回",
     },
-    collections: CollectionsWords {
-        title: "数据集",
-        none: "还没有数据集。通过接口登记第一件信访件时会自动建立。",
-        name: "名称",
-        records: "件数",
-        created: "建立时间",
-        go_to: "进入",
-        more: "数据集较多，只显示了前面一部分。",
-    },
+    start: super::start::ZH,
     search: SearchWords {
         title: "检索",
         question: "检索词",

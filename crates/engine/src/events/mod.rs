@@ -239,6 +239,28 @@ impl Engine {
         }
     }
 
+    /// Returns the number of the selected events; `None` if the records of the collection are not in memory, or the events are not up to date
+    /// after a tenth of a second. Reads no collection for the first time.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn ready_event_count(
+        &self,
+        collection: &CollectionName,
+        selection: EventSelection,
+    ) -> Result<Option<usize>> {
+        if !self.events.is_held(collection) {
+            return Ok(None);
+        }
+        let counted = self.with_events(collection, PAGE_PATIENCE, EventsPart::Events, move |events| {
+            Ok(events.page(&selection, None, 0).total)
+        });
+        match counted.await {
+            Err(Error::EventsNotReady { .. } | Error::TextNotKept(..)) => Ok(None),
+            count => count.map(Some),
+        }
+    }
+
     /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
     /// are not known are left out; `None` if the collection keeps no text or its records are being read for the first time.
     ///
