@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 pub(crate) const COLLECTION: &str = "letters";
 /// Every page of the collection: the name of its picture, and its address. A new page of the desk needs one line here; the tests then read
 /// it in both languages and at all sizes, and move through it with the keyboard.
-pub(crate) const PAGES: [(&str, &str); 14] = [
+pub(crate) const PAGES: [(&str, &str); 16] = [
     ("inbox", "inbox"),
+    ("inbox-filtered", "inbox?show=all&order=uncertain&band=low"),
+    ("batch", "batch?kind=above-80"),
     ("check", "check"),
     ("files", "files"),
     ("search", "search"),

@@ -284,11 +284,10 @@ impl ClerkWalk<'_> {
         assert_eq!(self.decision("2024-03-102", "2024-03-108")["judgement"], "withdrawn");
         let shown = tab.count(".queue li");
         tab.press(&format!("//select[@id='show']/option[.='{}']", said.all));
-        tab.press("main form.filters button.main");
+        tab.press("main form.filters-form button.main");
         tab.until("more of them", || (tab.count(".queue li") > shown).then_some(()));
         self.read("inbox-all");
-        tab.fill("#since", "soon");
-        tab.press("main form.filters button.main");
+        self.go(&format!("/console/{COLLECTION}/inbox?since=soon"));
         tab.sees(said.wrong_since);
         self.read("inbox-wrong");
     }

@@ -11,6 +11,7 @@ mod files;
 mod forms;
 mod groups;
 mod hostile_files;
+mod inbox;
 mod pages;
 mod sign_in;
 mod start;

@@ -6,6 +6,7 @@ use doppel_config::{Config, LimitsConfig as Requests};
 use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS, MAX_LEXICON_ENTRIES};
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
 use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
+use doppel_desk::pages::batch::MOST_PAIRS;
 use doppel_desk::{files, sign_in};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
 use doppel_engine::events::handling::{MAX_STEPS, MAX_UNIT_CHARS};
@@ -98,6 +99,7 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Steps of the handling of an event", MAX_STEPS.to_string()),
         ("Unit of a step", in_characters(MAX_UNIT_CHARS)),
         ("Decisions of one request about an event", MAX_CONFIRMED.max(MAX_SPLIT_PAIRS).to_string()),
+        ("Pairs that one action of the desk decides", MOST_PAIRS.to_string()),
         ("Deliveries in the log of a webhook", MAX_LOGGED.to_string()),
         ("Frequent events that a webhook remembers", MAX_FREQUENT.to_string()),
         ("Candidates of a lookup", MAX_CANDIDATES.to_string()),

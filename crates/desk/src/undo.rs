@@ -11,7 +11,8 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Judgement;
 
-/// Largest number of actions: some minutes of a busy office. Each action has at most a few hundred decisions, so all need some megabytes.
+/// Largest number of actions: some minutes of a busy office. Each action has at most a thousand decisions, so that all need some
+/// tens of megabytes.
 const MOST_KEPT: usize = 50;
 
 /// A decision that was made as a part of an action.

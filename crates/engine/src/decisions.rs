@@ -174,7 +174,10 @@ impl Engine {
     }
 
     /// Records a decision as [`Engine::decide_having_seen`] does, and the record that the person chose as the original of the group.
-    pub(super) async fn decide_naming_original(
+    ///
+    /// # Errors
+    /// The errors of [`Engine::decide_having_seen`].
+    pub async fn decide_naming_original(
         &self,
         collection: &CollectionName,
         pair: (&RecordId, &RecordId),

@@ -105,7 +105,7 @@ async fn carry_out(
     let pairs = app.engine.event_decisions(&collection, &action).await?;
     let decisions = planned(&app.engine, &collection, pairs).await?;
     let back = page::local(form.raw("back"));
-    PlannedAction { collection, judgement: action.judgement(), decisions, back }
+    PlannedAction { collection, judgement: action.judgement(), decisions, original: None, back }
         .carry_out(app, desk, visitor, form)
         .await
 }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, SeeOther, with_query};
+use crate::pages::batch::MOST_PAIRS;
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::chart::{TimeLine, time_line};
@@ -56,6 +57,8 @@ const MOST_COMPARED: usize = 200;
 const MOST_LEAST: usize = 5;
 /// Largest number of members that one action can declare one matter: 435 decisions, of which each is on disk before the next is made.
 pub const MOST_JOINED: usize = 30;
+/// Largest number of members that one merge under an original can have: one decision for each other member.
+pub const MOST_MERGED: usize = MOST_PAIRS + 1;
 /// Members of an export whose rows are in memory at once.
 const READ_AT_ONCE: usize = 100;
 
@@ -72,6 +75,8 @@ struct GroupPage {
     is_contested: bool,
     export: String,
     join: Option<String>,
+    /// The path of the preview of a merge, if the visitor may merge the group.
+    merge: Option<String>,
     too_many: Option<String>,
     line: TimeLine,
     dots: Vec<(u32, u32, String, String)>,
@@ -163,6 +168,7 @@ struct WeakPairLine {
 /// A member in the list.
 struct MemberLine {
     card: RecordCard,
+    is_original: bool,
     badge: VerdictBadge,
     repeats: Option<(String, String)>,
 }
@@ -239,6 +245,7 @@ impl ShownGroup<'_> {
             is_contested: group.contested,
             export: format!("{place}/members.csv"),
             join: (visitor.may_write() && fits).then(|| format!("{place}/join")),
+            merge: (visitor.may_write() && group.size <= MOST_MERGED).then(|| format!("{place}/merge")),
             too_many: (visitor.may_write() && !fits).then(|| (own.too_many)(MOST_JOINED)),
             dots: self.dots(&line),
             line_ends: line.ends.map(|(first, last)| (reader.clock.date(first), reader.clock.date(last))),
@@ -438,7 +445,9 @@ impl ShownGroup<'_> {
             let badge = VerdictBadge::in_group(&self.words.record, kind, view.verdict.kind, decided);
             let original = Some(&self.shape.group.original).filter(|_| kind != VerdictKind::Original);
             let repeats = original.map(|id| (page::case(collection, id), id.to_string()));
-            lines.push(MemberLine { card: RecordCard::new(collection, &view.id, facts), badge, repeats });
+            let is_original = view.id == self.shape.group.original;
+            let card = RecordCard::new(collection, &view.id, facts);
+            lines.push(MemberLine { card, is_original, badge, repeats });
         }
         Ok(lines)
     }

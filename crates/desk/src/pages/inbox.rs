@@ -1,4 +1,4 @@
-//! The inbox: the arrived records, newest first. The page shows one of them next to the record that it seems to repeat.
+//! The inbox: the arrived records in the order that the clerk chose. The page shows one of them next to the record that it seems to repeat.
 //!
 //! Several clerks can share the queue. A decision contains the number of rulings that the clerk saw, so the clerk learns if another clerk
 //! decided first.
@@ -9,20 +9,22 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
 use crate::form::FormFields;
-use crate::page::{self, DeskSection, PageFrame, with_query};
+use crate::page::{self, DeskSection, PageFrame};
+use crate::pages::inbox_place::{InboxFilter, InboxPlace, ProbabilityBand};
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
+use crate::view::numbers::count;
 use crate::view::pair::{PairView, RecordCard};
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
-use crate::words::{InboxWords, RecordWords};
-use doppel_core::collection::CollectionName;
-use doppel_core::record::RecordId;
+use crate::words::{InboxWords, RecordWords, SearchWords};
+use doppel_core::collection::{CollectionName, Role};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
-use doppel_engine::arrivals::{Arrival, ArrivalFilter, Arrivals};
-use doppel_http::cursor;
+use doppel_engine::arrivals::Arrival;
+use doppel_engine::queue::{MOST_WALKED, QueuedRecord, RecordQueue, probability};
+use doppel_findings::percent;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -31,84 +33,8 @@ use doppel_store::Seq;
 /// Records on a page: as many as a clerk reads without a break.
 const ON_A_PAGE: usize = 30;
 
-/// The filter of the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum InboxFilter {
-    /// Repeats without a decision.
-    #[default]
-    Undecided,
-    /// All repeats.
-    Repeats,
-    /// All records.
-    All,
-}
-
-impl InboxFilter {
-    const ALL: [Self; 3] = [Self::Undecided, Self::Repeats, Self::All];
-
-    /// Returns the name of the filter in a query.
-    fn value(self) -> &'static str {
-        match self {
-            Self::Undecided => "undecided",
-            Self::Repeats => "repeats",
-            Self::All => "all",
-        }
-    }
-
-    fn name(self, words: &InboxWords) -> &'static str {
-        match self {
-            Self::Undecided => words.undecided,
-            Self::Repeats => words.repeats,
-            Self::All => words.all,
-        }
-    }
-
-    fn verdicts(self) -> Vec<VerdictKind> {
-        match self {
-            Self::All => Vec::new(),
-            Self::Undecided | Self::Repeats => vec![VerdictKind::ExactDuplicate, VerdictKind::NearDuplicate],
-        }
-    }
-}
-
-/// The place in the queue.
-#[derive(Clone, Debug, Default)]
-struct InboxPlace {
-    show: InboxFilter,
-    since: String,
-    /// The start of this page of the queue; `None` for the first page.
-    before: Option<Seq>,
-    /// The id of the selected record.
-    at: Option<String>,
-}
-
-impl InboxPlace {
-    fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let show = form.choice("show", |given| InboxFilter::ALL.into_iter().find(|show| show.value() == given))?;
-        Ok(Self {
-            show: show.unwrap_or_default(),
-            since: form.text("since").unwrap_or_default().to_owned(),
-            before: form.choice("before", cursor::decode)?,
-            at: form.raw("at").filter(|at| !at.is_empty()).map(str::to_owned),
-        })
-    }
-
-    fn href(&self, collection: &CollectionName) -> String {
-        let before = self.before.map(cursor::encode).unwrap_or_default();
-        let at = self.at.as_deref().unwrap_or_default();
-        let parameters = [("show", self.show.value()), ("since", &self.since), ("before", &before), ("at", at)];
-        with_query(&page::below(collection, DeskSection::Inbox.path()), &parameters)
-    }
-
-    fn at(&self, id: &RecordId) -> Self {
-        Self { at: Some(id.to_string()), ..self.clone() }
-    }
-
-    fn before(&self, before: Option<Seq>) -> Self {
-        Self { before, at: None, ..self.clone() }
-    }
-}
+/// The choices of a select field: value, name, and true if it is chosen.
+type Choices = Vec<(&'static str, &'static str, bool)>;
 
 #[derive(Template)]
 #[template(path = "inbox.html")]
@@ -116,13 +42,27 @@ struct InboxPage {
     frame: PageFrame,
     words: &'static InboxWords,
     record: &'static RecordWords,
-    since: String,
-    shows: Vec<(&'static str, &'static str, bool)>,
+    search: &'static SearchWords,
+    place: InboxPlace,
+    shows: Choices,
+    orders: Choices,
+    verdicts: Choices,
+    bands: Choices,
     problem: Option<&'static str>,
+    total: Option<String>,
     lines: Vec<InboxLine>,
     current: Option<SelectedRecord>,
+    batch: Option<BatchForm>,
     next_page: Option<String>,
     first_page: Option<String>,
+    earlier: Option<String>,
+}
+
+/// The form that leads to the preview of a batch of decisions.
+struct BatchForm {
+    action: String,
+    fields: Vec<(&'static str, String)>,
+    choices: Vec<(&'static str, String)>,
 }
 
 /// A record of the queue.
@@ -130,6 +70,7 @@ struct InboxLine {
     href: String,
     card: RecordCard,
     badge: VerdictBadge,
+    probability: Option<String>,
     stored_at: String,
     is_current: bool,
 }
@@ -147,6 +88,16 @@ struct SelectedRecord {
     next: Option<String>,
 }
 
+/// The records on one page of the queue.
+struct QueuePage<'a> {
+    place: &'a InboxPlace,
+    items: Vec<Arrival>,
+    /// The number of the selected record on the page.
+    at: usize,
+    /// The next page of the same part of the queue, or the next part.
+    next: Option<InboxPlace>,
+}
+
 /// Shows the queue.
 ///
 /// # Errors
@@ -157,43 +108,99 @@ pub async fn show(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let place = InboxPlace::of(&uri)?;
+    let place = InboxPlace::of(&FormFields::parse(uri.query().unwrap_or_default().as_bytes())?)?;
     let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let since = Some(place.since.as_str()).filter(|since| !since.is_empty());
-    let (window, problem) = match app.engine.window(&collection, since, None).await {
-        Err(Error::Invalid(_)) => (Default::default(), Some(words.inbox.wrong_since)),
-        window => (window?, None),
-    };
-    let wanted = ArrivalFilter {
-        verdicts: place.show.verdicts(),
-        since: window.from,
-        undecided: place.show == InboxFilter::Undecided,
-        ..ArrivalFilter::default()
-    };
-    let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
-    let at =
-        found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let current = current(&context, &place, &found, at).await?;
-    let page = InboxPage {
+    let (filter, problem) = match place.wanted(&app.engine, &collection).await {
+        Err(Error::Invalid(_)) => {
+            let without_conditions = InboxPlace { show: place.show, ..InboxPlace::default() };
+            (without_conditions.wanted(&app.engine, &collection).await?, Some(words.inbox.wrong_since))
+        }
+        filter => (filter?, None),
+    };
+    let queue = app.engine.queue(&collection, &filter, place.order, place.before).await?;
+    let page = queue_page(&context, &place, &queue).await?;
+    let current = current(&context, &page).await?;
+    let shown = InboxPage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Inbox, words.inbox.title),
         words: &words.inbox,
         record: &words.record,
-        since: place.since.clone(),
+        search: &words.search,
         shows: InboxFilter::ALL.map(|show| (show.value(), show.name(&words.inbox), show == place.show)).to_vec(),
+        orders: InboxPlace::ORDERS
+            .map(|(order, value)| (value, (words.inbox.order_name)(order), order == place.order))
+            .to_vec(),
+        verdicts: verdicts(&place, &words.record, place.show),
+        bands: ProbabilityBand::ALL
+            .map(|band| (band.value(), band.name(&words.inbox), Some(band) == place.band))
+            .to_vec(),
         problem,
-        lines: found
+        total: (!queue.records.is_empty() || queue.next.is_some()).then(|| total(&queue, &place, &words.inbox)),
+        lines: page
             .items
             .iter()
             .enumerate()
-            .map(|(number, arrival)| line(&context, &place, arrival, number == at))
+            .map(|(number, arrival)| line(&context, &place, arrival, number == page.at))
             .collect(),
         current,
-        next_page: found.next.map(|next| place.before(Some(next)).href(&collection)),
-        first_page: place.before.is_some().then(|| place.before(None).href(&collection)),
+        batch: batch(&visitor, &collection, &place, &queue),
+        next_page: page.next.as_ref().filter(|next| next.before == place.before).map(|next| next.href(&collection)),
+        first_page: (place.before.is_some() || place.page > 1).then(|| place.first().href(&collection)),
+        earlier: queue.next.map(|next| place.before(next).href(&collection)),
+        place: place.clone(),
     };
-    page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
+    page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &shown)
+}
+
+fn verdicts(place: &InboxPlace, words: &RecordWords, show: InboxFilter) -> Choices {
+    let kinds = InboxPlace::VERDICTS.into_iter();
+    let offered =
+        kinds.filter(|(kind, _)| show == InboxFilter::All || kind.is_duplicate() || place.verdict == Some(*kind));
+    offered.map(|(kind, value)| (value, words.finding.verdict(kind), place.verdict == Some(kind))).collect()
+}
+
+fn total(queue: &RecordQueue, place: &InboxPlace, words: &InboxWords) -> String {
+    let numbers =
+        (words.total)(&count(queue.records.len() as u64), &count(queue.exact as u64), &count(queue.near as u64));
+    match queue.next.is_some() || place.before.is_some() {
+        true => format!("{numbers}{}", (words.part)(&count(MOST_WALKED))),
+        false => numbers,
+    }
+}
+
+/// Returns the form for a batch if the visitor may decide and the queue has duplicates.
+fn batch(
+    visitor: &PageVisitor,
+    collection: &CollectionName,
+    place: &InboxPlace,
+    queue: &RecordQueue,
+) -> Option<BatchForm> {
+    let words = &visitor.words().inbox;
+    (visitor.may_write() && queue.exact + queue.near > 0).then(|| BatchForm {
+        action: page::below(collection, "batch"),
+        fields: place.fields(),
+        choices: super::batch::BatchKind::ALL.map(|kind| (kind.value(), kind.name(words))).to_vec(),
+    })
+}
+
+async fn queue_page<'a>(
+    context: &PageContext<'_>,
+    place: &'a InboxPlace,
+    queue: &RecordQueue,
+) -> Result<QueuePage<'a>, Problem> {
+    let skip = (place.page - 1).saturating_mul(ON_A_PAGE).min(queue.records.len());
+    let seqs: Vec<Seq> =
+        queue.records.iter().skip(skip).take(ON_A_PAGE).map(|record: &QueuedRecord| record.seq).collect();
+    let items = context.app.engine.arrivals_at(context.collection, &seqs).await?;
+    let at = items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
+    let has_more = queue.records.len() > skip + seqs.len();
+    let next = match queue.next {
+        _ if has_more => Some(place.page(place.page + 1)),
+        Some(next) => Some(place.before(next)),
+        None => None,
+    };
+    Ok(QueuePage { place, items, at, next })
 }
 
 fn line(context: &PageContext<'_>, place: &InboxPlace, arrival: &Arrival, is_current: bool) -> InboxLine {
@@ -202,9 +209,16 @@ fn line(context: &PageContext<'_>, place: &InboxPlace, arrival: &Arrival, is_cur
         href: place.at(&record.id).href(context.collection),
         card: card(context, arrival),
         badge: badge(context, arrival),
+        probability: shown_probability(record),
         stored_at: context.reader.clock.show_text(&record.stored_at),
         is_current,
     }
+}
+
+/// Returns the probability of a near duplicate in per cent. Exact duplicates need none.
+pub(super) fn shown_probability(record: &RecordView) -> Option<String> {
+    let is_near = record.verdict.kind == VerdictKind::NearDuplicate;
+    probability(&record.verdict).filter(|_| is_near).map(|probability| format!("{}%", percent(probability)))
 }
 
 fn badge(context: &PageContext<'_>, arrival: &Arrival) -> VerdictBadge {
@@ -216,21 +230,22 @@ fn card(context: &PageContext<'_>, arrival: &Arrival) -> RecordCard {
     RecordCard::new(context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
 }
 
-async fn current(
-    context: &PageContext<'_>,
-    place: &InboxPlace,
-    found: &Arrivals,
-    at: usize,
-) -> Result<Option<SelectedRecord>, Problem> {
-    let Some(arrival) = found.items.get(at) else { return Ok(None) };
+async fn current(context: &PageContext<'_>, page: &QueuePage<'_>) -> Result<Option<SelectedRecord>, Problem> {
+    let QueuePage { place, items, at, next } = page;
+    let Some(arrival) = items.get(*at) else { return Ok(None) };
     let record = &arrival.record;
     let words = &context.visitor.words().inbox;
-    let next = neighbour_path(Some(at + 1), place, &found.items, context.collection)
-        .or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
+    let neighbour = neighbour_path(Some(at + 1), place, items, context.collection);
     let pair = pair(context, arrival).await?.map(|mut pair| {
-        // After a decision, the page shows the next record; after the last record of all, it shows this page again.
-        let back = next.clone().unwrap_or_else(|| InboxPlace { at: None, ..place.clone() }.href(context.collection));
-        pair.decide = pair.decide.map(|decide| decide.then(back));
+        // After a decision, the page shows the next record. A decided record leaves the undecided ones, so that the next record is on the
+        // same page.
+        let stays = place.show == InboxFilter::Undecided && items.len() > 1;
+        let after = match (&neighbour, next) {
+            (Some(neighbour), _) => neighbour.clone(),
+            (None, Some(next)) if !stays => next.href(context.collection),
+            _ => InboxPlace { at: None, ..(*place).clone() }.href(context.collection),
+        };
+        pair.decide = pair.decide.map(|decide| decide.then(after));
         pair
     });
     let card = card(context, arrival);
@@ -238,15 +253,15 @@ async fn current(
         text: card.facts.excerpt.clone(),
         card,
         badge: badge(context, arrival),
-        position: (words.position)(at + 1, found.items.len()),
+        position: (words.position)(at + 1, items.len()),
         pair,
         alone: match record {
             _ if record.original_gone => words.original_gone,
             RecordView { row: None, .. } => context.visitor.words().problem.text_not_kept,
             _ => words.no_repeat,
         },
-        previous: neighbour_path(at.checked_sub(1), place, &found.items, context.collection),
-        next,
+        previous: neighbour_path(at.checked_sub(1), place, items, context.collection),
+        next: neighbour.or_else(|| next.as_ref().map(|next| next.href(context.collection))),
     }))
 }
 

@@ -1,5 +1,6 @@
 //! The pages of the desk, one file per page.
 
+pub mod batch;
 pub mod case;
 pub mod check;
 pub mod compare;
@@ -12,6 +13,7 @@ pub mod files;
 pub mod group;
 pub mod groups;
 pub mod inbox;
+mod inbox_place;
 pub mod pair;
 pub mod quality;
 pub mod regroup;
@@ -40,6 +42,7 @@ pub fn routes() -> Router<App> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
         .route("/console/{collection}/inbox", get(inbox::show))
+        .route("/console/{collection}/batch", get(batch::preview).post(batch::decide))
         .route("/console/{collection}/case/{id}", get(case::show))
         .route("/console/{collection}/check", get(check::show).post(check::check))
         .route("/console/{collection}/register", post(check::register))
@@ -52,6 +55,7 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/members.csv", get(group::export))
         .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
+        .route("/console/{collection}/groups/{id}/merge", get(regroup::preview_merge).post(regroup::merge))
         .route("/console/{collection}/events", get(events::show))
         .route("/console/{collection}/events.xlsx", get(events_file::export))
         .route("/console/{collection}/events/{id}", get(event::show))

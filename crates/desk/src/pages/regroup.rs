@@ -51,6 +51,8 @@ struct RegroupPage {
     against: Vec<(String, String)>,
     touched: Vec<RecordCard>,
     after: Vec<GroupAfter>,
+    /// The record that becomes the original, in words.
+    original: Option<String>,
     stays: bool,
     can_be_done: bool,
     action: String,
@@ -92,6 +94,36 @@ pub async fn preview_join(
 ) -> Result<Response, Problem> {
     let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Shows the effect of declaring each record of a group the same matter as a chosen original.
+///
+/// # Errors
+/// 403, 404; 409 if the group is too large; 422 for a record that is not in the group.
+pub async fn preview_merge(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?).await?;
+    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Declares each record of a group the same matter as a chosen original, if the effect is still the one that the preview showed.
+///
+/// # Errors
+/// 403, 404; 409 if the group is too large; 422. A changed state is shown on a page with status 409.
+pub async fn merge(
+    visitor: WritingVisitor,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<console::DeskState>>,
+    InRecord(collection, id): InRecord,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?).await?;
+    carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
 /// Cuts the group at a pair, if the effect is still the one that the preview showed.
@@ -139,6 +171,7 @@ async fn preview(
     let (title, button, action) = match &plan.action {
         GroupAction::Cut(..) => (own.cut_title, own.do_cut, format!("{place}/cut")),
         GroupAction::Join => (own.join_title, own.do_join, format!("{place}/join")),
+        GroupAction::Merge(_) => (own.merge_title, own.do_merge, format!("{place}/merge")),
     };
     let against = plan.against.iter().map(|(one, other)| {
         let href = with_query(&page::case(collection, one), &[("with", other.as_str())]);
@@ -157,6 +190,10 @@ async fn preview(
         against: against.collect(),
         touched: touched(&context, &plan).await?,
         after: after(&context, &plan).await?,
+        original: match plan.action.original() {
+            Some(original) => context.card(original).await?.map(|card| (own.original)(&card.facts.title, &card.id)),
+            None => None,
+        },
         stays: plan.is_held_together(),
         can_be_done: plan.can_be_done(),
         action,
@@ -173,7 +210,7 @@ async fn touched(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<Re
     ids.sort_unstable();
     ids.dedup();
     let mut cards = Vec::with_capacity(ids.len());
-    for id in ids {
+    for id in ids.into_iter().take(MOST_LISTED) {
         cards.extend(context.card(id).await?);
     }
     Ok(cards)
@@ -209,7 +246,9 @@ async fn carry_out(
         return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
     }
     let back = page::group(&collection, &plan.group);
-    let action = PlannedAction { collection, judgement: plan.action.judgement(), decisions: plan.decisions, back };
+    let judgement = plan.action.judgement();
+    let original = plan.action.original().cloned();
+    let action = PlannedAction { collection, judgement, decisions: plan.decisions, original, back };
     action.carry_out(app, desk, visitor, form).await
 }
 
@@ -218,6 +257,8 @@ pub(super) struct PlannedAction {
     pub(super) collection: CollectionName,
     pub(super) judgement: Judgement,
     pub(super) decisions: Vec<PlannedDecision>,
+    /// The record that becomes the original of the group, if the visitor chose one.
+    pub(super) original: Option<RecordId>,
     /// The page to show afterwards.
     pub(super) back: String,
 }
@@ -231,7 +272,7 @@ impl PlannedAction {
         visitor: &PageVisitor,
         form: &FormFields,
     ) -> Result<Response, Problem> {
-        let Self { collection, judgement, decisions, back } = self;
+        let Self { collection, judgement, decisions, original, back } = self;
         let of = decisions.len();
         let by = form.text("by").or(visitor.name.as_deref());
         let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
@@ -241,7 +282,7 @@ impl PlannedAction {
         let kept = id.clone();
         // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
         let deciding = async move {
-            let made = decide_all(&engine, &name, decisions, opinion).await?;
+            let made = decide_all(&engine, &name, decisions, opinion, original).await?;
             let done = made.len();
             desk.undo.keep(kept, name, made);
             Ok::<_, Error>(done)
@@ -259,10 +300,12 @@ async fn decide_all(
     collection: &CollectionName,
     decisions: Vec<PlannedDecision>,
     opinion: Opinion,
+    original: Option<RecordId>,
 ) -> Result<Vec<MadeDecision>, Error> {
     let mut made = Vec::with_capacity(decisions.len());
     for PlannedDecision { one, other, seen, before } in decisions {
-        match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
+        let pair = (&one, &other);
+        match engine.decide_naming_original(collection, pair, opinion.clone(), original.clone(), seen).await {
             Ok(DecisionOutcome::Stored(view)) => {
                 made.push(MadeDecision { one, other, seen: view.history.len(), before });
             }

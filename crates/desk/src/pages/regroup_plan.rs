@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::StatusCode;
 
 use crate::form::FormFields;
-use crate::pages::group::MOST_JOINED;
+use crate::pages::group::{MOST_JOINED, MOST_MERGED};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
@@ -22,6 +22,8 @@ pub enum GroupAction {
     Cut(RecordId, RecordId),
     /// Declare all records of the group one matter.
     Join,
+    /// Declare each record of the group the same matter as this record, which becomes the original of the group.
+    Merge(RecordId),
 }
 
 impl GroupAction {
@@ -29,8 +31,24 @@ impl GroupAction {
     pub fn judgement(&self) -> Judgement {
         match self {
             Self::Cut(..) => Judgement::NotSame,
-            Self::Join => Judgement::Same,
+            Self::Join | Self::Merge(_) => Judgement::Same,
         }
+    }
+
+    /// Returns the record that becomes the original of the group.
+    pub(super) fn original(&self) -> Option<&RecordId> {
+        match self {
+            Self::Merge(original) => Some(original),
+            Self::Cut(..) | Self::Join => None,
+        }
+    }
+
+    /// Reads the chosen original of a merge from a link or a form.
+    ///
+    /// # Errors
+    /// 422 if the form contains no valid id.
+    pub fn merge(form: &FormFields) -> Result<Self, Problem> {
+        Ok(Self::Merge(record_id("original", form)?))
     }
 
     /// Reads the pair of a cut from a link or a form.
@@ -97,18 +115,31 @@ impl RegroupPlan {
         let pairs = match &action {
             GroupAction::Cut(one, other) => vec![(one.clone(), other.clone())],
             GroupAction::Join if shape.group.size <= MOST_JOINED => every_two(&shape.members),
-            GroupAction::Join => {
-                let detail = format!("at most {MOST_JOINED} records are called one matter at once");
+            GroupAction::Merge(original) if shape.group.size <= MOST_MERGED => with_every(original, &shape.members)?,
+            GroupAction::Join | GroupAction::Merge(_) => {
+                let most = if matches!(action, GroupAction::Join) { MOST_JOINED } else { MOST_MERGED };
+                let detail = format!("at most {most} records are called one matter at once");
                 return Err(Problem::new(StatusCode::CONFLICT, "group_too_large", detail));
             }
         };
         let mut decisions = planned(engine, collection, pairs).await?;
         let mut against = Vec::new();
-        if matches!(action, GroupAction::Join) {
+        if matches!(action, GroupAction::Join | GroupAction::Merge(_)) {
             let rejected = decisions.iter().filter(|planned| planned.before == Judgement::NotSame);
             against = rejected.map(|planned| (planned.one.clone(), planned.other.clone())).collect();
         }
+        if matches!(action, GroupAction::Merge(_)) {
+            // A rejected pair of two other members is not among the decisions.
+            let rejected = shape.rejected.iter().map(|pair| (pair.earlier.clone(), pair.later.clone()));
+            against.extend(rejected.filter(|(one, other)| !is_pair_of(one, other, action.original())));
+        }
+        // A ruling about one pair is needed to choose the original, even if all pairs are decided.
+        let is_chosen = action.original().is_none_or(|original| *original == shape.group.original);
+        let chooser = decisions.first().filter(|_| !is_chosen).cloned();
         decisions.retain(|planned| planned.before != action.judgement());
+        if decisions.is_empty() {
+            decisions.extend(chooser);
+        }
         let same = action.judgement() == Judgement::Same;
         let supposed: Vec<SupposedDecision> = decisions
             .iter()
@@ -129,6 +160,7 @@ impl RegroupPlan {
         if let GroupAction::Cut(one, other) = &self.action {
             fields.extend([("a", one.to_string()), ("b", other.to_string())]);
         }
+        fields.extend(self.action.original().map(|original| ("original", original.to_string())));
         fields
     }
 
@@ -142,6 +174,24 @@ impl RegroupPlan {
     pub fn can_be_done(&self) -> bool {
         self.against.is_empty() && !self.decisions.is_empty()
     }
+}
+
+/// True if one of the two records is `original`.
+fn is_pair_of(one: &RecordId, other: &RecordId, original: Option<&RecordId>) -> bool {
+    [Some(one), Some(other)].contains(&original)
+}
+
+/// Returns the pairs of `original` and each other member.
+///
+/// # Errors
+/// 422 if the record is not in the group.
+fn with_every(original: &RecordId, members: &[MemberShape]) -> Result<Vec<(RecordId, RecordId)>, Problem> {
+    if !members.iter().any(|member| member.id == *original) {
+        let detail = "the record is not in this group";
+        return Err(Problem::invalid(vec![Violation::new("/original", "not_in_group", detail)]));
+    }
+    let others = members.iter().filter(|member| member.id != *original);
+    Ok(others.map(|other| (original.clone(), other.id.clone())).collect())
 }
 
 /// Returns all pairs of members.

@@ -2,6 +2,7 @@
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_engine::queue::QueueOrder;
 use doppel_findings::FindingWords;
 use doppel_store::decisions::Judgement;
 use doppel_texts::Language;
@@ -174,6 +175,30 @@ pub(super) const WORDS: DeskWords = DeskWords {
         undecided: "Repeats to decide",
         repeats: "All repeats",
         all: "All that came in",
+        order_name: |order| match order {
+            QueueOrder::Newest => "latest received first",
+            QueueOrder::Uncertain => "most uncertain first",
+            QueueOrder::Probable => "highest probability first",
+            QueueOrder::RecordTime => "latest submitted first",
+        },
+        conditions: "More conditions",
+        clear: "Clear conditions",
+        band: "Probability",
+        band_high: "95 % and more",
+        band_middle: "80 % to 95 %",
+        band_low: "below 80 %",
+        total: |all, exact, near| format!("Records: {all}; with the same text: {exact}; similar: {near}."),
+        part: |most| {
+            format!(
+                " These are a part of the records (at most {most} numbers); the others are under “Earlier records”."
+            )
+        },
+        batch: "Decide many",
+        batch_exact: "repeats with the same text",
+        batch_above: |percent| format!("repeats with {percent} % and more"),
+        batch_petitioner: "repeats of the same petitioner",
+        preview: "Preview",
+        earlier: "Earlier records",
         since: "Received from",
         button: "Show",
         wrong_since: "Give a time such as 2024-03-01.",
@@ -188,6 +213,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         original_gone: "The record that it repeated was deleted or replaced.",
         no_repeat: "The same matter was not found.",
     },
+    batch: super::batch::EN,
     case: CaseWords {
         title: "Record",
         tabs: "Records beside it",
@@ -281,6 +307,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
         beside: "Compare",
         cut_here: "Cut here",
         join: "All one matter",
+        merge: "Merge the group under",
+        merge_button: "Preview the merge",
         too_many: |most| {
             format!(
                 "Calling all of them one matter takes a decision about every two records, so at most {most} records can be; this group has more. Cut it first, or decide pair by pair."
@@ -296,6 +324,9 @@ pub(super) const WORDS: DeskWords = DeskWords {
     regroup: RegroupWords {
         cut_title: "Cut here (preview)",
         join_title: "All one matter (preview)",
+        merge_title: "Merge the group (preview)",
+        do_merge: "Merge",
+        original: |title, id| format!("Afterwards the original is “{title}” ({id}), and all other records repeat it."),
         dry_run: "This is a preview: nothing is changed yet.",
         decisions: |count, judgement| format!("Decisions to be made: {count}, each: {judgement}."),
         touched: "Records concerned",

@@ -104,6 +104,10 @@ pub struct GroupWords {
     pub cut_here: &'static str,
     /// Link to the preview of declaring all records one matter.
     pub join: &'static str,
+    /// Label of the choice of the original under which the group is merged.
+    pub merge: &'static str,
+    /// Button that shows the preview of the merge.
+    pub merge_button: &'static str,
     /// Message that the group has too many records for this action, with the largest number.
     pub too_many: fn(usize) -> String,
     /// Heading of the list of members.
@@ -124,6 +128,12 @@ pub struct RegroupWords {
     pub cut_title: &'static str,
     /// Heading of the preview of a join.
     pub join_title: &'static str,
+    /// Heading of the preview of a merge.
+    pub merge_title: &'static str,
+    /// Button that makes the merge.
+    pub do_merge: &'static str,
+    /// The record that becomes the original, by its title and id.
+    pub original: fn(&str, &str) -> String,
     /// Note that the preview changes nothing.
     pub dry_run: &'static str,
     /// Number of decisions, and their judgement.

@@ -3,6 +3,7 @@
 //!
 //! Tables contain no data: a text with data is a function. The terms are those of the regulations (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).
 
+mod batch;
 mod en;
 mod events;
 mod files;
@@ -13,6 +14,7 @@ mod tables;
 mod work;
 mod zh;
 
+pub use batch::*;
 pub use events::*;
 pub use files::*;
 pub use groups::*;

@@ -2,9 +2,11 @@
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_engine::queue::QueueOrder;
 use doppel_findings::FindingWords;
 use doppel_store::decisions::Judgement;
 
+use super::batch::BatchWords;
 use super::events::EventsWords;
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
@@ -32,6 +34,8 @@ pub struct DeskWords {
     pub pair: PairWords,
     /// Texts of the inbox.
     pub inbox: InboxWords,
+    /// Texts of the page for a batch of decisions.
+    pub batch: BatchWords,
     /// Texts of the page of one record.
     pub case: CaseWords,
     /// Texts of the page for checking a letter.
@@ -328,6 +332,36 @@ pub struct InboxWords {
     pub repeats: &'static str,
     /// Filter: all records.
     pub all: &'static str,
+    /// The name of an order.
+    pub order_name: fn(QueueOrder) -> &'static str,
+    /// Summary of the folded conditions.
+    pub conditions: &'static str,
+    /// Link to the queue without conditions.
+    pub clear: &'static str,
+    /// Label of the choice of a probability.
+    pub band: &'static str,
+    /// Probability of 95 % and more.
+    pub band_high: &'static str,
+    /// Probability of 80 % to 95 %.
+    pub band_middle: &'static str,
+    /// Probability below 80 %.
+    pub band_low: &'static str,
+    /// Numbers of records, of exact duplicates and of near duplicates.
+    pub total: fn(&str, &str, &str) -> String,
+    /// Note that the numbers belong to a part of the queue, with the largest number of seqs of the part.
+    pub part: fn(&str) -> String,
+    /// Label of the choice of a batch.
+    pub batch: &'static str,
+    /// Batch: exact copies.
+    pub batch_exact: &'static str,
+    /// Batch: a probability of so many per cent and more.
+    pub batch_above: fn(u8) -> String,
+    /// Batch: the same petitioner.
+    pub batch_petitioner: &'static str,
+    /// Button that shows the preview of a batch.
+    pub preview: &'static str,
+    /// Link to the part of the queue with earlier arrivals.
+    pub earlier: &'static str,
     /// Label of the start of the time.
     pub since: &'static str,
     /// Button that applies the filter.

@@ -2,6 +2,7 @@
 
 use doppel_core::collection::Role;
 use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_engine::queue::QueueOrder;
 use doppel_findings::FindingWords;
 use doppel_store::decisions::Judgement;
 use doppel_texts::Language;
@@ -174,6 +175,26 @@ pub(super) const WORDS: DeskWords = DeskWords {
         undecided: "待认定的重件",
         repeats: "全部重件",
         all: "全部来件",
+        order_name: |order| match order {
+            QueueOrder::Newest => "最新收件在前",
+            QueueOrder::Uncertain => "最难判断在前",
+            QueueOrder::Probable => "概率最高在前",
+            QueueOrder::RecordTime => "信访时间最近在前",
+        },
+        conditions: "更多条件",
+        clear: "清除条件",
+        band: "概率",
+        band_high: "95% 以上",
+        band_middle: "80%～95%",
+        band_low: "80% 以下",
+        total: |all, exact, near| format!("共 {all} 件，其中全文相同 {exact} 件，内容相近 {near} 件。"),
+        part: |most| format!("以上只是一段来件（每段最多 {most} 个登记号），其余在“更早的来件”中。"),
+        batch: "批量认定",
+        batch_exact: "全文相同的重件",
+        batch_above: |percent| format!("概率 {percent}% 以上的重件"),
+        batch_petitioner: "同一信访人的重件",
+        preview: "预览",
+        earlier: "更早的来件",
         since: "收件时间从",
         button: "显示",
         wrong_since: "时间请写成 2024-03-01 这样的形式。",
@@ -188,6 +209,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         original_gone: "它所重复的信访件已被删除或更换。",
         no_repeat: "没有找到相同的信访事项。",
     },
+    batch: super::batch::ZH,
     case: CaseWords {
         title: "信访件",
         tabs: "相关的信访件",
@@ -281,6 +303,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
         beside: "对照",
         cut_here: "从此处断开",
         join: "全部认定为同一事项",
+        merge: "一键并单，主件为",
+        merge_button: "预览并单",
         too_many: |most| {
             format!("整组认定须对每两件逐一作出认定，因此最多 {most} 件；这一组超过了，请先断开或逐件认定。")
         },
@@ -294,6 +318,9 @@ pub(super) const WORDS: DeskWords = DeskWords {
     regroup: RegroupWords {
         cut_title: "从此处断开（预览）",
         join_title: "全部认定为同一事项（预览）",
+        merge_title: "一键并单（预览）",
+        do_merge: "确认并单",
+        original: |title, id| format!("并单以后，初件（主件）是：{title}（{id}），其余各件均为它的重件。"),
         dry_run: "这是预览，尚未作任何改动。",
         decisions: |count, judgement| format!("将作出 {count} 条认定：{judgement}。"),
         touched: "涉及的信访件",

@@ -1,0 +1,217 @@
+//! A clerk works through the inbox: chooses an order and conditions, and decides many repeats in one step that can be taken back.
+
+use serde_json::{Value, json};
+
+use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
+use crate::support::{TestDesk, TestServer};
+
+const MARKET: &str = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，请尽快整治。";
+
+/// Registers two originals, two copies of the first one, a reminder of its petitioner, and a longer letter about the second one.
+fn office(name: &str) -> TestDesk {
+    let desk = TestDesk::with(name, &json!({}));
+    for (id, content, user, day, unit) in [
+        ("first", LAMPS, "甲", 1, "城管局"),
+        ("market", MARKET, "丁", 2, "交通局"),
+        ("copy-1", LAMPS, "乙", 3, "城管局"),
+        ("copy-2", LAMPS, "甲", 9, "城管局"),
+        ("again", &format!("再次反映：{LAMPS}上次来信以后没有变化。"), "甲", 5, "住建局"),
+        ("longer", &format!("{MARKET}昨天一辆救护车被堵了二十分钟，病人家属急得下车步行。"), "戊", 6, "交通局"),
+    ] {
+        let row = json!({"content": content, "user": user, "time": format!("2024-03-0{day} 09:30"), "承办单位": unit, "办理状态": "办理中"});
+        desk.register(id, &row);
+    }
+    desk
+}
+
+/// Returns the ids of the listed records, in their order.
+fn queue(page: &PageResponse) -> Vec<String> {
+    let list = page.html.split("<nav class=\"queue\"").nth(1).unwrap_or_default();
+    let list = list.split("</nav>").next().unwrap_or_default();
+    let links = list.split("at=").skip(1);
+    links.map(|rest| rest.split('"').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Returns the hidden fields of the form for a decision about the shown pair.
+fn decision(page: &PageResponse) -> Vec<(String, String)> {
+    let html = page.html.split("<div class=\"decide\">").nth(1).expect("a form").to_owned();
+    PageResponse { html, ..page.clone() }.form("/decide")
+}
+
+fn inbox(browser: &mut TestBrowser<'_>, query: &str) -> PageResponse {
+    browser.open(&format!("/console/{query}"))
+}
+
+#[test]
+fn the_inbox_has_totals_orders_and_conditions() {
+    let desk = office("orders");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let page = inbox(&mut clerk, "orders/inbox");
+    assert!(page.html.contains("共 4 件，其中全文相同 2 件，内容相近 2 件"), "{}", page.html);
+    assert_eq!(queue(&page), ["longer", "again", "copy-2", "copy-1"]);
+    assert!(page.html.contains("甲 · 2024-03-05 09:30") && page.html.contains("住建局"), "{}", page.html);
+    let first = queue(&inbox(&mut clerk, "orders/inbox?order=probable"));
+    assert_eq!(first[..2], ["copy-2", "copy-1"], "exact copies are the most probable");
+    let last = queue(&inbox(&mut clerk, "orders/inbox?order=uncertain"));
+    assert_eq!(last[2..], ["copy-2", "copy-1"], "exact copies are not uncertain");
+    let by_time = queue(&inbox(&mut clerk, "orders/inbox?order=time&show=all"));
+    assert_eq!(by_time, ["copy-2", "longer", "again", "copy-1", "market", "first"]);
+    for (query, expected) in [
+        ("verdict=exact", vec!["copy-2", "copy-1"]),
+        ("verdict=near", vec!["longer", "again"]),
+        (&format!("unit={}", encoded("住建局")), vec!["again"]),
+        (&format!("unit={}&show=all", encoded("交通局")), vec!["longer", "market"]),
+        ("from=2024-03-05&to=2024-03-07", vec!["longer", "again"]),
+        ("verdict=original&show=all", vec!["market", "first"]),
+        ("since=2999-01-01", vec![]),
+    ] {
+        assert_eq!(queue(&inbox(&mut clerk, &format!("orders/inbox?{query}"))), expected, "{query}");
+    }
+    let wrong = clerk.get("/console/orders/inbox?from=soon");
+    assert!(wrong.status == 422 && wrong.html.contains("时间请写成"), "{}", wrong.html);
+    for odd in ["order=x", "verdict=x", "band=x", "page=0"] {
+        assert_eq!(clerk.get(&format!("/console/orders/inbox?{odd}")).status, 422, "{odd} is not offered");
+    }
+}
+
+#[test]
+fn after_a_decision_the_next_record_is_shown_on_every_page() {
+    let desk = TestDesk::with("paging", &json!({}));
+    for number in 0..35 {
+        desk.register(&format!("r{number:02}"), &json!({"content": LAMPS}));
+    }
+    let mut clerk = TestBrowser::new(&desk.server);
+    let second = inbox(&mut clerk, "paging/inbox?page=2");
+    assert_eq!(queue(&second), ["r04", "r03", "r02", "r01"]);
+    let mut shown = inbox(&mut clerk, "paging/inbox?page=2&at=r03");
+    for expected in ["r02", "r01"] {
+        let decided = clerk.post("/console/paging/decide", &decision(&shown), &[("judgement", "same")]);
+        shown = clerk.open(decided.header("location"));
+        let heading = shown.html.split("<p class=\"heading\">").nth(1).unwrap_or_default();
+        let link = format!("<a href=\"/console/paging/case/{expected}\"");
+        assert!(heading.starts_with(&link), "{expected}: {heading}");
+    }
+}
+
+fn judgements(server: &TestServer, collection: &str) -> Vec<(String, String)> {
+    let path = format!("/v1/collections/{collection}/decisions?limit=1000");
+    let answer = server.send("GET", &path, &Value::Null).json();
+    let items = answer["items"].as_array().expect("items").iter();
+    items.map(|item| (format!("{} {}", item["a"], item["b"]).replace('"', ""), item["judgement"].to_string())).collect()
+}
+
+#[test]
+fn exact_copies_are_decided_in_one_step_and_taken_back_in_one_step() {
+    let desk = office("copies");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let page = inbox(&mut clerk, "copies/inbox");
+    assert!(page.html.contains("action=\"/console/copies/batch\""), "{}", page.html);
+    let shown = clerk.open("/console/copies/batch?kind=exact");
+    assert!(shown.html.contains("将把下列 2 件") && shown.html.contains("尚未作任何改动"), "{}", shown.html);
+    assert_eq!(judgements(&desk.server, "copies"), [], "a preview changes nothing");
+    // A record that arrives after the preview does not belong to the batch.
+    desk.register("copy-3", &json!({"content": LAMPS}));
+    let form = shown.form("/console/copies/batch");
+    let done = clerk.post("/console/copies/batch", &form, &[("by", "李某"), ("note", "批量")]);
+    assert_eq!((done.status, done.header("location")), (303, "/console/copies/inbox"), "{}", done.html);
+    let same: Vec<(String, String)> =
+        ["copy-1 first", "copy-2 first"].map(|pair| (pair.to_owned(), "\"same\"".to_owned())).to_vec();
+    assert_eq!(judgements(&desk.server, "copies"), same);
+    let history = desk.send("GET", "/decisions/copy-1/first", &Value::Null).json()["history"][0].clone();
+    assert_eq!((&history["by"], &history["note"]), (&json!("李某"), &json!("批量")));
+    let after = inbox(&mut clerk, "copies/inbox");
+    assert_eq!(queue(&after), ["copy-3", "longer", "again"]);
+    assert!(after.html.contains("已作出 2 条认定"), "{}", after.html);
+    let undone = clerk.post("/console/copies/undo", &after.form("/console/copies/undo"), &[]);
+    assert_eq!(undone.status, 303, "{}", undone.html);
+    assert!(judgements(&desk.server, "copies").iter().all(|(_, judgement)| judgement == "\"withdrawn\""));
+    assert_eq!(queue(&inbox(&mut clerk, "copies/inbox")).len(), 5);
+}
+
+#[test]
+fn a_batch_has_the_chosen_kind_and_conditions_and_leaves_out_the_ticked_records() {
+    let desk = office("kinds");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let petitioner = clerk.open("/console/kinds/batch?kind=petitioner");
+    assert!(petitioner.html.contains("将把下列 2 件"), "again and copy-2: {}", petitioner.html);
+    let unit = format!("/console/kinds/batch?kind=petitioner&unit={}", encoded("住建局"));
+    let narrowed = clerk.open(&unit);
+    assert!(narrowed.html.contains("将把下列 1 件") && narrowed.html.contains("value=\"again\""), "{}", narrowed.html);
+    let above = clerk.open("/console/kinds/batch?kind=above-80");
+    assert!(above.html.contains("将把下列 4 件"), "{}", above.html);
+    let form = above.form("/console/kinds/batch");
+    let done = clerk.post("/console/kinds/batch", &form, &[("leave", "longer"), ("leave", "copy-1")]);
+    assert_eq!(done.status, 303, "{}", done.html);
+    let decided: Vec<String> = judgements(&desk.server, "kinds").into_iter().map(|(pair, _)| pair).collect();
+    assert_eq!(decided, ["again first", "copy-2 first"]);
+    let empty = clerk.open("/console/kinds/batch?kind=petitioner");
+    assert!(empty.html.contains("没有待认定的重件") && !empty.html.contains("name=\"state\""), "{}", empty.html);
+    assert_eq!(clerk.get("/console/kinds/batch?kind=all").status, 422);
+}
+
+#[test]
+fn a_batch_is_refused_if_its_records_or_decisions_changed_since_the_preview() {
+    let desk = office("stale");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let shown = clerk.open("/console/stale/batch?kind=exact");
+    desk.ask("PUT", "/decisions/copy-1/first", &json!({"judgement": "not_same", "by": "他人"}));
+    let refused = clerk.post("/console/stale/batch", &shown.form("/console/stale/batch"), &[]);
+    assert!(refused.status == 409 && refused.html.contains("预览之后情况有变"), "{}", refused.html);
+    assert!(refused.html.contains("将把下列 1 件"), "a new preview: {}", refused.html);
+    let replaced = desk.send("PUT", "/records/copy-2", &json!({"content": MARKET}));
+    assert_eq!(replaced.status, 200, "{}", replaced.text);
+    let again = clerk.post("/console/stale/batch", &refused.form("/console/stale/batch"), &[]);
+    assert_eq!(again.status, 409, "{}", again.html);
+    assert_eq!(judgements(&desk.server, "stale"), [("copy-1 first".to_owned(), "\"not_same\"".to_owned())]);
+}
+
+#[test]
+fn a_batch_needs_the_right_to_decide_and_is_in_the_audit_log() {
+    let keyed = KeyedServer::start(&[]);
+    for id in ["a", "b", "c"] {
+        keyed.put(id, LAMPS);
+    }
+    let mut reader = keyed.signed_in("reader");
+    assert!(!reader.open("/console/letters/inbox").html.contains("/batch\""), "not offered");
+    assert_eq!(reader.get("/console/letters/batch?kind=exact").status, 403);
+    let mut clerk = keyed.signed_in("desk");
+    let form = clerk.open("/console/letters/batch?kind=exact").form("/console/letters/batch");
+    assert_eq!(reader.post("/console/letters/batch", &form, &[]).status, 403);
+    let without_token: Vec<_> = form.iter().filter(|(name, _)| name != "token").cloned().collect();
+    assert_eq!(clerk.post("/console/letters/batch", &without_token, &[]).status, 403);
+    assert_eq!(keyed.decision("a", "b"), Value::Null);
+    assert_eq!(clerk.post("/console/letters/batch", &form, &[]).status, 303);
+    assert_eq!(keyed.decision("a", "b")["history"][0]["by"], "desk");
+    let log = keyed.server.log();
+    let words = ["audit", "POST", "/console/letters/batch", "303", "desk"];
+    assert!(log.lines().any(|line| words.iter().all(|word| line.contains(word))), "{log}");
+    assert!(!log.contains("路灯"), "no text of a record");
+}
+
+#[test]
+fn a_group_is_merged_under_a_chosen_original_and_taken_back() {
+    let keyed = KeyedServer::start(&[]);
+    for number in 0..40 {
+        keyed.put(&format!("r{number:02}"), LAMPS);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    let group = clerk.open("/console/letters/groups/r00");
+    assert!(group.html.contains("一键并单") && group.html.contains("value=\"r00\" selected"), "{}", group.html);
+    let path = "/console/letters/groups/r00/merge";
+    let shown = clerk.open(&format!("{path}?original=r07"));
+    assert!(shown.html.contains("将作出 39 条认定") && shown.html.contains("（r07）"), "{}", shown.html);
+    let done = clerk.post(path, &shown.form(path), &[]);
+    assert_eq!(done.status, 303, "{}", done.html);
+    let asked = |path: &str| keyed.server.send_as(keyed.key("reader"), "GET", path, &Value::Null).json();
+    let group = asked("/v1/collections/letters/groups/r00");
+    assert_eq!((&group["original"], &group["size"]), (&json!("r07"), &json!(40)));
+    let undo = clerk.open("/console/letters/groups/r00").form("/console/letters/undo");
+    assert_eq!(clerk.post("/console/letters/undo", &undo, &[]).status, 303);
+    assert_eq!(asked("/v1/collections/letters/groups/r00")["original"], "r00");
+    assert_eq!(clerk.get(&format!("{path}?original=nobody")).status, 422);
+    let other = json!({"judgement": "not_same", "by": "他人"});
+    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/r01/r02", &other);
+    let refused = clerk.open(&format!("{path}?original=r07"));
+    assert!(refused.html.contains("不能整组认定") && !refused.has_form(path), "{}", refused.html);
+    assert_eq!(keyed.signed_in("reader").get(&format!("{path}?original=r07")).status, 403);
+}
