@@ -11,6 +11,7 @@ mod foreign;
 mod keyboard;
 mod letters;
 mod plain;
+mod print;
 mod reading;
 mod tab;
 mod walk;

@@ -215,3 +215,27 @@ fn a_group_is_merged_under_a_chosen_original_and_taken_back() {
     assert!(refused.html.contains("不能整组认定") && !refused.has_form(path), "{}", refused.html);
     assert_eq!(keyed.signed_in("reader").get(&format!("{path}?original=r07")).status, 403);
 }
+
+#[test]
+fn the_banner_names_the_records_by_their_titles_for_readers_of_the_collection() {
+    let keyed = KeyedServer::start(&[]);
+    for (id, title) in [("a", "三号路路灯"), ("b", "路灯一直不亮")] {
+        let row = json!({"title": title, "content": LAMPS});
+        let path = format!("/v1/collections/letters/records/{id}");
+        assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", &path, &row).status, 201);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    let form = decision(&clerk.open("/console/letters/inbox"));
+    assert_eq!(clerk.post("/console/letters/decide", &form, &[("judgement", "same")]).status, 303);
+    let notice = clerk.jar.get("doppel_done").expect("the cookie of the notice").clone();
+    assert!(!notice.contains("%E8%B7%AF") && !notice.contains('路'), "no text of a record is in the cookie: {notice}");
+    let told = clerk.open("/console/letters/inbox").html;
+    assert!(told.contains("已认定为同一事项。 路灯一直不亮 ↔ 三号路路灯"), "{told}");
+    let rights = json!({"name": "north", "scopes": ["read", "write"], "collections": ["north-1"]});
+    let made = keyed.server.send_as(keyed.key("office"), "POST", "/v1/admin/keys", &rights).json();
+    let mut other = TestBrowser::new(&keyed.server);
+    other.sign_in(made["key"].as_str().expect("the key"));
+    other.jar.insert("doppel_done".into(), notice);
+    let page = other.open("/console").html;
+    assert!(page.contains("b ↔ a") && !page.contains("路灯"), "ids only: {page}");
+}

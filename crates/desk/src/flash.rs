@@ -84,13 +84,29 @@ impl FlashMessage {
         serde_json::from_str(text).ok()
     }
 
-    /// Returns the message for the visitor.
-    pub fn text(&self, words: &DeskWords) -> Cow<'static, str> {
+    /// Returns the decision about a pair that was just made.
+    pub fn decided(&self) -> Option<&DecidedNotice> {
+        match self {
+            Self::Decided(decided) => Some(decided),
+            _ => None,
+        }
+    }
+
+    /// Returns the message for the visitor. `titles` are the titles of the records of a decision; without them the message contains the ids.
+    pub fn text(&self, words: &DeskWords, titles: Option<&[String; 2]>) -> Cow<'static, str> {
         match self {
             Self::SignedOut => words.frame.signed_out.into(),
             Self::Registered => words.check.registered.into(),
             Self::Decided(DecidedNotice { a, b, judgement, .. }) => {
-                format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
+                let done = (words.decide.done)(*judgement);
+                match titles {
+                    // Copies have the same title, so that the ids distinguish them.
+                    Some([one, other]) if one == other => format!("{done} {one} ({a} ↔ {b})").into(),
+                    Some([one, other]) if !one.is_empty() && !other.is_empty() => {
+                        format!("{done} {one} ↔ {other}").into()
+                    }
+                    _ => format!("{done} {a} ↔ {b}").into(),
+                }
             }
             Self::Regrouped(RegroupedNotice { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
             Self::Created => words.start.created_now.into(),
@@ -103,13 +119,9 @@ impl FlashMessage {
 
     /// Returns the decision that the visitor can take back. A withdrawal cannot be taken back: the visitor decides anew instead.
     pub fn to_undo(&self) -> Option<&DecidedNotice> {
-        match self {
-            Self::Decided(decided) => {
-                let is_undone = matches!(decided.judgement, Judgement::Withdrawn);
-                (!is_undone && decided.judgement != decided.before).then_some(decided)
-            }
-            _ => None,
-        }
+        let decided = self.decided()?;
+        let is_undone = matches!(decided.judgement, Judgement::Withdrawn);
+        (!is_undone && decided.judgement != decided.before).then_some(decided)
     }
 
     /// Returns the decisions about a group that the visitor can take back.

@@ -21,11 +21,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::DeskState;
 use crate::cookies::{self, SetCookie};
 use crate::files;
-use crate::flash::FlashMessage;
+use crate::flash::{DecidedNotice, FlashMessage};
 use crate::form::FormFields;
 use crate::page::{self, NewCookies, RenderedPage, SeeOther};
 use crate::tokens::BrowserSecret;
+use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, VisitorFacts};
+use doppel_config::auth::Scope;
 use doppel_http::auth::{ShownKey, check_reach};
 use doppel_http::extract::{BodyMedia, body_of};
 use doppel_http::observe::CallerSlot;
@@ -110,6 +112,9 @@ async fn admit(
         return Err(Box::new(to_sign_in(&request)));
     }
     let request = within_reach(request, &facts).await.map_err(boxed_problem)?;
+    if *request.method() == Method::GET {
+        facts.decided_titles = decided_titles(app, &facts).await;
+    }
     let mut request = match *request.method() == Method::POST {
         true => with_form(app, desk, &browser, request).await.map_err(boxed_problem)?,
         false => request,
@@ -122,6 +127,21 @@ async fn admit(
 
 fn boxed_problem(problem: Problem) -> Box<hyper::Response<Body>> {
     Box::new(problem.into_response())
+}
+
+/// Returns the titles of the two records of the decision that the visitor just made. The cookie with the decision names the records by their
+/// ids only. A client can forge the cookie, so that the rights are checked as for a page.
+async fn decided_titles(app: &App, facts: &VisitorFacts) -> Option<[String; 2]> {
+    let decided = facts.flash.as_ref()?.decided()?;
+    let may_read = facts.is_open || facts.scopes.contains(&Scope::Read);
+    if !may_read || !facts.reach.includes(&decided.collection) {
+        return None;
+    }
+    let settings = app.engine.settings(&decided.collection).await.ok()?;
+    let reader = RowReader::of(&settings);
+    let DecidedNotice { collection, a, b, .. } = decided;
+    let mut titles = app.engine.read_rows(collection, [a, b], |row| reader.facts(row).title).await.ok()?;
+    Some([titles.remove(a)?, titles.remove(b)?])
 }
 
 /// Refuses a page of a collection for which the visitor's key is not valid. Pages without a collection check this themselves.

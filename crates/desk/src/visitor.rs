@@ -42,6 +42,8 @@ pub struct VisitorFacts {
     pub place: String,
     /// The action that the visitor just did.
     pub flash: Option<FlashMessage>,
+    /// The titles of the two records of that action, if it was a decision and the visitor may read them.
+    pub decided_titles: Option<[String; 2]>,
     /// The name under which the visitor last decided, if no keys are configured.
     pub name: Option<String>,
 }

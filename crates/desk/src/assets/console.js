@@ -41,5 +41,16 @@
     if (start.getBoundingClientRect().top > window.innerHeight / 2) start.scrollIntoView({ block: "start" });
   });
 
+  // Folded parts are open on paper.
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((details) => (details.open = true));
+  });
+  window.addEventListener("afterprint", () => {
+    opened.forEach((details) => (details.open = false));
+    opened = [];
+  });
+
   showCurrent();
 })();
