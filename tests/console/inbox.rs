@@ -47,7 +47,7 @@ fn the_inbox_has_totals_orders_and_conditions() {
     let desk = office("orders");
     let mut clerk = TestBrowser::new(&desk.server);
     let page = inbox(&mut clerk, "orders/inbox");
-    assert!(page.html.contains("共 4 件，其中全文相同 2 件，内容相近 2 件"), "{}", page.html);
+    assert!(page.html.contains("共 4 件，其中与初件全文相同 2 件，内容相近 2 件"), "{}", page.html);
     assert_eq!(queue(&page), ["longer", "again", "copy-2", "copy-1"]);
     assert!(page.html.contains("甲 · 2024-03-05 09:30") && page.html.contains("住建局"), "{}", page.html);
     let first = queue(&inbox(&mut clerk, "orders/inbox?order=probable"));

@@ -17,7 +17,7 @@ use crate::{Engine, READ_AT_ONCE, Result};
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::record::{RecordId, Value};
 use doppel_core::text::time;
-use doppel_core::verdict::{Relation, Verdict, VerdictKind};
+use doppel_core::verdict::{Match, Relation, Verdict};
 use doppel_store::content::RecordContent;
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{Seq, StoredRecord};
@@ -39,9 +39,10 @@ pub enum QueueOrder {
     /// The latest arrival first.
     #[default]
     Newest,
-    /// The duplicate whose probability is nearest to one half first; exact duplicates come after all others, and originals at the end.
+    /// The duplicate whose probability is nearest to one half first; duplicates with the same text come after all others, and originals at
+    /// the end.
     Uncertain,
-    /// Exact duplicates first, then the duplicate with the highest probability, and originals at the end.
+    /// Duplicates with the same text first, then the duplicate with the highest probability, and originals at the end.
     Probable,
     /// The record with the latest own time first, and records without a time at the end.
     RecordTime,
@@ -58,6 +59,8 @@ pub struct QueueFilter {
     pub least: Option<f64>,
     /// Only duplicates with a probability below this one.
     pub below: Option<f64>,
+    /// Only duplicates with the same text as the record that they duplicate.
+    pub same_text: bool,
     /// Only duplicates of a record that names the same petitioner.
     pub same_petitioner: bool,
     /// Only records up to this seq.
@@ -71,11 +74,12 @@ pub struct QueuedRecord {
     pub id: RecordId,
     /// The place of the record in commit order.
     pub seq: Seq,
-    /// The kind of its verdict.
-    pub kind: VerdictKind,
+    /// True if it has the same text as the record that it duplicates. An exact duplicate of one record may duplicate an earlier record with
+    /// a similar text.
+    pub same_text: bool,
     /// The record that it duplicates and the number of rulings about the two; `None` if it duplicates none.
     pub repeats: Option<RepeatedRecord>,
-    /// The probability that the record and the record that it duplicates are about one matter; 1 for exact duplicates.
+    /// The probability that the record and the record that it duplicates are about one matter; 1 if both have the same text.
     pub probability: Option<f64>,
     /// The time of the record's submission.
     pub time: Option<Timestamp>,
@@ -97,9 +101,9 @@ pub struct RepeatedRecord {
 pub struct RecordQueue {
     /// All records of the queue, in its order.
     pub records: Vec<QueuedRecord>,
-    /// Number of exact duplicates.
+    /// Number of duplicates with the same text as the record that they duplicate.
     pub exact: usize,
-    /// Number of near duplicates.
+    /// Number of other duplicates.
     pub near: usize,
     /// Seq before which the next walk begins; `None` if the walk reached the first record.
     pub next: Option<Seq>,
@@ -175,7 +179,7 @@ impl Engine {
         walk: &mut QueueWalk,
     ) -> Result<()> {
         let StoredRecord { verdict, duplicate_of_seq, .. } = record;
-        let kind = verdict.kind;
+        let is_duplicate = verdict.kind.is_duplicate();
         walk.duplicates += usize::from(verdict.duplicate_of.is_some());
         let original = verdict.duplicate_of.clone();
         if let Some((pair, id)) = original.and_then(|id| Some((RecordPair::new(found.id.clone(), id.clone())?, id))) {
@@ -191,8 +195,8 @@ impl Engine {
         let (_, is_gone) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
         found.repeats = found.repeats.filter(|_| !is_gone);
         if !wanted.arrival.undecided || !is_gone {
-            walk.exact += usize::from(kind == VerdictKind::ExactDuplicate);
-            walk.near += usize::from(kind == VerdictKind::NearDuplicate);
+            walk.exact += usize::from(found.same_text);
+            walk.near += usize::from(is_duplicate && !found.same_text);
             walk.records.push(found);
         }
         Ok(())
@@ -271,14 +275,17 @@ impl<'a> QueueReading<'a> {
 
     /// Returns the record if it meets all conditions that need no other record.
     fn accepted(&self, record: &StoredRecord) -> Option<QueuedRecord> {
-        let QueueFilter { arrival, time, least, below, same_petitioner, up_to: _ } = self.wanted;
+        let QueueFilter { arrival, time, least, below, same_text, same_petitioner, up_to: _ } = self.wanted;
         let verdict = &record.verdict;
         let is_wanted = arrival.verdicts.is_empty() || arrival.verdicts.contains(&verdict.kind);
-        let is_duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-        if !is_wanted || arrival.undecided && !is_duplicate || arrival.is_too_old(record) {
+        if !is_wanted || arrival.undecided && !verdict.kind.is_duplicate() || arrival.is_too_old(record) {
             return None;
         }
         let probability = probability(verdict);
+        let is_same_text = repeats_same_text(verdict);
+        if *same_text && !is_same_text {
+            return None;
+        }
         let is_least = least.is_none_or(|least| probability.is_some_and(|probability| probability >= least));
         let is_below = below.is_none_or(|below| probability.is_some_and(|probability| probability < below));
         if !is_least || !is_below || *same_petitioner && !repeats_own(verdict) || !self.prepared.accepts(record) {
@@ -289,7 +296,7 @@ impl<'a> QueueReading<'a> {
         is_within.then(|| QueuedRecord {
             id: record.id.clone(),
             seq: record.seq,
-            kind: verdict.kind,
+            same_text: is_same_text,
             repeats: None,
             probability,
             time: own_time,
@@ -313,23 +320,26 @@ impl<'a> QueueReading<'a> {
     }
 }
 
+/// Returns the match with the record that a record duplicates.
+fn match_with_original(verdict: &Verdict) -> Option<&Match> {
+    let original = verdict.duplicate_of.as_ref()?;
+    verdict.similar.iter().find(|found| found.id == *original)
+}
+
+/// True if a record has the same text as the record that it duplicates.
+pub fn repeats_same_text(verdict: &Verdict) -> bool {
+    match_with_original(verdict).is_some_and(Match::is_exact)
+}
+
 /// Returns the probability that a duplicate and the record that it duplicates are about one matter.
 pub fn probability(verdict: &Verdict) -> Option<f64> {
-    match verdict.kind {
-        VerdictKind::ExactDuplicate => Some(1.0),
-        VerdictKind::NearDuplicate => {
-            let original = verdict.duplicate_of.as_ref()?;
-            let found = verdict.similar.iter().find(|found| found.id == *original)?;
-            found.probability.or(found.similarity)
-        }
-        VerdictKind::Original | VerdictKind::TooShort => None,
-    }
+    let found = match_with_original(verdict)?;
+    if found.is_exact() { Some(1.0) } else { found.probability.or(found.similarity) }
 }
 
 /// True if the record duplicates a record of the same petitioner.
 fn repeats_own(verdict: &Verdict) -> bool {
-    let found = verdict.similar.iter().find(|found| Some(&found.id) == verdict.duplicate_of.as_ref());
-    found.is_some_and(|found| found.relation == Some(Relation::Repeat))
+    match_with_original(verdict).is_some_and(|found| found.relation == Some(Relation::Repeat))
 }
 
 /// The records that a walk has found.
@@ -358,19 +368,19 @@ impl QueueWalk {
     }
 }
 
-/// Returns the distance of the probability from one half; more for an exact duplicate, and most without a probability.
+/// Returns the distance of the probability from one half; more for the same text, and most without a probability.
 fn certainty(record: &QueuedRecord) -> f64 {
-    match (record.kind, record.probability) {
-        (VerdictKind::ExactDuplicate, _) => 1.0,
+    match (record.same_text, record.probability) {
+        (true, _) => 1.0,
         (_, Some(probability)) => (probability - 0.5).abs(),
         (_, None) => 2.0,
     }
 }
 
-/// Returns the probability; more for an exact duplicate, and less than 0 without a probability.
+/// Returns the probability; more for the same text, and less than 0 without a probability.
 fn rank(record: &QueuedRecord) -> f64 {
-    match (record.kind, record.probability) {
-        (VerdictKind::ExactDuplicate, _) => 2.0,
+    match (record.same_text, record.probability) {
+        (true, _) => 2.0,
         (_, probability) => probability.unwrap_or(-1.0),
     }
 }
@@ -453,6 +463,17 @@ mod tests {
         }
         let arrivals = desk.engine.arrivals_at(&desk.name, &[Seq(3), Seq(99), Seq(1)]).await.unwrap();
         assert_eq!(arrivals.iter().map(|arrival| arrival.record.id.as_str()).collect::<Vec<_>>(), ["c", "a"]);
+    }
+
+    #[tokio::test]
+    async fn an_exact_copy_of_a_similar_record_has_not_the_text_of_the_original() {
+        let desk = office().await;
+        let near = format!("{LETTER}。请答复");
+        put(&desk, "e", json!({"content": near, "user": "丙"})).await;
+        let same_text = QueueFilter { same_text: true, ..undecided() };
+        assert_eq!(ids(&desk, &same_text, QueueOrder::Newest).await, ["c"], "e copies b and duplicates a");
+        let queue = desk.engine.queue(&desk.name, &undecided(), QueueOrder::Newest, None).await.unwrap();
+        assert_eq!((queue.exact, queue.near), (1, 2));
     }
 
     #[tokio::test]

@@ -29,10 +29,8 @@ use crate::words::{BatchWords, DecideWords, InboxWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::Engine;
-use doppel_engine::arrivals::ArrivalFilter;
-use doppel_engine::queue::{QueueFilter, QueueOrder, QueuedRecord};
+use doppel_engine::queue::{QueueFilter, QueueOrder, QueuedRecord, repeats_same_text};
 use doppel_http::cursor;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
@@ -48,7 +46,7 @@ const MOST_LISTED: usize = 200;
 /// The repeats that a batch decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchKind {
-    /// Repeats with the same text.
+    /// Repeats with the same text as the record that they repeat.
     Exact,
     /// Repeats with at least this probability, in per cent.
     Above(u8),
@@ -85,10 +83,7 @@ impl BatchKind {
     /// Restricts the selection of the inbox to the repeats of this kind.
     fn narrow(self, wanted: QueueFilter) -> QueueFilter {
         match self {
-            Self::Exact => {
-                let verdicts = vec![VerdictKind::ExactDuplicate];
-                QueueFilter { arrival: ArrivalFilter { verdicts, ..wanted.arrival }, ..wanted }
-            }
+            Self::Exact => QueueFilter { same_text: true, ..wanted },
             Self::Above(percent) => {
                 let least = f64::from(percent) / 100.0;
                 QueueFilter { least: Some(wanted.least.map_or(least, |given| given.max(least))), ..wanted }
@@ -193,6 +188,7 @@ struct BatchLine {
     original: RecordCard,
     compare: String,
     probability: Option<String>,
+    is_same_text: bool,
 }
 
 /// Shows the decisions of a batch.
@@ -290,6 +286,7 @@ async fn lines(context: &PageContext<'_>, pairs: &[QueuedRecord]) -> Result<Vec<
             card,
             original: RecordCard::new(context.collection, original, earlier),
             probability: shown_probability(record),
+            is_same_text: repeats_same_text(&record.verdict),
         });
     }
     Ok(lines)

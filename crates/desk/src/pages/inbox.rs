@@ -19,11 +19,10 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
 use crate::words::{InboxWords, RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::Arrival;
-use doppel_engine::queue::{MOST_WALKED, QueuedRecord, RecordQueue, probability};
+use doppel_engine::queue::{MOST_WALKED, QueuedRecord, RecordQueue, probability, repeats_same_text};
 use doppel_findings::percent;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
@@ -215,10 +214,11 @@ fn line(context: &PageContext<'_>, place: &InboxPlace, arrival: &Arrival, is_cur
     }
 }
 
-/// Returns the probability of a near duplicate in per cent. Exact duplicates need none.
+/// Returns the probability of a duplicate in per cent. A duplicate with the same text needs none.
 pub(super) fn shown_probability(record: &RecordView) -> Option<String> {
-    let is_near = record.verdict.kind == VerdictKind::NearDuplicate;
-    probability(&record.verdict).filter(|_| is_near).map(|probability| format!("{}%", percent(probability)))
+    let verdict = &record.verdict;
+    let probability = probability(verdict).filter(|_| !repeats_same_text(verdict));
+    probability.map(|probability| format!("{}%", percent(probability)))
 }
 
 fn badge(context: &PageContext<'_>, arrival: &Arrival) -> VerdictBadge {

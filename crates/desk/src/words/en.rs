@@ -187,14 +187,16 @@ pub(super) const WORDS: DeskWords = DeskWords {
         band_high: "95 % and more",
         band_middle: "80 % to 95 %",
         band_low: "below 80 %",
-        total: |all, exact, near| format!("Records: {all}; with the same text: {exact}; similar: {near}."),
+        total: |all, exact, near| {
+            format!("Records: {all}; with the text of the earlier record: {exact}; similar: {near}.")
+        },
         part: |most| {
             format!(
                 " These are a part of the records (at most {most} numbers); the others are under “Earlier records”."
             )
         },
         batch: "Decide many",
-        batch_exact: "repeats with the same text",
+        batch_exact: "repeats with the text of the earlier record",
         batch_above: |percent| format!("repeats with {percent} % and more"),
         batch_petitioner: "repeats of the same petitioner",
         preview: "Preview",
