@@ -17,7 +17,7 @@ use crate::{Engine, READ_AT_ONCE, Result};
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::record::{RecordId, Value};
 use doppel_core::text::time;
-use doppel_core::verdict::{Match, Relation, Verdict};
+use doppel_core::verdict::{Match, Relation, VIA_EXACT, Verdict};
 use doppel_store::content::RecordContent;
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{Seq, StoredRecord};
@@ -328,7 +328,8 @@ fn match_with_original(verdict: &Verdict) -> Option<&Match> {
 
 /// True if a record has the same text as the record that it duplicates.
 pub fn repeats_same_text(verdict: &Verdict) -> bool {
-    match_with_original(verdict).is_some_and(Match::is_exact)
+    // A record with the same web address may have another text.
+    match_with_original(verdict).is_some_and(|found| found.via.iter().any(|via| via == VIA_EXACT))
 }
 
 /// Returns the probability that a duplicate and the record that it duplicates are about one matter.
