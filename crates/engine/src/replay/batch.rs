@@ -96,7 +96,7 @@ mod tests {
 
     const LAMPS: &str = "枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修";
 
-    fn record(number: usize, row: serde_json::Value) -> BatchRecord {
+    fn record(number: usize, row: &serde_json::Value) -> BatchRecord {
         BatchRecord { id: RecordId::new(&number.to_string()).unwrap(), row: row.to_string().into() }
     }
 
@@ -109,7 +109,7 @@ mod tests {
             serde_json::json!({ "content": "石榴湾小区西门的垃圾堆了一个星期,气味难闻,无人清运" }),
             serde_json::json!({ "content": format!("{LAMPS},谢谢") }),
         ];
-        let records: Vec<BatchRecord> = rows.into_iter().enumerate().map(|(at, row)| record(at, row)).collect();
+        let records: Vec<BatchRecord> = rows.iter().enumerate().map(|(at, row)| record(at, row)).collect();
         let done = std::cell::Cell::new(0);
         let pairs = find_duplicates(&Settings::default(), &records, 1 << 20, |records| done.set(records)).unwrap();
         assert_eq!((pairs, done.get()), (vec![[0, 3]], 4));
@@ -121,7 +121,7 @@ mod tests {
             7 | AT_ONCE | 4097 => serde_json::json!({ "content": LAMPS }),
             _ => serde_json::json!({ "content": format!("第{at}号信件{}", at * 7919 % 10_007) }),
         });
-        let records: Vec<BatchRecord> = texts.enumerate().map(|(at, row)| record(at, row)).collect();
+        let records: Vec<BatchRecord> = texts.enumerate().map(|(at, row)| record(at, &row)).collect();
         let pairs = find_duplicates(&Settings::default(), &records, 1 << 20, |_| ()).unwrap();
         let lamps: Vec<_> = pairs.into_iter().filter(|pair| pair.contains(&7) || pair.contains(&4096)).collect();
         assert_eq!(lamps, [[7, 4096], [7, 4097], [4096, 4097]]);

@@ -234,7 +234,6 @@ async fn refuse_plain(mut stream: TcpStream) {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
