@@ -23,8 +23,8 @@ use doppel_config::{self as config, ConfigFlags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
+use doppel_engine::Engine;
 use doppel_engine::runner::TaskRunner;
-use doppel_engine::{Engine, Options};
 use doppel_eval::dataset::LabelledSet;
 use doppel_eval::events::fitting::{choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures};
 use doppel_eval::events::measure_folders;
@@ -313,17 +313,7 @@ fn measure_over(
     outputs: &CommandOutputs,
 ) -> anyhow::Result<EvaluationReport> {
     let folder = outputs.scratch(&std::env::temp_dir())?;
-    let options = Options {
-        auto_create: false,
-        max_auto_created: usize::MAX,
-        automatic_reindex: true,
-        sketch_bytes: doppel_engine::SKETCH_BYTES,
-        event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
+    let options = store::engine_options();
     let progress = CommandProgress::new();
     progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

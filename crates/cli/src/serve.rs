@@ -208,8 +208,8 @@ fn desk(_config: &Config) -> Option<Arc<dyn DeskPages>> {
     None
 }
 
-#[cfg(feature = "search")]
 /// Makes the search service and the folder of its index.
+#[cfg(feature = "search")]
 fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, SearchFolder)>> {
     if !config.search.enabled {
         return Ok(None);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use doppel_config::{self as config, StoreKind};
+use doppel_engine::Options;
 use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{EmbeddedStore, Opening};
@@ -65,11 +66,11 @@ pub fn options(config: &config::StoreConfig) -> embedded::EmbeddedOptions {
     embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
 }
 
-#[cfg(feature = "mongodb")]
 /// Opens the MongoDB store.
 ///
 /// # Errors
 /// The problem of the server, with its remedy.
+#[cfg(feature = "mongodb")]
 pub async fn mongodb(config: &config::StoreConfig) -> anyhow::Result<MongoStore> {
     anyhow::ensure!(config.kind == StoreKind::Mongodb, "store.kind is not \"mongodb\"");
     let uri = config.mongodb_uri()?;
@@ -77,8 +78,8 @@ pub async fn mongodb(config: &config::StoreConfig) -> anyhow::Result<MongoStore>
     opening.await.context("cannot use the MongoDB database")
 }
 
-#[cfg(feature = "mongodb")]
 /// Returns the options of a MongoDB store.
+#[cfg(feature = "mongodb")]
 pub fn mongodb_options(config: &config::StoreConfig) -> mongo::Options {
     let clock = mongo::Clock {
         micros: doppel_service::clock::micros,
@@ -91,6 +92,21 @@ pub fn mongodb_options(config: &config::StoreConfig) -> mongo::Options {
         pool: config.max_connections,
         migrate: config.migrate,
         ..mongo::Options::new(clock)
+    }
+}
+
+/// Returns the options of the engine of a command that works on a store by itself: it creates no collection unasked.
+pub fn engine_options() -> Options {
+    Options {
+        auto_create: false,
+        max_auto_created: usize::MAX,
+        automatic_reindex: true,
+        sketch_bytes: doppel_engine::SKETCH_BYTES,
+        event_records: doppel_engine::EVENT_RECORDS,
+        now: doppel_service::clock::now,
+        micros: doppel_service::clock::micros,
+        new_id: doppel_service::clock::unique_id,
+        random: doppel_service::clock::random,
     }
 }
 

@@ -33,8 +33,8 @@ use doppel_config::{self as config, StoreKind};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Verdict;
+use doppel_engine::Engine;
 use doppel_engine::events::handling::StoredHandling;
-use doppel_engine::{Engine, Options};
 use doppel_store::decisions::Ruling;
 use doppel_store::{Seq, Store};
 use doppel_store_embedded::Opening;
@@ -150,18 +150,7 @@ pub(super) async fn open_mongodb(config: config::StoreConfig) -> anyhow::Result<
 }
 
 fn engine(store: &Arc<dyn Store>) -> Engine {
-    let options = Options {
-        auto_create: false,
-        max_auto_created: usize::MAX,
-        automatic_reindex: true,
-        sketch_bytes: doppel_engine::SKETCH_BYTES,
-        event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
-    Engine::new(Arc::clone(store), options)
+    Engine::new(Arc::clone(store), store::engine_options())
 }
 
 fn cannot(what: &str, path: &Path) -> String {

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use super::{BenchSetup, tell};
 use doppel_cli::progress::CommandProgress;
+use doppel_cli::store;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::Row;
 use doppel_engine::{Engine, IfDuplicate, Options};
@@ -47,17 +48,7 @@ pub(super) fn petitions(setup: &BenchSetup, series: u64) -> RecordSample {
 pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Store>)> {
     let store = EmbeddedStore::open(dir, embedded::EmbeddedOptions::default())?;
     let store: Arc<dyn Store> = Arc::new(store);
-    let options = Options {
-        auto_create: true,
-        max_auto_created: usize::MAX,
-        automatic_reindex: false,
-        sketch_bytes: doppel_engine::SKETCH_BYTES,
-        event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
+    let options = Options { auto_create: true, automatic_reindex: false, ..store::engine_options() };
     Ok((Engine::new(Arc::clone(&store), options), store))
 }
 
