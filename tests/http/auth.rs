@@ -88,7 +88,7 @@ fn a_key_opens_the_routes_of_its_scope_and_no_others() {
     }
     let bulk = "/v1/collections/desk/records/_bulk";
     expect_problem(&server.send_text("POST", bulk, "application/x-ndjson", "{}"), 401, "missing_key");
-    for open in ["/", "/livez", "/readyz", "/version", "/openapi.yaml", "/docs/"] {
+    for open in ["/", "/livez", "/readyz", "/version", "/openapi.yaml", "/openapi.json", "/docs/"] {
         assert_eq!(server.send("GET", open, &Value::Null).status, 200, "{open}");
     }
 }

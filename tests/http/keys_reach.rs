@@ -30,6 +30,7 @@ const DECISIONS: [(&str, &str, KeyDecision); 73] = [
     ("get", "/readyz", Open),
     ("get", "/version", Open),
     ("get", "/openapi.yaml", Open),
+    ("get", "/openapi.json", Open),
     ("get", "/metrics", Refused),
     ("get", "/v1/admin/keys", Refused),
     ("post", "/v1/admin/keys", Refused),

@@ -66,6 +66,7 @@ fn every_request_has_an_example_and_every_problem_its_body() {
             assert!(!content["example"].is_null(), "{name}");
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
+            let response = resolved(&document, response);
             assert_eq!(has_header("Location", response), ["201", "202"].contains(&status.as_str()), "{name} {status}");
             assert_eq!(
                 has_header("Retry-After", response),
@@ -75,6 +76,32 @@ fn every_request_has_an_example_and_every_problem_its_body() {
             let problem = &response["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(problem == "#/components/schemas/Problem", status.as_str() >= "400", "{name} {status}");
         }
+    }
+}
+
+/// Returns a part of the document, or the shared part to which it refers.
+fn resolved<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
+    match part["$ref"].as_str() {
+        Some(reference) => document.pointer(&reference[1..]).expect("the reference leads somewhere"),
+        None => part,
+    }
+}
+
+#[test]
+fn operations_share_their_common_errors_and_parameters() {
+    let document = document();
+    let mut inline = BTreeSet::new();
+    for operation in operations(&document) {
+        let responses = operation["responses"].as_object().unwrap().iter();
+        let own = responses.filter(|(_, response)| response["$ref"].is_null());
+        inline.extend(own.map(|(status, response)| format!("{status} {}", response["description"])));
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let own = parameters.filter(|parameter| parameter["$ref"].is_null());
+        assert!(own.clone().all(|parameter| parameter["name"] != "collection"), "{}", operation["operationId"]);
+    }
+    for (name, response) in document["components"]["responses"].as_object().unwrap() {
+        let text = response["description"].as_str().unwrap();
+        assert!(inline.iter().all(|own| !own.ends_with(&format!("{text:?}"))), "{name} is written out");
     }
 }
 

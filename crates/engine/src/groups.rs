@@ -51,6 +51,11 @@ const MAX_FOLLOWED: usize = 100_000;
 /// Time in microseconds after which the groups of a store with several instances are read again; ten times the duration of the last reading
 /// if that is longer.
 const SHARED_FRESH_US: u64 = 30_000_000;
+/// Largest number of readings for one request. A reindex changes the generations three times at most while groups are read: it activates a
+/// generation, its pairs become complete, and earlier generations are dropped.
+const MOST_READINGS: usize = 4;
+/// Number of seconds after which a request for groups may succeed that failed because generations changed.
+const RETRY_S: u32 = 5;
 /// Smallest number of members of a component whose groups a list of groups keeps: finding them takes more than a millisecond.
 const LARGE_COMPONENT: usize = 1_000;
 /// Largest number of members in the description of a group.
@@ -422,22 +427,39 @@ impl Engine {
         let engine = self.clone();
         let reading = tokio::spawn(async move {
             let is_outdated = entry.outdated.swap(false, Ordering::AcqRel);
-            let now = (engine.options.micros)();
-            let shared_at = engine.store.is_shared().then_some(now);
-            let current = kept.take().filter(|groups| !is_outdated && groups.is_current(&context, shared_at));
-            let brought = match current {
-                Some(groups) => engine.brought_up_to_date(&context, groups).await?,
-                None => None,
-            };
-            let groups = match brought {
-                Some(groups) => groups,
-                None => engine.read_groups(&context, now).await?,
-            };
-            *kept = Some(groups);
+            let before = kept.take().filter(|_| !is_outdated);
+            *kept = Some(engine.read_current(context, before).await?);
             Ok(kept)
         });
         let kept = reading.await.unwrap_or(Err(Error::Crashed))?;
         off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
+    }
+
+    /// Brings the groups from `before` up to date, or reads all of them. Reads them again if the generations changed meanwhile: a generation
+    /// that was dropped has no pairs any more, so that groups would have shrunk.
+    async fn read_current(
+        &self,
+        mut context: Arc<Context>,
+        mut before: Option<CollectionGroups>,
+    ) -> Result<CollectionGroups> {
+        for _ in 0..MOST_READINGS {
+            let now = (self.options.micros)();
+            let shared_at = self.store.is_shared().then_some(now);
+            let brought = match before.take().filter(|groups| groups.is_current(&context, shared_at)) {
+                Some(groups) => self.brought_up_to_date(&context, groups).await?,
+                None => None,
+            };
+            let groups = match brought {
+                Some(groups) => groups,
+                None => self.read_groups(&context, now).await?,
+            };
+            context = self.context(&context.state.name).await?;
+            if groups.is_current(&context, None) {
+                return Ok(groups);
+            }
+        }
+        let reason = "generations of the collection change faster than its groups can be read".into();
+        Err(StoreError::Unavailable { reason, retry_after_s: RETRY_S }.into())
     }
 
     /// Reads all pairs and decisions.

@@ -299,7 +299,7 @@ impl RouteKind {
 
 /// True if the path belongs to the API documentation, which is a static part of the program.
 fn is_description(path: &str) -> bool {
-    path == "/openapi.yaml" || path.starts_with("/docs/")
+    matches!(path, "/openapi.yaml" | "/openapi.json") || path.starts_with("/docs/")
 }
 
 async fn work(

@@ -15,7 +15,7 @@ use utoipa::openapi::path::{HttpMethod, Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
-    OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Type,
+    OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, ServerBuilder, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -23,6 +23,9 @@ use crate::problem::{MEDIA_TYPE, ProblemBody};
 use crate::router;
 use crate::state::App;
 use doppel_core::violation::Violation;
+
+/// The licences of the service, as an SPDX expression.
+const LICENSE: &str = "MIT OR Apache-2.0";
 
 /// The head of the OpenAPI document.
 pub fn head() -> OpenApi {
@@ -41,16 +44,19 @@ pub fn head() -> OpenApi {
         .title("doppel")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(description))
-        .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()));
+        .license(Some(LicenseBuilder::new().name(LICENSE).identifier(Some(LICENSE)).build()));
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("dpl_<name>_<secret>")
         .description(Some("needed where the service has keys configured"));
+    let common = ERRORS.iter().map(|error| (error.name, error.response()));
     let components = ComponentsBuilder::new()
         .schema(ProblemBody::name(), ProblemBody::schema())
         .schema(Violation::name(), Violation::schema())
+        .responses_from_iter(common)
         .security_scheme("key", SecurityScheme::Http(key.build()));
-    OpenApiBuilder::new().info(info).components(Some(components.build())).build()
+    let server = ServerBuilder::new().url("/").description(Some("the service from which the document comes")).build();
+    OpenApiBuilder::new().info(info).servers(Some([server])).components(Some(components.build())).build()
 }
 
 /// Returns the OpenAPI document.
@@ -71,6 +77,7 @@ fn described() -> (Value, Vec<String>) {
     refine::complete_bodies(&mut document);
     let lost = particular::apply(&mut document);
     refine::bound_integers(&mut document);
+    refine::share_parameters(&mut document);
     refine::prune(&mut document);
     (document, lost)
 }
@@ -86,6 +93,12 @@ pub fn yaml() -> anyhow::Result<&'static str> {
         let _ = MADE.set(yaml.lines().flat_map(|line| [quoted(line), "\n".into()]).collect());
     }
     Ok(MADE.get().map_or("", String::as_str))
+}
+
+/// Returns the OpenAPI document as JSON. It is made once.
+pub fn json() -> &'static str {
+    static MADE: OnceLock<String> = OnceLock::new();
+    MADE.get_or_init(|| document().to_string())
 }
 
 /// Puts the value of a line in quotes if it is a time, because readers of YAML 1.1 would not read it as text.
@@ -108,31 +121,88 @@ fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
     all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))).collect()
 }
 
-/// Statuses with their meaning.
-const ALWAYS: &[(&str, &str)] = &[
-    ("400", "the request cannot be read"),
-    ("422", "it can be read but not accepted: `errors` says where and why"),
-    (
-        "403",
-        "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
+/// An error that many operations have in common.
+struct CommonError {
+    status: &'static str,
+    /// The name of the response in the components of the document.
+    name: &'static str,
+    meaning: &'static str,
+    /// The operations that have it.
+    of: OperationKind,
+}
+
+/// A kind of operations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OperationKind {
+    Any,
+    /// Needs a key.
+    WithKey,
+    /// Answers with JSON, and waits for its turn if the service has much to do.
+    Limited,
+    WithBody,
+    InCollection,
+    Changing,
+}
+
+impl CommonError {
+    const fn new(status: &'static str, name: &'static str, meaning: &'static str, of: OperationKind) -> Self {
+        Self { status, name, meaning, of }
+    }
+
+    fn response(&self) -> Response {
+        let mut response = ResponseBuilder::new().description(self.meaning).build();
+        finish(self.status, &mut response);
+        response
+    }
+}
+
+const ERRORS: &[CommonError] = &[
+    CommonError::new("400", "BadRequest", "the request cannot be read", OperationKind::Any),
+    CommonError::new(
+        "401",
+        "Unauthorized",
+        "no key, or a wrong one; `WWW-Authenticate` says what is wanted",
+        OperationKind::WithKey,
     ),
-    ("421", "without keys the service is asked as localhost only"),
-    ("500", "a bug; the log has the cause under the `request_id`"),
+    CommonError::new(
+        "403",
+        "Forbidden",
+        "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
+        OperationKind::Any,
+    ),
+    CommonError::new(
+        "404",
+        "UnknownRecord",
+        "`unknown_collection` or `unknown_record`: it does not exist",
+        OperationKind::InCollection,
+    ),
+    CommonError::new("406", "NotAcceptable", "answers are JSON", OperationKind::Limited),
+    CommonError::new("408", "SlowBody", "the body came too slowly", OperationKind::WithBody),
+    CommonError::new("409", "Conflict", "the state of the collection forbids it", OperationKind::Changing),
+    CommonError::new("413", "LargeBody", "the body is over the limit", OperationKind::WithBody),
+    CommonError::new(
+        "415",
+        "UnsupportedMediaType",
+        "the body is of another media type, or compressed in another way than gzip or zstd",
+        OperationKind::WithBody,
+    ),
+    CommonError::new("421", "MisdirectedRequest", "without keys the service is asked as localhost only", OperationKind::Any),
+    CommonError::new(
+        "422",
+        "Invalid",
+        "it can be read but not accepted: `errors` says where and why",
+        OperationKind::Any,
+    ),
+    CommonError::new(
+        "429",
+        "TooManyRequests",
+        "the key sends more requests than configured; `Retry-After` says when to come again",
+        OperationKind::WithKey,
+    ),
+    CommonError::new("500", "Internal", "a bug; the log has the cause under the `request_id`", OperationKind::Any),
+    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", OperationKind::Limited),
+    CommonError::new("507", "DiskFull", "the disk is full; reads go on", OperationKind::Changing),
 ];
-const WITH_KEY: &[(&str, &str)] = &[
-    ("401", "no key, or a wrong one; `WWW-Authenticate` says what is wanted"),
-    ("429", "the key sends more requests than configured; `Retry-After` says when to come again"),
-];
-const LIMITED: &[(&str, &str)] =
-    &[("406", "answers are JSON"), ("503", "not now; `Retry-After` says when to come again")];
-const WITH_BODY: &[(&str, &str)] = &[
-    ("408", "the body came too slowly"),
-    ("413", "the body is over the limit"),
-    ("415", "the body is of another media type, or compressed in another way than gzip or zstd"),
-];
-const IN_COLLECTION: &[(&str, &str)] = &[("404", "the collection or the record does not exist")];
-const CHANGING: &[(&str, &str)] =
-    &[("409", "the state of the collection forbids it"), ("507", "the disk is full; reads go on")];
 
 fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     let open = operation.security.is_some();
@@ -140,27 +210,25 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
         operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
     }
     let asks = ["/check", "/similar", "/explain"].iter().any(|end| path.ends_with(end));
-    let changes = !asks && !matches!(method, HttpMethod::Get);
-    let groups = [
-        (ALWAYS, true),
-        (WITH_KEY, !open),
-        (LIMITED, path.starts_with("/v1/") || path == "/readyz"),
-        (WITH_BODY, operation.request_body.is_some()),
-        (IN_COLLECTION, path.contains("{collection}")),
-        (CHANGING, changes),
-    ];
-    if let Some(RefOr::T(body)) = &mut operation.request_body {
-        body.required = Some(utoipa::openapi::Required::True);
-    }
+    let is_of = |kind| match kind {
+        OperationKind::Any => true,
+        OperationKind::WithKey => !open,
+        OperationKind::Limited => path.starts_with("/v1/") || path == "/readyz",
+        OperationKind::WithBody => operation.request_body.is_some(),
+        OperationKind::InCollection => path.contains("{collection}"),
+        OperationKind::Changing => !asks && !matches!(method, HttpMethod::Get),
+    };
     let responses = &mut operation.responses.responses;
-    for (status, meaning) in groups.into_iter().filter(|(_, applies)| *applies).flat_map(|(group, _)| group) {
-        let response = ResponseBuilder::new().description(*meaning).build();
-        responses.entry((*status).into()).or_insert_with(|| response.into());
-    }
-    for (status, response) in responses {
+    for (status, response) in responses.iter_mut() {
         if let RefOr::T(response) = response {
             finish(status, response);
         }
+    }
+    for error in ERRORS.iter().filter(|error| is_of(error.of)) {
+        responses.entry(error.status.into()).or_insert_with(|| Ref::from_response_name(error.name).into());
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.required = Some(utoipa::openapi::Required::True);
     }
 }
 

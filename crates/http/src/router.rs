@@ -76,6 +76,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(operations::metrics))
         .routes(routes!(operations::version))
         .routes(routes!(operations::openapi_yaml))
+        .routes(routes!(operations::openapi_json))
 }
 
 /// Returns the routes of search.

@@ -11,6 +11,7 @@ use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
+use doppel_store::Seq;
 use doppel_store::decisions::Judgement;
 use doppel_store::model::ModelStore;
 
@@ -304,4 +305,26 @@ async fn one_equal_identity_value_makes_one_petitioner() {
     ];
     let (_, petitioners, most) = group_of_rows(&rows).await;
     assert_eq!((petitioners, most), (2, 3), "李娟 wrote a, c and d; 王强 wrote b and f; e names nobody");
+}
+
+#[tokio::test]
+async fn groups_that_are_read_while_their_generation_is_dropped_are_complete() {
+    let desk = TwoSetsDesk::with_two_sets().await;
+    let engine = &desk.engine;
+    let name = &desk.name;
+    let listed = desk.listed().await;
+    // The first step of a request for groups.
+    let context = engine.context(name).await.unwrap();
+    // Before its next step, a reindex makes another generation live and drops the one that the request knows.
+    let settings = engine.settings(name).await.unwrap();
+    let begun = engine.begin_generation(name, &settings, None, Vec::new()).await.unwrap();
+    let mut rebuild = engine.rebuild(name, begun.id, Seq(0), |_| ()).await.unwrap();
+    while rebuild.step(begun.scan_end).await.unwrap().is_some() {}
+    engine.complete_generation(name, begun.id).await.unwrap();
+    engine.activate_generation(name, begun.id).await.unwrap();
+    engine.complete_pairs(name, begun.id).await.unwrap();
+    engine.drop_generation(name, context.state.generation).await.unwrap();
+    let read = engine.read_current(context, None).await.unwrap();
+    let sizes: Vec<usize> = read.set.groups().map(|group| group.members.len()).collect();
+    assert_eq!(sizes, listed.iter().map(|(_, size)| *size).collect::<Vec<_>>());
 }

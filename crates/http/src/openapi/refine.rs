@@ -3,7 +3,7 @@
 //!
 //! Every step is a rule about JSON Schema. `overlay.yaml` contains the changes for single places.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -280,11 +280,45 @@ fn reach(value: &Value, known: &Map<String, Value>, found: &mut BTreeSet<String>
     }
 }
 
+/// Writes each parameter that several operations have once, and refers to it. A name stands for the definition that most operations have.
+pub(super) fn share_parameters(document: &mut Value) {
+    let mut uses: BTreeMap<(String, String), usize> = BTreeMap::new();
+    each_parameter(document, |name, parameter| *uses.entry((name.to_owned(), parameter.to_string())).or_default() += 1);
+    let mut shared: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for ((name, definition), number) in uses {
+        let most = shared.entry(name).or_default();
+        if number > most.0.max(1) {
+            *most = (number, definition);
+        }
+    }
+    let mut definitions = Map::new();
+    each_parameter(document, |name, parameter| {
+        if parameter.to_string() == shared[name].1 {
+            let reference = json!({ "$ref": format!("#/components/parameters/{name}") });
+            definitions.insert(name.to_owned(), std::mem::replace(parameter, reference));
+        }
+    });
+    document["components"]["parameters"] = definitions.into();
+}
+
+/// Calls `visit` for the name and the definition of every parameter of every operation.
+fn each_parameter(document: &mut Value, mut visit: impl FnMut(&str, &mut Value)) {
+    let items = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
+    for operation in items.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+            visit(&name, parameter);
+        }
+    }
+}
+
 /// Removes schemas without references to them.
 pub(super) fn prune(document: &mut Value) {
     let known = schemas(document);
     let mut found = BTreeSet::new();
-    reach(&document["paths"], &known, &mut found);
+    for part in ["/paths", "/components/responses", "/components/parameters"] {
+        reach(document.pointer(part).unwrap_or(&Value::Null), &known, &mut found);
+    }
     if let Some(schemas) = schemas_mut(document) {
         schemas.retain(|name, _| found.contains(name));
         schemas.sort_keys();

@@ -139,3 +139,12 @@ pub async fn openapi_yaml(_: CheckedParameters<NoParameters>) -> Result<Response
     let yaml = openapi::yaml().map_err(|error| Problem::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/yaml; charset=utf-8")], yaml).into_response())
 }
+
+/// Read this OpenAPI document as JSON
+///
+/// Needs no key.
+#[utoipa::path(get, path = "/openapi.json", operation_id = "getDescriptionAsJson", tag = "operations", security(()),
+    responses((status = 200, description = "OpenAPI", body = Object, content_type = "application/json")))]
+pub async fn openapi_json(_: CheckedParameters<NoParameters>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi::json()).into_response()
+}
