@@ -62,6 +62,49 @@ impl Arrival {
     }
 }
 
+/// A walk back through the seqs of a collection, newest record first. Each step reads at most [`READ_AT_ONCE`] seqs.
+pub(crate) struct BackwardWalk<'a> {
+    engine: &'a Engine,
+    collection: &'a CollectionName,
+    /// The walk has passed all seqs from this one on.
+    end: u64,
+    /// The last seq that the walk passes.
+    last: u64,
+}
+
+impl<'a> BackwardWalk<'a> {
+    /// Begins a walk at the seq before `before`, or at the latest one. The walk passes at most `most` seqs.
+    pub(crate) async fn begin(
+        engine: &'a Engine,
+        collection: &'a CollectionName,
+        before: Option<Seq>,
+        most: u64,
+    ) -> Result<Self> {
+        let latest = engine.store.last_change(collection).await?.next();
+        let end = before.map_or(latest, |before| before.min(latest)).0;
+        // No record has seq 0.
+        Ok(Self { engine, collection, end, last: end.saturating_sub(most).max(1) })
+    }
+
+    /// Returns the next records, or none if the next seqs have none; `None` at the end of the walk.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<StoredRecord>>> {
+        if self.end <= self.last {
+            return Ok(None);
+        }
+        let begin = self.end.saturating_sub(READ_AT_ONCE as u64).max(self.last);
+        let seqs: Vec<Seq> = (begin..self.end).map(Seq).collect();
+        let mut records = self.engine.store.records_at(self.collection, &seqs).await?;
+        records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
+        self.end = begin;
+        Ok(Some(records))
+    }
+
+    /// Returns the seq before which another walk continues; `None` if this walk has passed all seqs.
+    pub(crate) fn rest(&self) -> Option<Seq> {
+        Some(Seq(self.end)).filter(|end| end.0 > 1)
+    }
+}
+
 impl Engine {
     /// Returns the arrivals before the seq `before`, newest first: at most `limit`, and no more after they hold 8 MiB of rows. O(seqs that
     /// the walk passes), at most some thousands.
@@ -77,55 +120,30 @@ impl Engine {
     ) -> Result<Arrivals> {
         let context = self.context(collection).await?;
         let prepared = wanted.record.prepared(&context);
-        let last = self.store.last_change(collection).await?.0;
-        let mut end = before.map_or(last + 1, |before| before.0.min(last + 1));
+        let mut walk = BackwardWalk::begin(self, collection, before, MOST_WALKED).await?;
         let mut items = Vec::new();
         let mut bytes = 0;
         let mut looked_up = 0;
-        let stop = end.saturating_sub(MOST_WALKED);
-        // No record has seq 0.
-        while end > stop.max(1) {
-            let begin = end.saturating_sub(READ_AT_ONCE as u64).max(1);
-            let records = self.newest_first(collection, begin, end).await?;
-            // Clocks of several instances differ: a single record that seems older does not end the walk.
-            if !records.is_empty() && records.iter().all(|record| wanted.is_too_old(record)) {
+        while let Some(records) = walk.next().await? {
+            if wanted.are_too_old(&records) {
                 return Ok(Arrivals { items, next: None });
             }
             for record in records {
-                if wanted.is_too_old(&record) {
+                if wanted.is_too_old(&record) || !prepared.accepts(&record) {
                     continue;
                 }
                 let seq = record.seq;
                 let length = record.content.bytes();
-                let arrival = match prepared.accepts(&record) {
-                    true => {
-                        looked_up += usize::from(record.verdict.duplicate_of.is_some());
-                        self.arrival(collection, wanted, record).await?
-                    }
-                    false => None,
-                };
+                looked_up += usize::from(record.verdict.duplicate_of.is_some());
+                let arrival = self.arrival(collection, wanted, record).await?;
                 bytes += arrival.as_ref().map_or(0, |_| length);
                 items.extend(arrival);
                 if items.len() == limit || bytes >= PAGE_BYTES || looked_up >= MOST_LOOKED_UP {
                     return Ok(Arrivals { items, next: Some(seq).filter(|seq| seq.0 > 1) });
                 }
             }
-            end = begin;
         }
-        Ok(Arrivals { items, next: Some(Seq(end)).filter(|end| end.0 > 1) })
-    }
-
-    /// Returns the records with the seqs from `begin` to `end`, without `end`, newest first.
-    pub(crate) async fn newest_first(
-        &self,
-        collection: &CollectionName,
-        begin: u64,
-        end: u64,
-    ) -> Result<Vec<StoredRecord>> {
-        let seqs: Vec<Seq> = (begin..end).map(Seq).collect();
-        let mut records = self.store.records_at(collection, &seqs).await?;
-        records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
-        Ok(records)
+        Ok(Arrivals { items, next: walk.rest() })
     }
 
     /// Returns a record with the decision about it, if it meets the conditions on verdicts and decisions.
@@ -136,8 +154,8 @@ impl Engine {
         record: StoredRecord,
     ) -> Result<Option<Arrival>> {
         let kind = record.verdict.kind;
-        let is_repeat = matches!(kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-        if !wanted.verdicts.is_empty() && !wanted.verdicts.contains(&kind) || wanted.undecided && !is_repeat {
+        let is_wanted = wanted.verdicts.is_empty() || wanted.verdicts.contains(&kind);
+        if !is_wanted || wanted.undecided && !kind.is_duplicate() {
             return Ok(None);
         }
         let decision = match &record.verdict.duplicate_of {
@@ -177,6 +195,12 @@ impl ArrivalFilter {
     pub(crate) fn is_too_old(&self, record: &StoredRecord) -> bool {
         let Some(since) = self.since else { return false };
         record.stored_at.parse::<Timestamp>().is_ok_and(|stored| stored < since)
+    }
+
+    /// True if a walk is at records that were stored before the selected time. Clocks of several instances differ: a single record that
+    /// seems older does not end a walk.
+    pub(crate) fn are_too_old(&self, records: &[StoredRecord]) -> bool {
+        !records.is_empty() && records.iter().all(|record| self.is_too_old(record))
     }
 }
 

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::arrivals::{Arrival, ArrivalFilter};
+use crate::arrivals::{Arrival, ArrivalFilter, BackwardWalk};
 use crate::context::Context;
 use crate::record_filter::PreparedFilter;
 use crate::tasks::Window;
-use crate::{Engine, READ_AT_ONCE, Result};
+use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::record::{RecordId, Value};
 use doppel_core::text::time;
@@ -134,36 +134,27 @@ impl Engine {
     ) -> Result<RecordQueue> {
         let context = self.context(collection).await?;
         let reading = QueueReading::new(&context, wanted, order);
-        let last = self.store.last_change(collection).await?.0;
-        let mut end = before.map_or(last + 1, |before| before.0.min(last + 1));
-        end = wanted.up_to.map_or(end, |up_to| end.min(up_to.0 + 1));
-        let stop = end.saturating_sub(MOST_WALKED).max(1);
-        let mut walk = QueueWalk::default();
+        // The walk begins at `up_to`.
+        let begin = [before, wanted.up_to.map(Seq::next)].into_iter().flatten().min();
+        let mut walk = BackwardWalk::begin(self, collection, begin, MOST_WALKED).await?;
+        let mut found = QueueWalk::default();
         let most_duplicates = self.most_duplicates();
-        let mut next = None;
-        // No record has seq 0.
-        while end > stop && next.is_none() {
-            let begin = end.saturating_sub(READ_AT_ONCE as u64).max(stop);
-            let records = self.newest_first(collection, begin, end).await?;
-            // Clocks of several instances differ: a single record that seems older does not end the walk.
-            if !records.is_empty() && records.iter().all(|record| wanted.arrival.is_too_old(record)) {
-                return Ok(walk.queue(order, None));
+        while let Some(records) = walk.next().await? {
+            if wanted.arrival.are_too_old(&records) {
+                return Ok(found.queue(order, None));
             }
             for record in records {
                 let seq = record.seq;
-                walk.bytes += record.content.bytes();
-                if let Some(found) = reading.accepted(&record) {
-                    self.add_to_queue(collection, wanted, record, found, &mut walk).await?;
+                found.bytes += record.content.bytes();
+                if let Some(queued) = reading.accepted(&record) {
+                    self.add_to_queue(collection, wanted, record, queued, &mut found).await?;
                 }
-                if walk.duplicates >= most_duplicates || walk.bytes >= MOST_BYTES {
-                    next = Some(seq);
-                    break;
+                if found.duplicates >= most_duplicates || found.bytes >= MOST_BYTES {
+                    return Ok(found.queue(order, Some(seq).filter(|seq| seq.0 > 1)));
                 }
             }
-            end = begin;
         }
-        let next = next.unwrap_or(Seq(end));
-        Ok(walk.queue(order, Some(next).filter(|next| next.0 > 1)))
+        Ok(found.queue(order, walk.rest()))
     }
 
     fn most_duplicates(&self) -> usize {
@@ -224,15 +215,12 @@ impl Engine {
     pub async fn waiting_counts(&self, collection: &CollectionName, since: Timestamp) -> Result<WaitingCounts> {
         let today = ArrivalFilter { since: Some(since), ..ArrivalFilter::default() };
         let wanted = ArrivalFilter { undecided: true, ..ArrivalFilter::default() };
-        let last = self.store.last_change(collection).await?.0;
-        let mut end = last + 1;
-        let stop = end.saturating_sub(MOST_COUNTED).max(1);
+        let mut walk = BackwardWalk::begin(self, collection, None, MOST_COUNTED).await?;
         let mut counts = WaitingCounts::default();
         let mut duplicates = 0;
         let mut bytes = 0;
-        while end > stop {
-            let begin = end.saturating_sub(READ_AT_ONCE as u64).max(stop);
-            for record in self.newest_first(collection, begin, end).await? {
+        while let Some(records) = walk.next().await? {
+            for record in records {
                 counts.arrived += usize::from(!today.is_too_old(&record));
                 bytes += record.content.bytes();
                 if record.verdict.duplicate_of.is_some() {
@@ -244,9 +232,8 @@ impl Engine {
                     return Ok(counts);
                 }
             }
-            end = begin;
         }
-        counts.is_complete = end <= 1;
+        counts.is_complete = walk.rest().is_none();
         Ok(counts)
     }
 }

@@ -432,6 +432,8 @@ fn keep_best(collection: &EventCollection, found: &mut Vec<ScoredRecord>, most: 
     if found.len() > most {
         found.select_nth_unstable_by(most, |a, b| best_first(collection, a, b));
         found.truncate(most);
+        // A record may share pairs of characters with thousands of others.
+        found.shrink_to_fit();
     }
     found.sort_unstable_by(|a, b| best_first(collection, a, b));
 }
