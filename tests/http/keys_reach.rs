@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 73] = [
+const DECISIONS: [(&str, &str, KeyDecision); 74] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),

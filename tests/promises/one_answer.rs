@@ -1,7 +1,8 @@
-//! The same records in the same order give the same answers: one by one and in bulk, in another service, after a reindex, in every store,
-//! and by `doppel dedup` of their file.
+//! The same records in the same order give the same answers: one by one and in bulk, in another service, and in every store. An import of a file
+//! in any order, a reindex and `doppel dedup` of the file give the same groups.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use crate::home::StoreHome;
 use crate::mongod::SharedMongod;
@@ -88,12 +89,27 @@ fn sorted(members: &Value) -> Vec<String> {
     ids
 }
 
+/// Writes letters to a new file in `folder`.
+fn file_of(folder: &Path, letters: &[Value]) -> PathBuf {
+    let file = folder.join("letters.jsonl");
+    std::fs::write(&file, lines(letters)).expect("a file");
+    file
+}
+
+/// Imports letters into a running service, and waits until it has indexed them.
+fn import(server: &TestServer, letters: &[Value]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = file_of(folder.path(), letters);
+    let done = run(&["import", "--to", server.url(), "--collection", "c", file.to_str().expect("a path")], &[]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    server.settle();
+}
+
 /// Returns the groups that `doppel dedup` finds in the letters.
 fn groups_of_a_file(letters: &[Value]) -> BTreeSet<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("letters.jsonl");
     let out = folder.path().join("groups.jsonl");
-    std::fs::write(&file, lines(letters)).expect("a file");
+    let file = file_of(folder.path(), letters);
     let done = run(&["dedup", file.to_str().expect("a path"), "--groups", out.to_str().expect("a path")], &[]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let groups = std::fs::read_to_string(out).expect("groups");
@@ -114,6 +130,7 @@ async fn the_same_records_in_the_same_order_give_the_same_answers() {
     assert!(expected.len() > 20, "{expected:?}");
     let mongo = SharedMongod::start().await;
     let mut first = None;
+    let mut first_groups = None;
     for home in [StoreHome::folder(), StoreHome::folder(), StoreHome::database(mongo.uri())] {
         let server = home.start(&[]);
         let verdicts = match &first {
@@ -125,10 +142,42 @@ async fn the_same_records_in_the_same_order_give_the_same_answers() {
             assert_eq!(one, other, "{}: record {number}", home.name());
         }
         server.settle();
-        assert_eq!(groups(&server), expected, "{} and a file", home.name());
+        let grouped = groups(&server);
+        assert_eq!(grouped, *first_groups.get_or_insert_with(|| grouped.clone()), "{}", home.name());
         reindex(&server);
-        assert_eq!(groups(&server), expected, "{} after a reindex", home.name());
+        assert_eq!(groups(&server), expected, "{} after a reindex, and a file", home.name());
         server.stop();
         home.forget().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_import_in_any_order_gives_the_same_groups() {
+    let mut letters = letters(setting("DOPPEL_TEST_ONE_ANSWER", 270));
+    let expected = groups_of_a_file(&letters);
+    let mongo = SharedMongod::start().await;
+    let mut rng = TestRandom::new(setting("DOPPEL_TEST_SEED", 6));
+    let shuffled = |letters: &mut Vec<Value>| {
+        for at in (1..letters.len()).rev() {
+            letters.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+    };
+    let orders: [(&str, Box<dyn FnMut(&mut Vec<Value>)>); 3] = [
+        ("oldest first", Box::new(|_| ())),
+        ("newest first", Box::new(|letters| letters.reverse())),
+        ("shuffled", Box::new(shuffled)),
+    ];
+    for (order, mut arrange) in orders {
+        arrange(&mut letters);
+        assert_eq!(groups_of_a_file(&letters), expected, "a file, {order}");
+        for home in [StoreHome::folder(), StoreHome::database(mongo.uri())] {
+            let server = home.start(&[]);
+            import(&server, &letters);
+            assert_eq!(groups(&server), expected, "{}, {order}", home.name());
+            import(&server, &letters);
+            assert_eq!(groups(&server), expected, "{}, {order}, imported again", home.name());
+            server.stop();
+            home.forget().await;
+        }
     }
 }

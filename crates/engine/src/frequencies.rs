@@ -14,7 +14,9 @@ use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Verify};
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, name_code, sample};
+use doppel_core::schemes::frequencies::{
+    Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code, sample,
+};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::shingles;
 use doppel_store::Seq;
@@ -106,7 +108,11 @@ impl Engine {
 
     /// Counts the document frequencies of the first `records` records and stores them; `None` if the collection uses none. The count is
     /// repeated if another count was stored meanwhile.
-    async fn count_first(&self, collection: &CollectionName, records: u64) -> Result<Option<Arc<Frequencies>>> {
+    pub(super) async fn count_first(
+        &self,
+        collection: &CollectionName,
+        records: u64,
+    ) -> Result<Option<Arc<Frequencies>>> {
         for _ in 0..COUNT_TRIES {
             let context = self.context(collection).await?;
             let Some(counted) = context.counted() else { return Ok(None) };
@@ -164,17 +170,21 @@ impl Engine {
         })
     }
 
-    /// Counts the document frequencies of a collection if a count is due. Returns the encoded frequencies that a new generation with
-    /// `profile` keeps: those of the collection if they were counted of the same texts; otherwise frequencies that are counted for the
+    /// Counts the document frequencies of a collection if a count is due; with `counts_all` also if not all records are counted. Returns the
+    /// encoded frequencies that a new generation with `profile` keeps: those of the collection if they were counted of the same texts; otherwise frequencies that are counted for the
     /// generation alone. `None` if the profile uses none.
     pub(super) async fn fresh_frequencies(
         &self,
         collection: &CollectionName,
         profile: &Arc<Profile>,
+        counts_all: bool,
     ) -> Result<Option<Vec<u8>>> {
         let mut context = self.context(collection).await?;
         let records = self.store.count(collection).await?;
-        if let Some(first) = context.due_count(records) {
+        let all = counted_of_batch(records);
+        let lacks_records =
+            counts_all && all > 0 && all != context.frequencies.records() && context.counted().is_some();
+        if let Some(first) = context.due_count(records).max(lacks_records.then_some(all)) {
             self.count_first(collection, first).await?;
             context = self.context(collection).await?;
         }

@@ -104,7 +104,8 @@ impl Engine {
     }
 
     /// Returns the statistics that a new generation keeps: the number of records with each word, if a channel of `settings` weighs by it,
-    /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. Calls `progress` with the number of records that
+    /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. With `counts_all` the document frequencies are
+    /// those of all records. Calls `progress` with the number of records that
     /// were read.
     ///
     /// # Errors
@@ -113,11 +114,12 @@ impl Engine {
         &self,
         collection: &CollectionName,
         settings: &Settings,
+        counts_all: bool,
         mut progress: impl FnMut(u64) + Send,
     ) -> Result<Vec<u8>> {
         let settings = settings.clone();
         let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, None)))).await?;
-        let text = self.fresh_frequencies(collection, &profile).await?;
+        let text = self.fresh_frequencies(collection, &profile, counts_all).await?;
         if !profile.needs_statistics() {
             let words = Statistics::default();
             return Ok(if text.is_some() { with_text(words, text.as_deref()).encode() } else { Vec::new() });

@@ -17,6 +17,7 @@ use crate::growth::{CollectionGrowth, GrowthStep, LONGEST_WAIT, ReservedPlace};
 use crate::tasks::{Reindex, Work};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::schemes::frequencies::is_recounted_after_batch;
 use doppel_store::StoreError;
 use doppel_store::request::uncounted;
 use doppel_store::tasks::{TaskState, TaskStatus};
@@ -110,8 +111,17 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
     pub async fn recount(&self, collection: &CollectionName) -> Result<()> {
+        let records = self.store.count(collection).await?;
+        self.recount_first(collection, records).await
+    }
+
+    /// Counts the frequencies of the first `records` records now, and then indexes the collection anew in the background.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; the errors of the store.
+    pub async fn recount_first(&self, collection: &CollectionName, records: u64) -> Result<()> {
         self.after_renewal(collection).await?;
-        if self.count_frequencies(collection).await?.is_none() {
+        if self.count_first(collection, records).await?.is_none() {
             return Ok(());
         }
         let context = self.context(collection).await?;
@@ -119,6 +129,24 @@ impl Engine {
             uncounted(self.renew_in_background(&context, RenewalCause::Recount)).await;
         }
         Ok(())
+    }
+
+    /// Counts the frequencies of all records at the end of a batch, and then indexes the collection anew in the background, unless nearly all
+    /// records were counted before. The groups then do not depend on the order of the records in the batch. Does nothing if collections are not
+    /// indexed automatically.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; the errors of the store.
+    pub async fn recount_after_batch(&self, collection: &CollectionName) -> Result<()> {
+        if !self.options.automatic_reindex {
+            return Ok(());
+        }
+        self.after_renewal(collection).await?;
+        let counted = self.context(collection).await?.frequencies.records();
+        match is_recounted_after_batch(self.store.count(collection).await?, counted) {
+            true => self.recount(collection).await,
+            false => Ok(()),
+        }
     }
 
     /// Renews a collection whose growth says so. Returns when the task has begun, or another task is in its way.
@@ -191,10 +219,10 @@ impl Engine {
 
 /// True if a task is a renewal.
 fn is_renewal(task: &TaskState) -> bool {
-    serde_json::from_value(task.request.clone()).ok() == Some(Work::Reindex(automatic()))
+    matches!(serde_json::from_value(task.request.clone()), Ok(Work::Reindex(Reindex { renewal: true, .. })))
 }
 
 /// The reindex of a renewal. It leaves nothing behind.
 fn automatic() -> Reindex {
-    Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None }
+    Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None, renewal: true }
 }

@@ -23,7 +23,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, counted_of, sample};
+use doppel_core::schemes::frequencies::{Counter, Frequencies, counted_of_batch, sample};
 use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
@@ -132,8 +132,8 @@ impl Replay {
         statistics.observe(&self.matcher.context.profile.cut(document));
     }
 
-    /// Counts the document frequencies of text in a batch of `records` records, as in a collection of this size, for
-    /// [`Statistics::with_text`]. `row` returns the row at a position. `None` if the settings use none, or the batch is too small to be
+    /// Counts the document frequencies of text in a batch of `records` records, as a collection does at the end of an import of these records,
+    /// for [`Statistics::with_text`]. `row` returns the row at a position. `None` if the settings use none, or the batch is too small to be
     /// counted.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl Replay {
         records: usize,
         row: impl FnMut(usize) -> std::result::Result<Arc<str>, E>,
     ) -> std::result::Result<Option<Vec<u8>>, E> {
-        let first = counted_of(records as u64);
+        let first = counted_of_batch(records as u64);
         let Some(counted) = self.matcher.context.counted().filter(|_| first > 0) else { return Ok(None) };
         let rows: Vec<Arc<str>> = sample(first as usize).map(row).collect::<std::result::Result<_, E>>()?;
         let mut counter = Counter::default();

@@ -38,6 +38,10 @@ pub struct Reindex {
     pub keep_previous: bool,
     /// Largest number of records a second; unlimited by default.
     pub records_per_second: Option<u32>,
+    /// True if the collection began the task because it had grown; it then uses the document frequencies of its place in the commit order.
+    /// Otherwise all records are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewal: bool,
 }
 
 /// Returns the value of `keep_previous` for tasks of earlier builds, which do not state it.

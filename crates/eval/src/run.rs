@@ -78,7 +78,7 @@ pub struct NamedPair {
     pub similarity: Option<f64>,
 }
 
-/// Registers all records of `set` in the new collection `name` in the order of the file, then looks up the records that are similar to
+/// Registers all records of `set` in the new collection `name` in the order of the file as an import does, then looks up the records that are similar to
 /// each. A pair counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best
 /// matches, and they do not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
 ///
@@ -112,6 +112,7 @@ pub async fn evaluate(
         }
         progress(position + 1);
     }
+    engine.recount_after_batch(name).await?;
     engine.all_settled(SETTLING).await;
     let register_s = begun.elapsed().as_secs_f64();
     let begun = Instant::now();

@@ -75,7 +75,7 @@ fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<RequestCaller, Probl
         RequestCaller { holder, ..caller }
     });
     let name = caller.as_ref().ok().map(|caller| caller.name.clone()).or_else(|| app.keys.named(authorization));
-    if let (Some(slot), Some(name)) = (parts.extensions.get::<super::observe::CallerSlot>(), name) {
+    if let (Some(slot), Some(name)) = (parts.extensions.get::<super::request_log::CallerSlot>(), name) {
         slot.set(name);
     }
     caller

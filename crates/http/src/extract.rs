@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 
 use crate::body;
-use crate::observe::{CallerSlot, arrival, work_on};
 use crate::origin::check_body;
+use crate::permits::{arrival, work_on};
 use crate::problem::Problem;
+use crate::request_log::CallerSlot;
 use crate::state::App;
 use doppel_config::auth::{MAX_NAME_BYTES, is_name};
 use doppel_core::collection::{CollectionName, MAX_LEXICON_CHARS};

@@ -186,7 +186,12 @@ const ERRORS: &[CommonError] = &[
         "the body is of another media type, or compressed in another way than gzip or zstd",
         OperationKind::WithBody,
     ),
-    CommonError::new("421", "MisdirectedRequest", "without keys the service is asked as localhost only", OperationKind::Any),
+    CommonError::new(
+        "421",
+        "MisdirectedRequest",
+        "without keys the service is asked as localhost only",
+        OperationKind::Any,
+    ),
     CommonError::new(
         "422",
         "Invalid",

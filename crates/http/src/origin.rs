@@ -17,8 +17,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use tower_http::cors::CorsLayer;
 
-use crate::observe::REQUEST_ID;
 use crate::problem::Problem;
+use crate::request_log::REQUEST_ID;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

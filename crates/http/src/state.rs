@@ -197,7 +197,7 @@ impl App {
         F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,
         T: Send + 'static,
     {
-        let permit = super::observe::current_permit();
+        let permit = super::permits::current_permit();
         let work = async move {
             let _turn = permit;
             work.await

@@ -83,6 +83,11 @@ impl BatchDelivery<'_> {
         (answers, DeliveryEnd::Done)
     }
 
+    /// Tells the destination that all records of the import are there, so that it counts them. They are stored whether it does so or not.
+    pub(crate) async fn end_batch(&self) {
+        let _ = self.target.end_batch(self.collection).await;
+    }
+
     /// Returns the settings of the collection, which name the fields; `None` if the key may not read them. Calls `say` before each pause.
     pub(crate) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
         self.repeat(async || self.target.settings(self.collection).await, say).await

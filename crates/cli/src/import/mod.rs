@@ -320,7 +320,12 @@ async fn deliver_all(
             () = delivery.stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
             batch = batches.recv() => batch,
         };
-        let Some(batch) = batch.transpose()? else { return Ok(DeliveryEnd::Done) };
+        let Some(batch) = batch.transpose()? else {
+            if report.any_done() {
+                delivery.end_batch().await;
+            }
+            return Ok(DeliveryEnd::Done);
+        };
         if !batch.new_columns.is_empty() {
             report.columns(&batch.new_columns, delivery.target.fields(delivery.collection).await);
         }

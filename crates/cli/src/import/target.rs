@@ -225,6 +225,15 @@ impl ImportTarget {
         read_answers(self.answer(request).await?, each).await
     }
 
+    /// Tells the destination that an import has ended. It then counts the records and indexes the collection anew, so that the groups do not
+    /// depend on the order of the records.
+    pub(crate) async fn end_batch(&self, collection: &CollectionName) -> Result<(), RequestFailure> {
+        let request = Request::post(format!("{}/{collection}/records/_bulk?end_of_batch=true", self.collections()))
+            .header("content-type", "application/x-ndjson");
+        let request = request.body(Bytes::new()).map_err(|error| RequestFailure::Broken(error.to_string()))?;
+        read_answers(self.answer(request).await?, |_| ()).await
+    }
+
     /// Checks a row (JSON) without storing it.
     pub(crate) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<CheckResponse, RequestFailure> {
         let request = Request::post(format!("{}/{collection}/check", self.collections()));

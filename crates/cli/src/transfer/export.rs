@@ -14,6 +14,7 @@ use super::{
 use crate::output::{CommandOutputs, OutputFile};
 use doppel_config::{self as config, ConfigFlags};
 use doppel_core::collection::CollectionName;
+use doppel_core::schemes::frequencies::Frequencies;
 use doppel_engine::events::handling::handlings_after;
 use doppel_store::{Seq, Store, StoredRecord};
 use doppel_store_embedded::Opening;
@@ -110,6 +111,12 @@ pub(crate) async fn to_file(
     Ok(done)
 }
 
+/// Returns the number of records whose document frequencies a collection uses, if it uses any.
+async fn counted(store: &dyn Store, name: &CollectionName, version: u32) -> anyhow::Result<Option<u64>> {
+    let encoded = store.frequencies(name, version).await?;
+    Ok(encoded.and_then(|encoded| Frequencies::decode(version, &encoded)).map(|frequencies| frequencies.records()))
+}
+
 /// Writes a whole collection.
 async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -> anyhow::Result<ExportEnd> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
@@ -124,6 +131,7 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         collection: name.clone(),
         settings: state.settings.clone(),
         records: store.count(name).await?,
+        counted: counted(store.as_ref(), name, state.frequencies).await?,
         exported_at: doppel_service::clock::now(),
     };
     let progress = progress_of(header.records);

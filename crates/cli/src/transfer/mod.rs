@@ -71,6 +71,9 @@ struct ExportHeader {
     settings: Settings,
     /// Number of records at the start of the export, for the progress.
     records: u64,
+    /// Number of records whose document frequencies the collection uses; `None` if it uses none, or in a file of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted: Option<u64>,
     exported_at: String,
 }
 

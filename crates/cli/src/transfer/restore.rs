@@ -128,6 +128,13 @@ async fn all(
     for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
+    // Records that were counted there are counted here, so that both collections give the same answers.
+    if let Some(counted) = header.counted
+        && sum.stored > 0
+        && engine.text_statistics(name).await?.records != counted
+    {
+        engine.recount_first(name, counted).await?;
+    }
     tasks.end(SETTLING).await;
     match end {
         Some(end) if end == read => Ok(()),

@@ -51,12 +51,28 @@ pub const FIRST_COUNT: u64 = 64;
 /// together index a record at most 4/3 times.
 const COUNTED_AGAIN_AT: u64 = 4;
 
-/// Returns the number of records whose document frequencies apply to a collection of `records` records, counted from its first record: 64,
-/// 256, 1,024 and so on; 0 for a smaller collection. It depends on nothing but the number, so that the same records in the same order are
-/// judged by the same frequencies wherever and whenever they are counted.
+/// Returns the number of records whose document frequencies apply to a collection that grew to `records` records one by one, counted from its
+/// first record: 64, 256, 1,024 and so on; 0 for a smaller collection. It depends on nothing but the number, so that the same records in the
+/// same order are judged by the same frequencies wherever and whenever they are counted. Of records that come together all are counted
+/// ([`counted_of_batch`]).
 pub fn counted_of(records: u64) -> u64 {
     let next = next_count(records);
     if next == FIRST_COUNT { 0 } else { next / COUNTED_AGAIN_AT }
+}
+
+/// Returns the number of records whose document frequencies apply to a batch of `records` records: all of them, or 0 if there are too few to be
+/// counted. The frequencies do not depend on the order of the records.
+pub fn counted_of_batch(records: u64) -> u64 {
+    if records < FIRST_COUNT { 0 } else { records }
+}
+
+/// Smallest share of records that are not counted at the end of a batch, as a divisor, for which a collection is counted again. Counting and
+/// indexing a record again costs about what its registration costs, so that a batch costs its own records and those of this share at most.
+const UNCOUNTED_SHARE: u64 = 64;
+
+/// True if a collection of `records` records, the first `counted` of which were counted, is counted again at the end of a batch.
+pub fn is_recounted_after_batch(records: u64, counted: u64) -> bool {
+    counted_of_batch(records) > 0 && records.saturating_sub(counted) * UNCOUNTED_SHARE >= records
 }
 
 /// Returns the number of records with which a collection is counted again after a count of its first `counted` records.
@@ -362,6 +378,12 @@ mod tests {
         let counts = [0, 63, 64, 255, 256, 1_023, 1_024, 20_000, 1_000_000].map(counted_of);
         assert_eq!(counts, [0, 0, 64, 64, 256, 256, 1_024, 16_384, 262_144]);
         assert_eq!([0, 63, 64, 300, 4_096].map(next_count), [64, 64, 256, 1_024, 16_384]);
+        assert_eq!([0, 63, 64, 300].map(counted_of_batch), [0, 0, 64, 300]);
+        let recounted = [(63, 0), (64, 64), (6_400, 6_301), (6_400, 6_300), (100, 200)];
+        assert_eq!(
+            recounted.map(|(all, counted)| is_recounted_after_batch(all, counted)),
+            [false, false, false, true, false]
+        );
         assert!(counted_of(u64::MAX) <= u64::MAX / 4);
     }
 

@@ -27,7 +27,7 @@ use doppel_engine::{Error, IfDuplicate, Position, Series};
 use doppel_findings::output::TableOutput;
 use doppel_findings::within::PlacedRows;
 use doppel_findings::{EarlierRow, FindingWords, RowFinding, RowRefusal, short};
-use doppel_http::observe::next_permit;
+use doppel_http::permits::next_permit;
 use doppel_http::problem::Problem;
 use doppel_http::routes::records::{count_failure, count_registration};
 use doppel_http::state::App;
@@ -109,7 +109,8 @@ async fn work(
     *job.state.lock() = JobState::Running;
     let folder = files.folder.path()?.to_owned();
     let file = files.folder.file()?;
-    let replay = match plan.registers {
+    let registers = plan.registers;
+    let replay = match registers {
         true => None,
         false => Some(Arc::new(app.engine.replay(&job.collection, SKETCH_BYTES).await?)),
     };
@@ -130,6 +131,9 @@ async fn work(
     };
     if let JobEnd::Failed(problem) = &how {
         note_failure(problem);
+    }
+    if registers && matches!(how, JobEnd::Whole) {
+        app.engine.recount_after_batch(&job.collection).await?;
     }
     let is_empty = !matches!(how, JobEnd::Whole) && job.progress.lock().done == 0;
     let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));

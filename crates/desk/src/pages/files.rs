@@ -24,7 +24,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
 use doppel_findings::output;
 use doppel_http::extract::InCollection;
-use doppel_http::observe::arrival;
+use doppel_http::permits::arrival;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 use doppel_sources::tables::TableLayout;

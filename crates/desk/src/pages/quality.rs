@@ -135,7 +135,13 @@ pub async fn try_out(
     let verify = settings.verify.as_ref().ok_or_else(|| invalid_threshold("the collection does not verify"))?;
     settings.verify = Some(asked.over(verify));
     let settings = Some(Box::new(settings));
-    let work = Work::Reindex(Reindex { settings, activate: false, keep_previous: true, records_per_second: None });
+    let work = Work::Reindex(Reindex {
+        settings,
+        activate: false,
+        keep_previous: true,
+        records_per_second: None,
+        renewal: false,
+    });
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
 }
 

@@ -28,7 +28,7 @@ use doppel_engine::events::{EventOrder, EventSelection};
 use doppel_engine::queue::WaitingCounts;
 use doppel_engine::tasks::Window;
 use doppel_engine::{Engine, Error, IfDuplicate};
-use doppel_http::observe::arrival;
+use doppel_http::permits::arrival;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 use doppel_service::clock;

@@ -28,7 +28,13 @@ pub async fn rebuild(
     InCollection(collection): InCollection,
     _: FormFields,
 ) -> Result<Response, Problem> {
-    let work = Work::Reindex(Reindex { settings: None, activate: true, keep_previous: true, records_per_second: None });
+    let work = Work::Reindex(Reindex {
+        settings: None,
+        activate: true,
+        keep_previous: true,
+        records_per_second: None,
+        renewal: false,
+    });
     begin(&app, &collection, work, WorkDone::Rebuilding).await
 }
 

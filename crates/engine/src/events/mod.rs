@@ -343,10 +343,10 @@ impl Engine {
         }
         drop_beside(kept.take_if(|events| !events.is_of(&context)));
         let is_current = self.apply_changes(&context, kept).await?;
-        if !is_current || kept.as_ref().is_some_and(|events| events.is_due() && events.is_small()) {
+        if !is_current || kept.as_ref().is_some_and(|events| events.is_due(&context) && events.is_small()) {
             drop_beside(kept.take());
             *kept = Some(self.read_records(&context, entry).await?);
-        } else if kept.as_ref().is_some_and(CollectionEvents::is_due) && entry.begin_next() {
+        } else if kept.as_ref().is_some_and(|events| events.is_due(&context)) && entry.begin_next() {
             self.read_beside(&context, entry);
         }
         match part {

@@ -66,8 +66,8 @@ impl CollectionEvents {
     }
 
     /// True if the rarities should be counted again. In a large collection they stay although some of the counted records are gone.
-    pub(super) fn is_due(&self) -> bool {
-        let wanted = counted_among(self.count);
+    pub(super) fn is_due(&self, context: &Context) -> bool {
+        let wanted = counted_among(self.count, context.frequencies.records());
         match self.is_small() {
             true => self.counted != wanted || self.counted_record_changed,
             false => self.counted < wanted,
@@ -145,9 +145,10 @@ impl CollectionEvents {
     }
 }
 
-/// Returns the number of records whose texts are counted in a collection of `count` records. A small collection is counted whole.
-fn counted_among(count: u64) -> u64 {
-    if count < FIRST_COUNT { count } else { counted_of(count) }
+/// Returns the number of records whose texts are counted in a collection of `count` records, the first `counted` of which were counted for the
+/// document frequencies. A small collection is counted whole.
+fn counted_among(count: u64, counted: u64) -> u64 {
+    if count < FIRST_COUNT { count } else { counted_of(count).max(counted.min(count)) }
 }
 
 /// Reads records as events need them. Records without text are left out.
@@ -212,7 +213,7 @@ impl Engine {
             seqs.remove(&id);
         }
         let wanted = seqs.keys().map(|id| Box::from(id.as_str())).collect();
-        let counted = counted_among(passed);
+        let counted = counted_among(passed, context.frequencies.records());
         let (finder, last_counted) = off_thread(move || {
             point("events::finding");
             keep_last_of_each_id(&mut records, wanted);

@@ -138,7 +138,9 @@ async fn try_announce(
             (present.clone(), Some(present))
         }
     };
-    let statistics = engine.count_words(&collection, &settings, |read| handle.done(read)).await?;
+    let statistics = engine
+        .count_words(&collection, &settings, request.activate && !request.renewal, |read| handle.done(read))
+        .await?;
     handle.phase("announce", 0);
     handle.check_collection().await?;
     at.previous = Some(engine.live_generation(&collection).await?);

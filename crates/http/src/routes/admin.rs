@@ -121,7 +121,13 @@ pub async fn reindex(
     let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
     let settings: Option<Settings> = given.transpose()?;
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
-    let work = Work::Reindex(Reindex { settings: settings.map(Box::new), activate, keep_previous, records_per_second });
+    let work = Work::Reindex(Reindex {
+        settings: settings.map(Box::new),
+        activate,
+        keep_previous,
+        records_per_second,
+        renewal: false,
+    });
     begin(&app, collection, work).await
 }
 

@@ -28,11 +28,12 @@ use crate::auth::{ShownKey, Writer};
 use crate::body::next_chunk;
 use crate::extract::{self, BodyMedia, IdempotentRequest, InCollection, check_media};
 use crate::keys::no_longer;
-use crate::observe::{RequestId, WorkPermit, next_permit, stream_place};
 use crate::origin::check_body;
 use crate::pace::BodyPace;
+use crate::permits::{WorkPermit, next_permit, stream_place};
 use crate::problem::{Problem, ProblemBody};
-use crate::query::CheckedParameters;
+use crate::query::{CheckedParameters, QueryParameters, QueryReader};
+use crate::request_log::RequestId;
 use crate::routes::Timed;
 use crate::routes::records::{RegisterParams, count_failure, count_registration, status_of};
 use crate::state::App;
@@ -41,7 +42,7 @@ use doppel_config::auth::Scope;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
-use doppel_engine::{IfDuplicate, Position, Series};
+use doppel_engine::{Error, IfDuplicate, Position, Series};
 use doppel_service::shutdown::Phase;
 use doppel_sources::lines::{LineCutter, NumberedLine};
 use doppel_texts::Language;
@@ -92,6 +93,7 @@ pub enum LineAnswer<'a> {
 /// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", operation_id = "postRecordsInBulk", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
+        ("end_of_batch" = Option<bool>, Query, description = "true at the end of an import: after the lines all records are counted and the collection is indexed anew in the background, unless nearly all were counted before; the body may be empty"),
         ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
     request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
     responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
@@ -99,7 +101,7 @@ pub async fn bulk(
     writer: Writer,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    CheckedParameters(params): CheckedParameters<RegisterParams>,
+    CheckedParameters(params): CheckedParameters<BulkParams>,
     Extension(request_id): Extension<RequestId>,
     IdempotentRequest(key): IdempotentRequest,
     request: Request,
@@ -125,7 +127,7 @@ pub async fn bulk(
         register: LineRegistration {
             app: app.clone(),
             collection,
-            if_duplicate: params.if_duplicate,
+            if_duplicate: params.register.if_duplicate,
             key,
             caller: writer.0.key,
         },
@@ -133,11 +135,32 @@ pub async fn bulk(
         language: wording::present(),
     };
     app.writes.spawn(async move {
+        let ended = pump.register.clone();
+        let answers = pump.answers.clone();
         pump.run().await;
+        if params.end_of_batch {
+            ended.end_batch().await;
+        }
+        // The answer ends here.
+        drop(answers);
         drop(place);
     });
     let body = Body::from_stream(ReceiverStream::new(ready).map(Ok::<_, std::convert::Infallible>));
     Ok(([(header::CONTENT_TYPE, BodyMedia::Ndjson.name())], body).into_response())
+}
+
+/// Options of a body of many records.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkParams {
+    register: RegisterParams,
+    end_of_batch: bool,
+}
+
+impl QueryParameters for BulkParams {
+    fn read(query: &mut QueryReader) -> Self {
+        let end_of_batch = query.parsed("end_of_batch", "invalid_parameter", "give true or false").unwrap_or(false);
+        Self { register: RegisterParams::read(query), end_of_batch }
+    }
 }
 
 /// The result of a line.
@@ -159,6 +182,14 @@ struct LineRegistration {
 }
 
 impl LineRegistration {
+    /// Counts the collection at the end of a batch. The records are stored whether this succeeds or not.
+    async fn end_batch(self) {
+        match self.app.engine.recount_after_batch(&self.collection).await {
+            Ok(()) | Err(Error::UnknownCollection(_)) => {}
+            Err(error) => tracing::warn!(collection = %self.collection, %error, "the collection could not be counted"),
+        }
+    }
+
     async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: WorkPermit) -> LineResult {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate, key, caller } = self;

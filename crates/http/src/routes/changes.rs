@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use crate::auth::Reader;
 use crate::extract::InCollection;
 use crate::keys::no_longer;
-use crate::observe::{give_permit_back, watcher_place};
+use crate::permits::{give_permit_back, watcher_place};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, QueryParameters, QueryReader};
 use crate::state::App;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::{Administrator, ShownKey};
-use crate::observe::stream_place;
+use crate::permits::stream_place;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::accepted;

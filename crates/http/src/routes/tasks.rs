@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::{AdministratorIn, CollectionReach, ReaderIn, ShownKey};
 use crate::cursor;
 use crate::extract::InTask;
-use crate::observe::watcher_place;
+use crate::permits::watcher_place;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::state::App;

@@ -75,6 +75,7 @@ async fn a_reindex_ends_when_its_collection_is_deleted_and_created_again() {
         activate: true,
         keep_previous: true,
         records_per_second: Some(1),
+        renewal: false,
     };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
     // All records are filed at once; then the task waits for ten seconds.
@@ -161,8 +162,13 @@ async fn a_comparison_leaves_out_later_records_and_decided_pairs() {
 async fn settings_in_a_request_during_a_reindex_are_refused_and_not_lost() {
     let office = TaskOffice::new().await;
     filled(&office, 200, 1).await;
-    let slow =
-        Reindex { settings: Some(Box::default()), activate: true, keep_previous: true, records_per_second: Some(1) };
+    let slow = Reindex {
+        settings: Some(Box::default()),
+        activate: true,
+        keep_previous: true,
+        records_per_second: Some(1),
+        renewal: false,
+    };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
     let other = Settings { verify: None, ..Settings::default() };
     let answer = office.engine.put_collection(&office.name, other.clone()).await;
