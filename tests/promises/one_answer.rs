@@ -151,24 +151,24 @@ async fn the_same_records_in_the_same_order_give_the_same_answers() {
     }
 }
 
+fn shuffle(letters: &mut [Value]) {
+    let mut rng = TestRandom::new(setting("DOPPEL_TEST_SEED", 6));
+    for at in (1..letters.len()).rev() {
+        letters.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_import_in_any_order_gives_the_same_groups() {
     let mut letters = letters(setting("DOPPEL_TEST_ONE_ANSWER", 270));
     let expected = groups_of_a_file(&letters);
     let mongo = SharedMongod::start().await;
-    let mut rng = TestRandom::new(setting("DOPPEL_TEST_SEED", 6));
-    let shuffled = |letters: &mut Vec<Value>| {
-        for at in (1..letters.len()).rev() {
-            letters.swap(at, rng.below(at as u64 + 1) as usize);
+    for order in ["oldest first", "newest first", "shuffled"] {
+        match order {
+            "newest first" => letters.reverse(),
+            "shuffled" => shuffle(&mut letters),
+            _ => {}
         }
-    };
-    let orders: [(&str, Box<dyn FnMut(&mut Vec<Value>)>); 3] = [
-        ("oldest first", Box::new(|_| ())),
-        ("newest first", Box::new(|letters| letters.reverse())),
-        ("shuffled", Box::new(shuffled)),
-    ];
-    for (order, mut arrange) in orders {
-        arrange(&mut letters);
         assert_eq!(groups_of_a_file(&letters), expected, "a file, {order}");
         for home in [StoreHome::folder(), StoreHome::database(mongo.uri())] {
             let server = home.start(&[]);

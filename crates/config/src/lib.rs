@@ -103,7 +103,7 @@ pub struct CollectionsConfig {
     /// Number of collections from which writes no longer create collections. Each takes up to half a megabyte of memory, so that wrong
     /// names would fill the memory. An administrator can create more.
     pub max_auto_created: usize,
-    /// True to count and reindex a collection automatically when it has 64, 256, 1,024, … records.
+    /// True to count and reindex a collection automatically when it has 64, 256, 1,024, … records, and at the end of an import.
     pub automatic_reindex: bool,
     /// Number of the latest numbers of the change feed for which each collection keeps removals, replacements, updates and decisions. A
     /// follower may be behind by this number. A million takes at most about 100 MB of disk; the collection of an office reaches it in half

@@ -1,11 +1,12 @@
 //! The renewal of a collection: its document frequencies are counted and its records are indexed anew when it has grown to 64, 256, 1,024, …
-//! records.
+//! records, and at the end of a batch.
 //!
 //! Frequencies decide which text is common. Verdicts depend on this, and so does the text under which records are found. Therefore a renewal is
 //! a reindex: pairs are judged again, and records are filed under other keys. Between two renewals neither
-//! changes. The verdicts and pairs of a collection at rest therefore depend on nothing but its settings and its records in their order. They
-//! are the same after an import, after a second one, after a reindex, in every store, and in a batch (`replay`). A small collection even
-//! gives the same answers on arrival, because registrations wait for the renewal (see `growth`).
+//! changes. The verdicts and pairs of a collection at rest therefore depend on nothing but its settings and its records in their order. At
+//! the end of a batch all records are counted, so that the pairs do not even depend on the order. They are the same after an import, after a
+//! second one, after a reindex, in every store, and in a batch (`replay`). A small collection gives the same answers on arrival wherever its
+//! records arrive in the same order, because registrations wait for the renewal (see `growth`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub struct EventRecord {
     pub(super) pairs: Vec<u32>,
     /// Codes of the runs of three characters: each once, ascending.
     pub(super) triples: Vec<u32>,
-    /// Codes of the pairs of the title: each once, ascending.
+    /// Codes of the pairs of the title, or of the opening of a record without a title: each once, ascending.
     pub(super) title_pairs: Vec<u32>,
     /// Hashes of the words: each once, ascending.
     pub(super) words: Vec<u32>,
@@ -48,6 +48,19 @@ pub struct EventRecord {
     pub(super) problems: Vec<ProblemStrength>,
     /// Number of letters and digits.
     pub(super) length: u32,
+}
+
+/// Number of characters at the beginning of a text that are compared in place of a missing title: an order states first what it is about. In the
+/// hotline set without its titles, B-cubed is .637/.984 if nothing is compared, and .729/.906, .711/.928, .706/.927 and .695/.929 with 20, 30, 40
+/// and 60 characters; the precision should be at least .92.
+const OPENING_CHARS: usize = 30;
+
+/// Returns the title, or the opening of the text of a record without a title.
+fn heading<'a>(title: &'a str, text: &'a str) -> &'a str {
+    if !title.is_empty() {
+        return title;
+    }
+    text.char_indices().nth(OPENING_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 impl EventRecord {
@@ -75,7 +88,7 @@ impl EventRecord {
             category: category.map(Into::into),
             pairs: run_codes(&text, 2),
             triples: run_codes(&text, 3),
-            title_pairs: run_codes(&title, 2),
+            title_pairs: run_codes(heading(&title, &text), 2),
             words: words.collect::<BTreeSet<u32>>().into_iter().collect(),
             problems: problem_kinds(&title, &text),
             length: text.chars().filter(|&c| counts(c)).count() as u32,

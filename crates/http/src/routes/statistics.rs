@@ -14,7 +14,7 @@ use doppel_engine::answers::TextStatistics;
 /// Read the present text statistics
 ///
 /// Text that is common in a collection is no evidence that two records concern the same matter. The statistics are counted automatically when the collection
-/// has 64, 256, 1,024, … records, four times as many each time.
+/// has 64, 256, 1,024, … records, four times as many each time, and at the end of an import.
 #[utoipa::path(get, path = "/v1/collections/{collection}/statistics", operation_id = "getStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
