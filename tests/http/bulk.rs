@@ -295,3 +295,31 @@ fn memory_does_not_grow_with_the_body() {
     assert_eq!(server.send("GET", "/v1/collections/large/records/end", &Value::Null).status, 200);
     assert!(most < before + (48 << 20), "resident {before} bytes at first, {most} at most");
 }
+
+#[test]
+fn all_records_are_counted_at_the_end_of_a_batch() {
+    let (_folder, server) = start(&[]);
+    let lines: String =
+        (0..80_u64).map(|n| format!("{}\n", json!({ "id": n.to_string(), "content": text(n) }))).collect();
+    let path = bulk_of("batch");
+    assert_eq!(send(&server, &path, lines.as_bytes()).len(), 80);
+    server.settle();
+    let counted = || server.send("GET", "/v1/collections/batch/statistics", &Value::Null).json()["records"].clone();
+    assert_eq!(counted(), 64);
+    for body in [&b""[..], lines.as_bytes()] {
+        assert_eq!(send(&server, &format!("{path}?end_of_batch=true"), body).len(), body.len() / lines.len() * 80);
+        server.settle();
+        assert_eq!(counted(), 80);
+    }
+    let tasks = server.send("GET", "/v1/tasks", &Value::Null).json();
+    assert_eq!(
+        tasks["items"].as_array().expect("a list").len(),
+        2,
+        "nothing was left to count the second time: {tasks}"
+    );
+    let unknown = send(&server, &format!("{}?end_of_batch=true", bulk_of("unknown")), b"");
+    assert!(unknown.is_empty());
+    let wrong =
+        server.request("POST", &format!("{path}?end_of_batch=1"), &[("content-type", NDJSON)], b"").expect("one");
+    assert_eq!((wrong.status, wrong.json()["errors"][0]["pointer"].clone()), (422, json!("?end_of_batch")));
+}

@@ -105,6 +105,19 @@ fn import(server: &TestServer, letters: &[Value]) {
     server.settle();
 }
 
+/// Imports letters into a data directory that no service has open, and returns the groups that a service finds there.
+fn groups_of_a_directory(letters: &[Value]) -> BTreeSet<Vec<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = file_of(folder.path(), letters);
+    let data = folder.path().join("data");
+    let paths = [&data, &file].map(|path| path.to_str().expect("a path"));
+    let done = run(&["import", "--to", paths[0], "--collection", "c", paths[1]], &[]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let server = TestServer::start_with(&data, &[], &[]);
+    server.settle();
+    groups(&server)
+}
+
 /// Returns the groups that `doppel dedup` finds in the letters.
 fn groups_of_a_file(letters: &[Value]) -> BTreeSet<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -170,6 +183,7 @@ async fn an_import_in_any_order_gives_the_same_groups() {
             _ => {}
         }
         assert_eq!(groups_of_a_file(&letters), expected, "a file, {order}");
+        assert_eq!(groups_of_a_directory(&letters), expected, "a directory, {order}");
         for home in [StoreHome::folder(), StoreHome::database(mongo.uri())] {
             let server = home.start(&[]);
             import(&server, &letters);

@@ -198,7 +198,7 @@ pub(super) fn reindex(mut settings: Settings, activate: bool) -> Work {
         activate,
         keep_previous: true,
         records_per_second: None,
-        renewal: false,
+        counts_all: true,
     })
 }
 

@@ -1,9 +1,10 @@
-//! The document frequencies of a collection. They are counted over a sample of its first records and stored in versions. `renewal` decides when.
+//! The document frequencies of a collection. They are counted over a sample of its first records, or of all records, and stored in versions.
+//! `renewal` decides when.
 //!
-//! A count passes over the first records and counts a [`sample`] of them, on the rebuilding threads, which have a lower priority than the
+//! A count passes over the records and counts a [`RecordSample`] of them, on the rebuilding threads, which have a lower priority than the
 //! serving threads. If two instances count at the same time, one result is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -15,11 +16,11 @@ use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Verify};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{
-    Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code, sample,
+    Counter, Frequencies, Kinds, RecordSample, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::shingles;
-use doppel_store::Seq;
+use doppel_store::{Seq, StoredRecord};
 
 /// Number of records that are read at once: a few hundred kilobytes of usual rows.
 const PIECE: usize = 256;
@@ -127,23 +128,27 @@ impl Engine {
         Ok(None)
     }
 
-    /// Counts a sample of a collection's first `records` records in commit order. O(records), of which the sample is read and counted.
+    /// Counts a sample of a collection's first `records` records in commit order. O(records); the sample is read twice.
     async fn counter(&self, collection: &CollectionName, counted: &CountedParts, records: u64) -> Result<Counter> {
-        let mut counter = Counter::new(counted.kinds());
-        let mut chosen = sample(records as usize).peekable();
+        let mut sample = RecordSample::default();
         let mut last = Seq(0);
-        let mut place = 0;
-        while chosen.peek().is_some() {
-            let piece = self.store.records(collection, last, PIECE).await?;
+        let mut left = records as usize;
+        while left > 0 {
+            let piece = self.store.records(collection, last, PIECE.min(left)).await?;
             let Some(end) = piece.last() else { break };
             last = end.seq;
-            let mut rows = Vec::new();
+            left -= piece.len();
             for record in &piece {
-                if chosen.next_if_eq(&place).is_some() {
-                    rows.extend(record.content.row().cloned());
-                }
-                place += 1;
+                record.content.row().into_iter().for_each(|row| sample.add(row, record.seq));
             }
+        }
+        let mut counter = Counter::new(counted.kinds());
+        for seqs in sample.into_places().chunks(PIECE) {
+            let records = self.store.records_at(collection, seqs).await?;
+            let by_seq: HashMap<Seq, &StoredRecord> = records.iter().map(|record| (record.seq, record)).collect();
+            // A record that was deleted meanwhile does not count.
+            let rows = seqs.iter().filter_map(|seq| by_seq.get(seq)?.content.row().cloned());
+            let rows: Vec<Arc<str>> = rows.collect();
             let counted = counted.clone();
             counter = on_pool(pool()?, move || {
                 counted.count(&rows, &mut counter);
@@ -191,7 +196,10 @@ impl Engine {
         let Some(wanted) = CountedParts::of(profile, None) else { return Ok(None) };
         let live = context.counted().filter(|live| live.kinds().include(wanted.kinds()));
         if live.is_none() || context.profile.digest() != profile.digest() {
-            let first = context.frequencies.records().max(counted_of(records));
+            let first = match counts_all {
+                true => all,
+                false => context.frequencies.records().max(counted_of(records)),
+            };
             return Ok(Some(self.counter(collection, &wanted, first).await?.encode(first)));
         }
         Ok(self.store.frequencies(collection, context.state.frequencies).await?)

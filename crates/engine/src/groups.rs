@@ -51,9 +51,9 @@ const MAX_FOLLOWED: usize = 100_000;
 /// Time in microseconds after which the groups of a store with several instances are read again; ten times the duration of the last reading
 /// if that is longer.
 const SHARED_FRESH_US: u64 = 30_000_000;
-/// Largest number of readings for one request. A reindex changes the generations three times at most while groups are read: it activates a
-/// generation, its pairs become complete, and earlier generations are dropped.
-const MOST_READINGS: usize = 4;
+/// Largest number of readings for one request. A reindex changes the generations three times while groups are read: it activates a generation,
+/// its pairs become complete, and earlier generations are dropped. Two reindexes may follow each other at the end of an import.
+const MOST_READINGS: usize = 7;
 /// Number of seconds after which a request for groups may succeed that failed because generations changed.
 const RETRY_S: u32 = 5;
 /// Smallest number of members of a component whose groups a list of groups keeps: finding them takes more than a millisecond.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::renewal::RenewalCause;
 use doppel_core::schemes::frequencies::next_count;
 
 /// Number of records up to which registrations wait for a renewal: it takes about a second. A larger collection takes registrations
@@ -39,6 +40,8 @@ struct GrowthState {
     due: Option<u64>,
     /// True while the collection is renewed.
     renewing: bool,
+    /// The renewal that follows the present one.
+    follower: Option<RenewalCause>,
     /// The time until which registrations wait for the present renewal.
     held_until: Option<Instant>,
     /// The number of renewals that have ended.
@@ -143,11 +146,25 @@ impl CollectionGrowth {
         state.renew_if(is_due, LONGEST_WAIT)
     }
 
-    /// Begins a renewal that is not due. False if the collection is being renewed.
-    pub(super) fn begin(&self) -> bool {
+    /// Begins a renewal that is not due. False if the collection is being renewed: this renewal follows then ([`Self::begin_follower`]).
+    pub(super) fn begin_or_follow(&self, cause: RenewalCause) -> bool {
         let mut state = self.state.lock();
         let is_idle = !state.renewing;
+        if !is_idle {
+            state.follower = state.follower.max(Some(cause));
+        }
         state.renew_if(is_idle, LONGEST_WAIT)
+    }
+
+    /// Begins the renewal that was asked for during the last one, if any and if nobody else has begun one. Returns its cause.
+    pub(super) fn begin_follower(&self) -> Option<RenewalCause> {
+        let mut state = self.state.lock();
+        if state.renewing {
+            return None;
+        }
+        let follower = state.follower.take();
+        state.renew_if(follower.is_some(), LONGEST_WAIT);
+        follower
     }
 
     /// Lets registrations continue, because another task is in the way of the renewal.
@@ -256,13 +273,26 @@ mod tests {
         assert!(!never.grow_by(1));
     }
 
+    #[test]
+    fn a_renewal_that_is_asked_for_during_another_one_follows_it() {
+        let growth = growth(10, 0);
+        assert!(growth.begin_or_follow(RenewalCause::BatchEnd));
+        assert_eq!(growth.begin_follower(), None, "a renewal runs");
+        assert!(!growth.begin_or_follow(RenewalCause::Recount) && !growth.begin_or_follow(RenewalCause::BatchEnd));
+        growth.renewed(Some(10));
+        assert_eq!(growth.begin_follower(), Some(RenewalCause::Recount));
+        assert!(!growth.begin_or_follow(RenewalCause::BatchEnd), "the one that followed runs");
+        growth.renewed(None);
+        assert_eq!([growth.begin_follower(), growth.begin_follower()], [Some(RenewalCause::BatchEnd), None]);
+    }
+
     #[tokio::test]
     async fn a_registration_does_not_wait_for_ever() {
         let growth = growth(64, 0);
         assert!(matches!(growth.place(Duration::from_millis(20)).await, GrowthStep::Renew));
         assert!(matches!(growth.place(LONGEST_WAIT).await, GrowthStep::Place(_)), "the time counts from the beginning");
         growth.renewed(None);
-        assert!(growth.begin() && waits(&growth).await);
+        assert!(growth.begin_or_follow(RenewalCause::Recount) && waits(&growth).await);
         growth.give_way();
         assert!(!waits(&growth).await, "another task is in the way");
     }

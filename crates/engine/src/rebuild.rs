@@ -105,8 +105,7 @@ impl Engine {
 
     /// Returns the statistics that a new generation keeps: the number of records with each word, if a channel of `settings` weighs by it,
     /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. With `counts_all` the document frequencies are
-    /// those of all records. Calls `progress` with the number of records that
-    /// were read.
+    /// those of all records. Calls `progress` with the number of records that were read.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].

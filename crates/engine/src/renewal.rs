@@ -3,9 +3,9 @@
 //!
 //! Frequencies decide which text is common. Verdicts depend on this, and so does the text under which records are found. Therefore a renewal is
 //! a reindex: pairs are judged again, and records are filed under other keys. Between two renewals neither
-//! changes. The verdicts and pairs of a collection at rest therefore depend on nothing but its settings and its records in their order. At
-//! the end of a batch all records are counted, so that the pairs do not even depend on the order. They are the same after an import, after a
-//! second one, after a reindex, in every store, and in a batch (`replay`). A small collection gives the same answers on arrival wherever its
+//! changes. Without imports, pairs depend on the settings and on the records in their order: they are the same in every store. After an import
+//! or a reindex by a person all records are counted. Pairs then depend on the settings and the records only: they are the same after an import
+//! in another order, after a second one, and in a batch (`replay`). A small collection gives the same answers on arrival, too, wherever its
 //! records arrive in the same order, because registrations wait for the renewal (see `growth`).
 
 use std::sync::Arc;
@@ -30,12 +30,27 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The reason for a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RenewalCause {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RenewalCause {
     /// The collection has grown, or its settings use frequencies that were not counted. Another instance may have renewed it.
     Growth,
+    /// A batch of records has ended. All records are counted, unless another task has done so.
+    BatchEnd,
     /// All records were counted.
     Recount,
+}
+
+impl RenewalCause {
+    /// Returns the reindex of the renewal. It leaves nothing behind.
+    fn work(self) -> Work {
+        Work::Reindex(Reindex {
+            settings: None,
+            activate: true,
+            keep_previous: false,
+            records_per_second: None,
+            counts_all: self == Self::BatchEnd,
+        })
+    }
 }
 
 /// Ends a renewal when it is dropped, however it ended.
@@ -126,28 +141,44 @@ impl Engine {
             return Ok(());
         }
         let context = self.context(collection).await?;
-        if context.growth.begin() {
+        if context.growth.begin_or_follow(RenewalCause::Recount) {
             uncounted(self.renew_in_background(&context, RenewalCause::Recount)).await;
         }
         Ok(())
     }
 
-    /// Counts the frequencies of all records at the end of a batch, and then indexes the collection anew in the background, unless nearly all
-    /// records were counted before. The groups then do not depend on the order of the records in the batch. Does nothing if collections are not
-    /// indexed automatically.
+    /// Counts all records at the end of a batch and indexes the collection anew, in the background, unless most records were counted before. The
+    /// pairs then do not depend on the order of the records. If the collection is being renewed, this follows. Does nothing if collections are
+    /// not indexed automatically. Waits 20 seconds at most for a renewal.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
     pub async fn recount_after_batch(&self, collection: &CollectionName) -> Result<()> {
-        if !self.options.automatic_reindex {
+        let context = self.context(collection).await?;
+        if !self.options.automatic_reindex || context.counted().is_none() {
             return Ok(());
         }
         self.after_renewal(collection).await?;
-        let counted = self.context(collection).await?.frequencies.records();
-        match is_recounted_after_batch(self.store.count(collection).await?, counted) {
-            true => self.recount(collection).await,
-            false => Ok(()),
+        if self.is_recounted(collection).await? && context.growth.begin_or_follow(RenewalCause::BatchEnd) {
+            uncounted(self.renew_in_background(&context, RenewalCause::BatchEnd)).await;
         }
+        Ok(())
+    }
+
+    /// Does the work of [`Engine::recount_after_batch`]. An error is only logged, because the records are stored in any case.
+    pub async fn end_batch(&self, collection: &CollectionName) {
+        match self.recount_after_batch(collection).await {
+            Ok(()) | Err(Error::UnknownCollection(_)) => {}
+            Err(error) => {
+                tracing::warn!(%collection, %error, "the collection could not be counted at the end of a batch")
+            }
+        }
+    }
+
+    /// True if a collection is counted again at the end of a batch.
+    async fn is_recounted(&self, collection: &CollectionName) -> Result<bool> {
+        let counted = self.context(collection).await?.frequencies.records();
+        Ok(is_recounted_after_batch(self.store.count(collection).await?, counted))
     }
 
     /// Renews a collection whose growth says so. Returns when the task has begun, or another task is in its way.
@@ -158,14 +189,21 @@ impl Engine {
         let context = Arc::clone(context);
         tokio::spawn(async move {
             let collection = &context.state.name;
-            match engine.renew(&context, cause, begun).await {
-                Ok(records) => guard.records = records,
-                Err(Error::UnknownCollection(_)) => {}
-                Err(error) => {
-                    tracing::warn!(%collection, %error, "the collection could not be counted and indexed anew");
+            let mut begun = Some(begun);
+            let mut cause = cause;
+            loop {
+                match engine.renew(&context, cause, begun.take()).await {
+                    Ok(records) => guard.records = records,
+                    Err(Error::UnknownCollection(_)) => return,
+                    Err(error) => {
+                        tracing::warn!(%collection, %error, "the collection could not be counted and indexed anew");
+                    }
                 }
+                drop(guard);
+                let Some(next) = context.growth.begin_follower() else { return };
+                guard = RenewalGuard { growth: Arc::clone(&context.growth), records: None };
+                cause = next;
             }
-            drop(guard);
         });
         // An error means that the renewal has ended before it began a task, or that the store is slow: the caller has its answer without it.
         let _ = tokio::time::timeout(LONGEST_BEGINNING, is_begun).await;
@@ -173,8 +211,12 @@ impl Engine {
 
     /// Reindexes a collection, which counts it first, unless another instance or another task has done so. Returns the number of records;
     /// `None` if the task failed. Notifies `begun` after the first attempt to begin the task.
-    async fn renew(&self, context: &Context, cause: RenewalCause, begun: oneshot::Sender<()>) -> Result<Option<u64>> {
-        let mut begun = Some(begun);
+    async fn renew(
+        &self,
+        context: &Context,
+        cause: RenewalCause,
+        mut begun: Option<oneshot::Sender<()>>,
+    ) -> Result<Option<u64>> {
         let collection = &context.state.name;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -183,10 +225,15 @@ impl Engine {
                 return Err(Error::UnknownCollection(collection.clone()));
             }
             let records = self.store.count(collection).await?;
-            if cause == RenewalCause::Growth && now.due_count(records).is_none() {
+            let is_needed = match cause {
+                RenewalCause::Growth => now.due_count(records).is_some(),
+                RenewalCause::BatchEnd => is_recounted_after_batch(records, now.frequencies.records()),
+                RenewalCause::Recount => true,
+            };
+            if !is_needed {
                 return Ok(Some(records));
             }
-            let task = self.begin_task_now(collection, Work::Reindex(automatic())).await;
+            let task = self.begin_task_now(collection, cause.work()).await;
             if let Some(begun) = begun.take() {
                 // The caller may be gone.
                 let _ = begun.send(());
@@ -220,10 +267,6 @@ impl Engine {
 
 /// True if a task is a renewal.
 fn is_renewal(task: &TaskState) -> bool {
-    matches!(serde_json::from_value(task.request.clone()), Ok(Work::Reindex(Reindex { renewal: true, .. })))
-}
-
-/// The reindex of a renewal. It leaves nothing behind.
-fn automatic() -> Reindex {
-    Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None, renewal: true }
+    let work = serde_json::from_value(task.request.clone()).ok();
+    work.is_some_and(|work| [RenewalCause::Growth, RenewalCause::BatchEnd].map(RenewalCause::work).contains(&work))
 }

@@ -23,7 +23,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, counted_of_batch, sample};
+use doppel_core::schemes::frequencies::{Counter, Frequencies, RecordSample, counted_of_batch};
 use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
@@ -141,13 +141,19 @@ impl Replay {
     pub fn count_text<E>(
         &self,
         records: usize,
-        row: impl FnMut(usize) -> std::result::Result<Arc<str>, E>,
+        mut row: impl FnMut(usize) -> std::result::Result<Arc<str>, E>,
     ) -> std::result::Result<Option<Vec<u8>>, E> {
         let first = counted_of_batch(records as u64);
         let Some(counted) = self.matcher.context.counted().filter(|_| first > 0) else { return Ok(None) };
-        let rows: Vec<Arc<str>> = sample(first as usize).map(row).collect::<std::result::Result<_, E>>()?;
+        let mut sample = RecordSample::default();
+        for at in 0..records {
+            sample.add(&row(at)?, at);
+        }
         let mut counter = Counter::default();
-        rows.chunks(COUNTED_AT_ONCE).for_each(|rows| counted.count(rows, &mut counter));
+        for places in sample.into_places().chunks(COUNTED_AT_ONCE) {
+            let rows: Vec<Arc<str>> = places.iter().map(|at| row(*at)).collect::<std::result::Result<_, E>>()?;
+            counted.count(&rows, &mut counter);
+        }
         Ok(Some(counter.encode(first)))
     }
 

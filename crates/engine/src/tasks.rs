@@ -38,10 +38,10 @@ pub struct Reindex {
     pub keep_previous: bool,
     /// Largest number of records a second; unlimited by default.
     pub records_per_second: Option<u32>,
-    /// True if the collection began the task because it had grown; it then uses the document frequencies of its place in the commit order.
-    /// Otherwise all records are counted.
+    /// True to count all records first. A renewal because the collection has grown uses the document frequencies of its place in the commit
+    /// order instead. Tasks of earlier builds do not state it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub renewal: bool,
+    pub counts_all: bool,
 }
 
 /// Returns the value of `keep_previous` for tasks of earlier builds, which do not state it.

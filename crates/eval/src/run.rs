@@ -78,9 +78,9 @@ pub struct NamedPair {
     pub similarity: Option<f64>,
 }
 
-/// Registers all records of `set` in the new collection `name` in the order of the file as an import does, then looks up the records that are similar to
-/// each. A pair counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best
-/// matches, and they do not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
+/// Registers all records of `set` in the new collection `name` as an import does, then looks up the records that are similar to each. A pair
+/// counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best matches, and they do
+/// not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
 ///
 /// # Errors
 /// The errors of the engine, except for refused records: these are counted in [`EvaluationReport::refused`].

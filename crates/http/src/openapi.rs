@@ -137,8 +137,8 @@ enum OperationKind {
     Any,
     /// Needs a key.
     WithKey,
-    /// Answers with JSON, and waits for its turn if the service has much to do.
-    Limited,
+    /// A call of the API: it answers with JSON, and waits for its turn if the service has much to do.
+    Call,
     WithBody,
     InCollection,
     Changing,
@@ -172,11 +172,11 @@ const ERRORS: &[CommonError] = &[
     ),
     CommonError::new(
         "404",
-        "UnknownRecord",
-        "`unknown_collection` or `unknown_record`: it does not exist",
+        "NotFound",
+        "the collection or the record does not exist (`unknown_collection`, `unknown_record`)",
         OperationKind::InCollection,
     ),
-    CommonError::new("406", "NotAcceptable", "answers are JSON", OperationKind::Limited),
+    CommonError::new("406", "NotAcceptable", "answers are JSON", OperationKind::Call),
     CommonError::new("408", "SlowBody", "the body came too slowly", OperationKind::WithBody),
     CommonError::new("409", "Conflict", "the state of the collection forbids it", OperationKind::Changing),
     CommonError::new("413", "LargeBody", "the body is over the limit", OperationKind::WithBody),
@@ -205,7 +205,7 @@ const ERRORS: &[CommonError] = &[
         OperationKind::WithKey,
     ),
     CommonError::new("500", "Internal", "a bug; the log has the cause under the `request_id`", OperationKind::Any),
-    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", OperationKind::Limited),
+    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", OperationKind::Call),
     CommonError::new("507", "DiskFull", "the disk is full; reads go on", OperationKind::Changing),
 ];
 
@@ -218,7 +218,7 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     let is_of = |kind| match kind {
         OperationKind::Any => true,
         OperationKind::WithKey => !open,
-        OperationKind::Limited => path.starts_with("/v1/") || path == "/readyz",
+        OperationKind::Call => path.starts_with("/v1/") || path == "/readyz",
         OperationKind::WithBody => operation.request_body.is_some(),
         OperationKind::InCollection => path.contains("{collection}"),
         OperationKind::Changing => !asks && !matches!(method, HttpMethod::Get),

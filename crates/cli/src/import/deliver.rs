@@ -83,9 +83,19 @@ impl BatchDelivery<'_> {
         (answers, DeliveryEnd::Done)
     }
 
-    /// Tells the destination that all records of the import are there, so that it counts them. They are stored whether it does so or not.
-    pub(crate) async fn end_batch(&self) {
-        let _ = self.target.end_batch(self.collection).await;
+    /// Tells the destination that all records of the import are there, so that it counts them. If it does not, calls `say`: the records are
+    /// stored in any case.
+    pub(crate) async fn end_batch(&self, say: impl Fn(&str)) {
+        let ended = tokio::select! {
+            biased;
+            () = self.stop.reached(Phase::Grace) => return,
+            ended = self.repeat(async || self.target.end_batch(self.collection).await, &say) => ended,
+        };
+        if let Err(reason) = ended {
+            say(&format!(
+                "the groups may depend on the order of the rows, because they were not counted at the end: {reason}"
+            ));
+        }
     }
 
     /// Returns the settings of the collection, which name the fields; `None` if the key may not read them. Calls `say` before each pause.

@@ -322,7 +322,7 @@ async fn deliver_all(
         };
         let Some(batch) = batch.transpose()? else {
             if report.any_done() {
-                delivery.end_batch().await;
+                delivery.end_batch(|text| report.say(text)).await;
             }
             return Ok(DeliveryEnd::Done);
         };

@@ -128,18 +128,23 @@ async fn all(
     for (pair, _) in orphaned_decisions(store.as_ref(), name).await? {
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
-    // Records that were counted there are counted here, so that both collections give the same answers.
-    if let Some(counted) = header.counted
-        && sum.stored > 0
-        && engine.text_statistics(name).await?.records != counted
-    {
-        engine.recount_first(name, counted).await?;
-    }
+    let counted = count_as_before(&engine, name, header.counted).await;
     tasks.end(SETTLING).await;
+    counted?;
     match end {
         Some(end) if end == read => Ok(()),
         _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
     }
+}
+
+/// Counts as many records as were counted in the exported collection, so that both give the same answers if no counted record was deleted or
+/// replaced there.
+async fn count_as_before(engine: &Engine, name: &CollectionName, counted: Option<u64>) -> anyhow::Result<()> {
+    let present = engine.text_statistics(name).await?.records;
+    if let Some(counted) = counted.filter(|counted| *counted != present) {
+        engine.recount_first(name, counted).await?;
+    }
+    Ok(())
 }
 
 /// Creates the collection with the settings of the file, or checks the settings of the existing collection.

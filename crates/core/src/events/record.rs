@@ -50,9 +50,14 @@ pub struct EventRecord {
     pub(super) length: u32,
 }
 
-/// Number of characters at the beginning of a text that are compared in place of a missing title: an order states first what it is about. In the
-/// hotline set without its titles, B-cubed is .637/.984 if nothing is compared, and .729/.906, .711/.928, .706/.927 and .695/.929 with 20, 30, 40
-/// and 60 characters; the precision should be at least .92.
+/// Number of characters at the beginning of a text that are compared in place of a missing title: an order states first what it is about.
+/// B-cubed recall / precision of the hotline set without its titles, for each number of characters:
+///
+/// | 0 | 20 | 30 | 40 | 60 |
+/// |---|---|---|---|---|
+/// | .637 / .984 | .729 / .906 | .711 / .928 | .706 / .927 | .695 / .929 |
+///
+/// 30 is the number with the highest recall at a precision of at least .92.
 const OPENING_CHARS: usize = 30;
 
 /// Returns the title, or the opening of the text of a record without a title.
@@ -141,5 +146,19 @@ fn run_code(chars: &[char]) -> u32 {
     match *chars {
         [a, b] if u32::from(a) <= 0xffff && u32::from(b) <= 0xffff => u32::from(a) << 16 | u32::from(b),
         _ => city64(&chars.iter().collect::<String>()) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_opening_stands_for_a_missing_title() {
+        let text = "路".repeat(OPENING_CHARS + 1);
+        assert_eq!(heading("标题", &text), "标题");
+        assert_eq!(heading("", &text).chars().count(), OPENING_CHARS);
+        let whole = "路".repeat(OPENING_CHARS);
+        assert_eq!([heading("", &whole), heading("", "路"), heading("", "")], [&whole, "路", ""]);
     }
 }

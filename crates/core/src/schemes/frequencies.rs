@@ -8,13 +8,14 @@
 //! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list is
 //! added to the counts, so that the counts soon outweigh it.
 
+use std::collections::BinaryHeap;
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
 use super::built_in;
 use super::encoding::{ByteInput, put_long, put_number};
-use super::hash::city64;
+use super::hash::{city64, city64_bytes};
 
 /// Text is rare if at most one record in this number contains it. Rare text has the full weight.
 pub const RARE_RECORDS: f64 = 1024.0;
@@ -39,10 +40,37 @@ const LEVELS_PER_BIT: f64 = 24.0;
 /// The first byte of [`Counter::encode`].
 const FORMAT: u8 = 3;
 
-/// Returns the positions of the records that are counted in a batch of `count` records: at most [`SAMPLE_RECORDS`], at even distances.
-pub fn sample(count: usize) -> impl Iterator<Item = usize> {
-    let sampled = count.min(SAMPLE_RECORDS);
-    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
+/// The records of a collection that are counted: at most [`SAMPLE_RECORDS`], those with the lowest hashes. The choice and the order of the
+/// count do not depend on the order of the records.
+#[derive(Debug)]
+pub struct RecordSample<T> {
+    /// The hash and the place of each chosen record, the highest hash first.
+    chosen: BinaryHeap<(u64, T)>,
+}
+
+impl<T: Ord> Default for RecordSample<T> {
+    fn default() -> Self {
+        Self { chosen: BinaryHeap::new() }
+    }
+}
+
+impl<T: Ord> RecordSample<T> {
+    /// Adds a record, by its row as JSON.
+    pub fn add(&mut self, row: &str, place: T) {
+        let hash = city64_bytes(row.as_bytes());
+        if self.chosen.len() == SAMPLE_RECORDS {
+            if self.chosen.peek().is_some_and(|(highest, _)| *highest <= hash) {
+                return;
+            }
+            self.chosen.pop();
+        }
+        self.chosen.push((hash, place));
+    }
+
+    /// Returns the places of the chosen records in the order in which they are counted.
+    pub fn into_places(self) -> Vec<T> {
+        self.chosen.into_sorted_vec().into_iter().map(|(_, place)| place).collect()
+    }
 }
 
 /// Smallest number of records that are counted: fewer records add little to the built-in list.
@@ -66,9 +94,9 @@ pub fn counted_of_batch(records: u64) -> u64 {
     if records < FIRST_COUNT { 0 } else { records }
 }
 
-/// Smallest share of records that are not counted at the end of a batch, as a divisor, for which a collection is counted again. Counting and
-/// indexing a record again costs about what its registration costs, so that a batch costs its own records and those of this share at most.
-const UNCOUNTED_SHARE: u64 = 64;
+/// A collection is counted again at the end of a batch if at least one in this many records is not counted. All recounts together then index a
+/// record at most eight times, whatever the size of the batches.
+const UNCOUNTED_SHARE: u64 = 8;
 
 /// True if a collection of `records` records, the first `counted` of which were counted, is counted again at the end of a batch.
 pub fn is_recounted_after_batch(records: u64, counted: u64) -> bool {
@@ -353,6 +381,22 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn the_sample_of_a_large_collection_does_not_depend_on_its_order() {
+        let count = 3 * SAMPLE_RECORDS as u64;
+        let [one, other] = [|at: u64| at, |at: u64| at * 7_919].map(|order| {
+            let mut sample = RecordSample::default();
+            for at in 0..count {
+                let number = order(at) % count;
+                sample.add(&format!("{{\"id\":\"{number}\"}}"), number);
+            }
+            sample.into_places()
+        });
+        assert_eq!(one.len(), SAMPLE_RECORDS);
+        assert!(one == other);
+        assert!(!one.is_sorted(), "rows are counted in the order of their hashes");
+    }
+
     fn counted(records: u32, each: impl Fn(u32) -> Vec<u64>) -> Frequencies {
         let mut counter = Counter::default();
         (0..records).for_each(|number| counter.observe(each(number)));
@@ -379,7 +423,7 @@ mod tests {
         assert_eq!(counts, [0, 0, 64, 64, 256, 256, 1_024, 16_384, 262_144]);
         assert_eq!([0, 63, 64, 300, 4_096].map(next_count), [64, 64, 256, 1_024, 16_384]);
         assert_eq!([0, 63, 64, 300].map(counted_of_batch), [0, 0, 64, 300]);
-        let recounted = [(63, 0), (64, 64), (6_400, 6_301), (6_400, 6_300), (100, 200)];
+        let recounted = [(63, 0), (64, 64), (6_400, 5_601), (6_400, 5_600), (100, 200)];
         assert_eq!(
             recounted.map(|(all, counted)| is_recounted_after_batch(all, counted)),
             [false, false, false, true, false]

@@ -133,7 +133,10 @@ async fn work(
         note_failure(problem);
     }
     if registers && matches!(how, JobEnd::Whole) {
-        app.engine.recount_after_batch(&job.collection).await?;
+        // The rows are registered whether this succeeds or not.
+        let engine = app.engine.clone();
+        let collection = job.collection.clone();
+        app.writes.spawn(async move { engine.end_batch(&collection).await });
     }
     let is_empty = !matches!(how, JobEnd::Whole) && job.progress.lock().done == 0;
     let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));

@@ -140,7 +140,7 @@ pub async fn try_out(
         activate: false,
         keep_previous: true,
         records_per_second: None,
-        renewal: false,
+        counts_all: true,
     });
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
 }

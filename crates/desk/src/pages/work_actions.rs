@@ -33,7 +33,7 @@ pub async fn rebuild(
         activate: true,
         keep_previous: true,
         records_per_second: None,
-        renewal: false,
+        counts_all: true,
     });
     begin(&app, &collection, work, WorkDone::Rebuilding).await
 }

@@ -5,8 +5,8 @@
 //! groups of the collection (matches and decisions, see [`crate::groups`]) and records that cite the number of another one.
 //!
 //! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
-//! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order. So the events depend on nothing but the settings, the records in their order, and
-//! the decisions; they are the same after a restart.
+//! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order, or in all records at the end of an
+//! import. So the events depend on nothing but the settings, the records in their order, and the decisions; they are the same after a restart.
 //!
 //! Failpoint (feature `failpoints`): `events::finding`, after all records of a collection were read.
 

@@ -139,7 +139,7 @@ async fn try_announce(
         }
     };
     let statistics = engine
-        .count_words(&collection, &settings, request.activate && !request.renewal, |read| handle.done(read))
+        .count_words(&collection, &settings, request.activate && request.counts_all, |read| handle.done(read))
         .await?;
     handle.phase("announce", 0);
     handle.check_collection().await?;

@@ -172,7 +172,7 @@ fn reindex(settings: Settings, activate: bool) -> Work {
         activate,
         keep_previous: true,
         records_per_second: None,
-        renewal: false,
+        counts_all: true,
     })
 }
 
@@ -262,7 +262,7 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
         activate: true,
         keep_previous: true,
         records_per_second: Some(400),
-        renewal: false,
+        counts_all: true,
     });
     let task = office.engine.begin_task(&office.name, work).await.unwrap();
     for matter in 0..60 {
@@ -292,7 +292,7 @@ async fn the_previous_generation_is_dropped_unless_it_is_kept() {
     filled(&office, 5, 2).await;
     for (keep_previous, left) in [(false, vec![2]), (true, vec![2, 3]), (false, vec![2, 4])] {
         let settings = Some(Box::new(Settings::preset(Preset::Paper)));
-        let work = Reindex { settings, activate: true, keep_previous, records_per_second: None, renewal: false };
+        let work = Reindex { settings, activate: true, keep_previous, records_per_second: None, counts_all: true };
         let task = office.done(Work::Reindex(work)).await;
         assert_eq!(task.status, TaskStatus::Succeeded, "{task:?}");
         let generations = office.engine.generations(&office.name).await.unwrap();
@@ -334,7 +334,7 @@ async fn a_collection_has_one_task_at_a_time_and_a_cancelled_one_leaves_no_gener
         activate: true,
         keep_previous: true,
         records_per_second: Some(1),
-        renewal: false,
+        counts_all: true,
     });
     let task = office.engine.begin_task(&office.name, slow.clone()).await.unwrap();
     let second = office.engine.begin_task(&office.name, slow.clone()).await;

@@ -282,23 +282,31 @@ fn reach(value: &Value, known: &Map<String, Value>, found: &mut BTreeSet<String>
 
 /// Writes each parameter that several operations have once, and refers to it. A name stands for the definition that most operations have.
 pub(super) fn share_parameters(document: &mut Value) {
-    let mut uses: BTreeMap<(String, String), usize> = BTreeMap::new();
-    each_parameter(document, |name, parameter| *uses.entry((name.to_owned(), parameter.to_string())).or_default() += 1);
-    let mut shared: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for ((name, definition), number) in uses {
-        let most = shared.entry(name).or_default();
-        if number > most.0.max(1) {
-            *most = (number, definition);
-        }
-    }
-    let mut definitions = Map::new();
+    let mut uses: BTreeMap<String, Vec<ParameterUse>> = BTreeMap::new();
     each_parameter(document, |name, parameter| {
-        if parameter.to_string() == shared[name].1 {
-            let reference = json!({ "$ref": format!("#/components/parameters/{name}") });
-            definitions.insert(name.to_owned(), std::mem::replace(parameter, reference));
+        let known = uses.entry(name.to_owned()).or_default();
+        match known.iter_mut().find(|known| known.definition == *parameter) {
+            Some(known) => known.operations += 1,
+            None => known.push(ParameterUse { definition: parameter.clone(), operations: 1 }),
         }
     });
-    document["components"]["parameters"] = definitions.into();
+    let mut shared = Map::new();
+    for (name, uses) in uses {
+        let most = uses.into_iter().filter(|known| known.operations > 1).max_by_key(|known| known.operations);
+        shared.extend(most.map(|most| (name, most.definition)));
+    }
+    each_parameter(document, |name, parameter| {
+        if shared.get(name).is_some_and(|definition| definition == parameter) {
+            *parameter = json!({ "$ref": format!("#/components/parameters/{name}") });
+        }
+    });
+    document["components"]["parameters"] = shared.into();
+}
+
+/// A definition of a parameter, and the number of operations that have it.
+struct ParameterUse {
+    definition: Value,
+    operations: usize,
 }
 
 /// Calls `visit` for the name and the definition of every parameter of every operation.

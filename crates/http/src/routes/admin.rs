@@ -99,7 +99,8 @@ pub struct HostAliasesInput {
 ///
 /// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
 /// complete. A collection can have only one task at a time (409). The
-/// generation that answered before is kept, older ones are dropped.
+/// generation that answered before is kept, older ones are dropped. If the new generation goes live, the text statistics of all records are
+/// counted first.
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
@@ -126,7 +127,7 @@ pub async fn reindex(
         activate,
         keep_previous,
         records_per_second,
-        renewal: false,
+        counts_all: true,
     });
     begin(&app, collection, work).await
 }

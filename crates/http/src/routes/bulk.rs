@@ -42,7 +42,7 @@ use doppel_config::auth::Scope;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
-use doppel_engine::{Error, IfDuplicate, Position, Series};
+use doppel_engine::{IfDuplicate, Position, Series};
 use doppel_service::shutdown::Phase;
 use doppel_sources::lines::{LineCutter, NumberedLine};
 use doppel_texts::Language;
@@ -93,7 +93,7 @@ pub enum LineAnswer<'a> {
 /// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", operation_id = "postRecordsInBulk", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
-        ("end_of_batch" = Option<bool>, Query, description = "true at the end of an import: after the lines all records are counted and the collection is indexed anew in the background, unless nearly all were counted before; the body may be empty"),
+        ("end_of_batch" = Option<bool>, Query, description = "true at the end of an import: after the lines, all records are counted and the collection is indexed anew in the background, if at least one record in eight was not counted before; the body may be empty"),
         ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
     request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
     responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
@@ -135,15 +135,16 @@ pub async fn bulk(
         language: wording::present(),
     };
     app.writes.spawn(async move {
-        let ended = pump.register.clone();
+        let engine = pump.register.app.engine.clone();
+        let collection = pump.register.collection.clone();
+        // The answer ends when the last sender is dropped.
         let answers = pump.answers.clone();
-        pump.run().await;
-        if params.end_of_batch {
-            ended.end_batch().await;
-        }
-        // The answer ends here.
-        drop(answers);
+        let is_whole = pump.run().await;
         drop(place);
+        if params.end_of_batch && is_whole {
+            engine.end_batch(&collection).await;
+        }
+        drop(answers);
     });
     let body = Body::from_stream(ReceiverStream::new(ready).map(Ok::<_, std::convert::Infallible>));
     Ok(([(header::CONTENT_TYPE, BodyMedia::Ndjson.name())], body).into_response())
@@ -182,14 +183,6 @@ struct LineRegistration {
 }
 
 impl LineRegistration {
-    /// Counts the collection at the end of a batch. The records are stored whether this succeeds or not.
-    async fn end_batch(self) {
-        match self.app.engine.recount_after_batch(&self.collection).await {
-            Ok(()) | Err(Error::UnknownCollection(_)) => {}
-            Err(error) => tracing::warn!(collection = %self.collection, %error, "the collection could not be counted"),
-        }
-    }
-
     async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: WorkPermit) -> LineResult {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate, key, caller } = self;
@@ -262,11 +255,13 @@ enum PumpEvent {
 }
 
 impl LinePump {
-    async fn run(mut self) {
+    /// Registers all lines. Returns true if the body came whole and all answers were taken.
+    async fn run(mut self) -> bool {
+        let mut is_whole = false;
         loop {
             self.begin_lines();
             if self.pending.is_empty() && self.ready.is_empty() && self.body.is_none() && self.at_hand.is_none() {
-                return;
+                return is_whole;
             }
             match self.next_event().await {
                 PumpEvent::Done(done) => self.note(done),
@@ -274,11 +269,17 @@ impl LinePump {
                     self.pace.note(piece.len());
                     self.lines.feed(&piece);
                 }
-                PumpEvent::Piece(Ok(None)) => self.end(),
+                PumpEvent::Piece(Ok(None)) => {
+                    self.end();
+                    is_whole = true;
+                }
                 PumpEvent::Piece(Err(problem)) => self.stop(problem),
                 PumpEvent::Permit(permit) => self.begin_with(permit),
                 PumpEvent::Taken => (),
-                PumpEvent::Unheard => return self.finish_unheard().await,
+                PumpEvent::Unheard => {
+                    self.finish_unheard().await;
+                    return false;
+                }
             }
         }
     }

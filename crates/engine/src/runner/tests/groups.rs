@@ -92,7 +92,7 @@ async fn groups_never_shrink_during_reindexes_that_are_killed_and_continued() {
             activate: true,
             keep_previous: false,
             records_per_second: Some(2_000),
-            renewal: false,
+            counts_all: true,
         });
         let task = office.engine.begin_task(&office.name, work).await.unwrap();
         let mut runner: Option<(JoinHandle<()>, TaskOffice)> = None;

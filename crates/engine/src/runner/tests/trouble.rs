@@ -75,7 +75,7 @@ async fn a_reindex_ends_when_its_collection_is_deleted_and_created_again() {
         activate: true,
         keep_previous: true,
         records_per_second: Some(1),
-        renewal: false,
+        counts_all: true,
     };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
     // All records are filed at once; then the task waits for ten seconds.
@@ -167,7 +167,7 @@ async fn settings_in_a_request_during_a_reindex_are_refused_and_not_lost() {
         activate: true,
         keep_previous: true,
         records_per_second: Some(1),
-        renewal: false,
+        counts_all: true,
     };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
     let other = Settings { verify: None, ..Settings::default() };
