@@ -296,6 +296,11 @@ fn memory_does_not_grow_with_the_body() {
     assert!(most < before + (48 << 20), "resident {before} bytes at first, {most} at most");
 }
 
+/// Returns the number of records whose text statistics the collection `batch` uses.
+fn counted_records(server: &TestServer) -> Value {
+    server.send("GET", "/v1/collections/batch/statistics", &Value::Null).json()["records"].clone()
+}
+
 #[test]
 fn all_records_are_counted_at_the_end_of_a_batch() {
     let (_folder, server) = start(&[]);
@@ -304,12 +309,11 @@ fn all_records_are_counted_at_the_end_of_a_batch() {
     let path = bulk_of("batch");
     assert_eq!(send(&server, &path, lines.as_bytes()).len(), 80);
     server.settle();
-    let counted = || server.send("GET", "/v1/collections/batch/statistics", &Value::Null).json()["records"].clone();
-    assert_eq!(counted(), 64);
+    assert_eq!(counted_records(&server), 64);
     for body in [&b""[..], lines.as_bytes()] {
         assert_eq!(send(&server, &format!("{path}?end_of_batch=true"), body).len(), body.len() / lines.len() * 80);
         server.settle();
-        assert_eq!(counted(), 80);
+        assert_eq!(counted_records(&server), 80);
     }
     let tasks = server.send("GET", "/v1/tasks", &Value::Null).json();
     assert_eq!(
