@@ -170,7 +170,7 @@ impl Engine {
         match self.recount_after_batch(collection).await {
             Ok(()) | Err(Error::UnknownCollection(_)) => {}
             Err(error) => {
-                tracing::warn!(%collection, %error, "the collection could not be counted at the end of a batch")
+                tracing::warn!(%collection, %error, "the collection could not be counted at the end of a batch");
             }
         }
     }

@@ -292,7 +292,11 @@ async fn work(engine: &Engine, entry: &SourceEntry, holder: &str, recent: &mut R
     if imports {
         tracing::info!(source = config.name, "reading all rows of a source");
         round::import(&mut opened, &mut intake, &mut lease).await?;
-        lease.beside(async { anyhow::Ok(engine.end_batch(&collection).await) }).await?;
+        let counting = async {
+            engine.end_batch(&collection).await;
+            anyhow::Ok(())
+        };
+        lease.beside(counting).await?;
         tracing::info!(source = config.name, "all rows of a source are read");
     }
     if config.follow {
