@@ -20,12 +20,13 @@ use crate::shares::SharedRoom;
 use crate::tls::CertificatesInUse;
 use crate::traces::Traces;
 use doppel_config::{Config, LimitsConfig, WebhookConfig};
+use doppel_core::collection::CollectionName;
 use doppel_engine::Engine;
 use doppel_engine::stages::RequestTrace;
 #[cfg(feature = "search")]
 use doppel_search::service::SearchService;
 use doppel_service::follow::FollowedSources;
-use doppel_service::shutdown::Shutdown;
+use doppel_service::shutdown::{Phase, Shutdown};
 use doppel_service::snapshots::Snapshots;
 
 /// Number of bytes in one unit of work.
@@ -187,6 +188,15 @@ impl App {
             log_requests: config.log.requests.into(),
             tls: parts.tls,
         }))
+    }
+
+    /// Counts a collection at the end of a batch ([`Engine::end_batch`]), unless the service stops.
+    pub async fn end_batch(&self, collection: &CollectionName) {
+        tokio::select! {
+            biased;
+            () = self.shutdown.reached(Phase::Draining) => {}
+            () = self.engine.end_batch(collection) => {}
+        }
     }
 
     /// Runs a write in its own task. The write continues if the client closes the connection or if the time of the request is over, and the

@@ -134,9 +134,10 @@ async fn work(
     }
     if registers && matches!(how, JobEnd::Whole) {
         // The rows are registered whether this succeeds or not.
-        let engine = app.engine.clone();
+        let app = app.clone();
         let collection = job.collection.clone();
-        app.writes.spawn(async move { engine.end_batch(&collection).await });
+        let writes = app.writes.clone();
+        writes.spawn(async move { app.end_batch(&collection).await });
     }
     let is_empty = !matches!(how, JobEnd::Whole) && job.progress.lock().done == 0;
     let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));

@@ -135,14 +135,14 @@ pub async fn bulk(
         language: wording::present(),
     };
     app.writes.spawn(async move {
-        let engine = pump.register.app.engine.clone();
+        let app = pump.register.app.clone();
         let collection = pump.register.collection.clone();
         // The answer ends when the last sender is dropped.
         let answers = pump.answers.clone();
         let is_whole = pump.run().await;
         drop(place);
         if params.end_of_batch && is_whole {
-            engine.end_batch(&collection).await;
+            app.end_batch(&collection).await;
         }
         drop(answers);
     });
