@@ -291,6 +291,11 @@ impl Verdict {
         };
         let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
         sort_best_first(&mut matches);
+        // The match that the record repeats is in the list, even if ten others are better: its probability is that of the repeat.
+        let repeated = matches.iter().position(|found| Some(&found.id) == duplicate_of.as_ref());
+        if let Some(place) = repeated.filter(|place| *place >= VERDICT_SIMILAR) {
+            matches.swap(VERDICT_SIMILAR - 1, place);
+        }
         matches.truncate(VERDICT_SIMILAR);
         Self { kind, duplicate_of, fingerprint, generation, statistics, similar: matches, truncated }
     }
@@ -318,6 +323,18 @@ mod tests {
         let facts =
             Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated: false, statistics: 7 };
         Verdict::conclude(matches, facts)
+    }
+
+    #[test]
+    fn the_list_contains_the_repeated_record_although_ten_others_are_better() {
+        let matches = (1..=20_u64).map(|seq| Match {
+            similarity: Some(seq as f64 / 20.0),
+            ..Match::unmeasured(RecordId::new(&format!("r{seq}")).unwrap(), Seq(seq))
+        });
+        let concluded = verdict(matches.collect());
+        let listed: Vec<&str> = concluded.similar.iter().map(|found| found.id.as_str()).collect();
+        assert_eq!(concluded.duplicate_of.as_ref().map(RecordId::as_str), Some("r1"));
+        assert_eq!(listed, ["r20", "r19", "r18", "r17", "r16", "r15", "r14", "r13", "r12", "r1"]);
     }
 
     #[test]

@@ -309,7 +309,8 @@ async fn decide_all(
             Ok(DecisionOutcome::Stored(view)) => {
                 made.push(MadeDecision { one, other, seen: view.history.len(), before });
             }
-            Ok(DecisionOutcome::Meanwhile(_)) => {}
+            // A record that was deleted meanwhile needs no decision.
+            Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..)) => {}
             Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
                 tracing::warn!(%collection, made = made.len(), %error, "decisions about a group were not all made");
