@@ -25,17 +25,7 @@ const ROW: &str = r#"{"content":"幸福小区东门外的路灯从上个月初�
 async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwards_and_whole() {
     let _scenario = FailScenario::setup();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = Options {
-        auto_create: true,
-        max_auto_created: usize::MAX,
-        automatic_reindex: false,
-        sketch_bytes: doppel_engine::SKETCH_BYTES,
-        event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
+    let options = Options { auto_create: true, automatic_reindex: false, ..doppel_cli::store::engine_options() };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
     let settings = doppel_core::collection::Settings::default();

@@ -38,17 +38,7 @@ async fn until(condition: impl Fn() -> bool) {
 async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begun() {
     let _scenario = FailScenario::setup();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = Options {
-        auto_create: true,
-        max_auto_created: usize::MAX,
-        automatic_reindex: false,
-        sketch_bytes: doppel_engine::SKETCH_BYTES,
-        event_records: doppel_engine::EVENT_RECORDS,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
+    let options = Options { auto_create: true, automatic_reindex: false, ..doppel_cli::store::engine_options() };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
     engine.put_collection(&desk, Settings::default()).await.expect("a collection");

@@ -92,16 +92,13 @@ fn operations_share_their_common_errors_and_parameters() {
     let document = document();
     let mut inline = BTreeSet::new();
     for operation in operations(&document) {
-        let responses = operation["responses"].as_object().unwrap().iter();
-        let own = responses.filter(|(_, response)| response["$ref"].is_null());
-        inline.extend(own.map(|(status, response)| format!("{status} {}", response["description"])));
-        let parameters = operation["parameters"].as_array().into_iter().flatten();
-        let own = parameters.filter(|parameter| parameter["$ref"].is_null());
-        assert!(own.clone().all(|parameter| parameter["name"] != "collection"), "{}", operation["operationId"]);
+        let responses = operation["responses"].as_object().unwrap().values();
+        inline.extend(responses.filter_map(|response| response["description"].as_str()));
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+        assert!(parameters.all(|parameter| parameter["name"] != "collection"), "{}", operation["operationId"]);
     }
     for (name, response) in document["components"]["responses"].as_object().unwrap() {
-        let text = response["description"].as_str().unwrap();
-        assert!(inline.iter().all(|own| !own.ends_with(&format!("{text:?}"))), "{name} is written out");
+        assert!(!inline.contains(response["description"].as_str().unwrap()), "{name} is written out");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::store;
 use doppel_config::{self as config, Config, ConfigFlags};
 #[cfg(feature = "desk")]
 use doppel_desk::DeskState;
-use doppel_engine::{Engine, Options, runner};
+use doppel_engine::{Engine, runner};
 use doppel_http::follow_keys;
 use doppel_http::pages::DeskPages;
 use doppel_http::server;
@@ -81,7 +81,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if warming.join().is_err() {
         anyhow::bail!("the dictionary cannot be loaded");
     }
-    let engine = Engine::new(store, options(&config));
+    let engine = Engine::new(store, store::service_options(&config));
     let shutdown = Shutdown::default();
     // A temporary folder of the search is removed at the end.
     #[cfg(feature = "search")]
@@ -118,20 +118,6 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     traces.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-fn options(config: &Config) -> Options {
-    Options {
-        auto_create: config.collections.auto_create,
-        max_auto_created: config.collections.max_auto_created,
-        automatic_reindex: config.collections.automatic_reindex,
-        sketch_bytes: config.limits.max_sketch_bytes,
-        event_records: config.limits.max_event_records,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    }
 }
 
 /// The background tasks of the service.

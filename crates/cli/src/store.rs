@@ -110,6 +110,18 @@ pub fn engine_options() -> Options {
     }
 }
 
+/// Returns the options of the engine of a service with this configuration.
+pub fn service_options(config: &config::Config) -> Options {
+    Options {
+        auto_create: config.collections.auto_create,
+        max_auto_created: config.collections.max_auto_created,
+        automatic_reindex: config.collections.automatic_reindex,
+        sketch_bytes: config.limits.max_sketch_bytes,
+        event_records: config.limits.max_event_records,
+        ..engine_options()
+    }
+}
+
 /// Describes the location of the store in a few words.
 pub fn place(config: &config::StoreConfig) -> String {
     match config.kind {

@@ -289,11 +289,11 @@ impl Verdict {
             (false, true, true) => VerdictKind::TooShort,
             (false, true, false) => VerdictKind::Original,
         };
-        let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
         sort_best_first(&mut matches);
+        let earliest = (0..matches.len()).min_by_key(|place| matches[*place].seq);
+        let duplicate_of = earliest.map(|place| matches[place].id.clone());
         // The match that the record repeats is in the list, even if ten others are better: its probability is that of the repeat.
-        let repeated = matches.iter().position(|found| Some(&found.id) == duplicate_of.as_ref());
-        if let Some(place) = repeated.filter(|place| *place >= VERDICT_SIMILAR) {
+        if let Some(place) = earliest.filter(|place| *place >= VERDICT_SIMILAR) {
             matches.swap(VERDICT_SIMILAR - 1, place);
         }
         matches.truncate(VERDICT_SIMILAR);

@@ -1,7 +1,7 @@
 //! The document frequencies of a collection. They are counted over a sample of its first records, or of all records, and stored in versions.
 //! `renewal` decides when.
 //!
-//! A count passes over the records and counts a [`RecordSample`] of them, on the rebuilding threads, which have a lower priority than the
+//! A count passes over the records and counts a [`CountedSample`] of them, on the rebuilding threads, which have a lower priority than the
 //! serving threads. If two instances count at the same time, one result is kept.
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Verify};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{
-    Counter, Frequencies, Kinds, RecordSample, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
+    CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::shingles;
@@ -130,7 +130,7 @@ impl Engine {
 
     /// Counts a sample of a collection's first `records` records in commit order. O(records); the sample is read twice.
     async fn counter(&self, collection: &CollectionName, counted: &CountedParts, records: u64) -> Result<Counter> {
-        let mut sample = RecordSample::default();
+        let mut sample = CountedSample::default();
         let mut last = Seq(0);
         let mut left = records as usize;
         while left > 0 {

@@ -60,6 +60,12 @@ struct RenewalGuard {
     records: Option<u64>,
 }
 
+impl RenewalGuard {
+    fn of(context: &Context) -> Self {
+        Self { growth: Arc::clone(&context.growth), records: None }
+    }
+}
+
 impl Drop for RenewalGuard {
     fn drop(&mut self) {
         self.growth.renewed(self.records);
@@ -159,7 +165,9 @@ impl Engine {
             return Ok(());
         }
         self.after_renewal(collection).await?;
-        if self.is_recounted(collection).await? && context.growth.begin_or_follow(RenewalCause::BatchEnd) {
+        let counted = self.context(collection).await?.frequencies.records();
+        let is_recounted = is_recounted_after_batch(self.store.count(collection).await?, counted);
+        if is_recounted && context.growth.begin_or_follow(RenewalCause::BatchEnd) {
             uncounted(self.renew_in_background(&context, RenewalCause::BatchEnd)).await;
         }
         Ok(())
@@ -175,16 +183,10 @@ impl Engine {
         }
     }
 
-    /// True if a collection is counted again at the end of a batch.
-    async fn is_recounted(&self, collection: &CollectionName) -> Result<bool> {
-        let counted = self.context(collection).await?.frequencies.records();
-        Ok(is_recounted_after_batch(self.store.count(collection).await?, counted))
-    }
-
     /// Renews a collection whose growth says so. Returns when the task has begun, or another task is in its way.
     async fn renew_in_background(&self, context: &Arc<Context>, cause: RenewalCause) {
         let (begun, is_begun) = oneshot::channel();
-        let mut guard = RenewalGuard { growth: Arc::clone(&context.growth), records: None };
+        let mut guard = RenewalGuard::of(context);
         let engine = self.clone();
         let context = Arc::clone(context);
         tokio::spawn(async move {
@@ -201,7 +203,7 @@ impl Engine {
                 }
                 drop(guard);
                 let Some(next) = context.growth.begin_follower() else { return };
-                guard = RenewalGuard { growth: Arc::clone(&context.growth), records: None };
+                guard = RenewalGuard::of(&context);
                 cause = next;
             }
         });

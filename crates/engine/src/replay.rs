@@ -23,7 +23,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, RecordSample, counted_of_batch};
+use doppel_core::schemes::frequencies::{CountedSample, Counter, Frequencies, counted_of_batch};
 use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
@@ -145,7 +145,7 @@ impl Replay {
     ) -> std::result::Result<Option<Vec<u8>>, E> {
         let first = counted_of_batch(records as u64);
         let Some(counted) = self.matcher.context.counted().filter(|_| first > 0) else { return Ok(None) };
-        let mut sample = RecordSample::default();
+        let mut sample = CountedSample::default();
         for at in 0..records {
             sample.add(&row(at)?, at);
         }

@@ -132,15 +132,15 @@ mod tests {
 
     use super::*;
 
-    fn headers(name: HeaderName, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
+    fn id_given(id: &str) -> Arc<str> {
+        RequestId::of(&HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_str(id).unwrap())]))
     }
 
     #[test]
     fn a_sane_request_id_is_kept_and_any_other_replaced() {
-        assert_eq!(&*RequestId::of(&headers(REQUEST_ID, "a-1")), "a-1");
+        assert_eq!(&*id_given("a-1"), "a-1");
         for other in ["", "with space", &"x".repeat(129)] {
-            let id = RequestId::of(&headers(REQUEST_ID, other));
+            let id = id_given(other);
             assert!(id.parse::<uuid::Uuid>().is_ok(), "{other:?} gave {id}");
         }
     }

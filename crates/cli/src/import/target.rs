@@ -22,9 +22,9 @@ use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_core::violation::Violation;
+use doppel_engine::Engine;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
-use doppel_engine::{Engine, Options};
 use doppel_http::coding::ContentCoding;
 use doppel_http::coding::shrink::compress;
 use doppel_http::local::{LocalBody, LocalService};
@@ -333,18 +333,7 @@ impl ImportTarget {
 
 /// Returns the service over an open store.
 fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService> {
-    let options = Options {
-        auto_create: config.collections.auto_create,
-        max_auto_created: config.collections.max_auto_created,
-        automatic_reindex: config.collections.automatic_reindex,
-        sketch_bytes: config.limits.max_sketch_bytes,
-        event_records: config.limits.max_event_records,
-        now: doppel_service::clock::now,
-        micros: doppel_service::clock::micros,
-        new_id: doppel_service::clock::unique_id,
-        random: doppel_service::clock::random,
-    };
-    let engine = Engine::new(store, options);
+    let engine = Engine::new(store, store::service_options(config));
     // A process that can open the store needs no key, and no other process can call.
     let mut config = Config { auth: AuthConfig::default(), ..config.clone() };
     config.log.requests = false;

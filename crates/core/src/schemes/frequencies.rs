@@ -43,18 +43,18 @@ const FORMAT: u8 = 3;
 /// The records of a collection that are counted: at most [`SAMPLE_RECORDS`], those with the lowest hashes. The choice and the order of the
 /// count do not depend on the order of the records.
 #[derive(Debug)]
-pub struct RecordSample<T> {
+pub struct CountedSample<T> {
     /// The hash and the place of each chosen record, the highest hash first.
     chosen: BinaryHeap<(u64, T)>,
 }
 
-impl<T: Ord> Default for RecordSample<T> {
+impl<T: Ord> Default for CountedSample<T> {
     fn default() -> Self {
         Self { chosen: BinaryHeap::new() }
     }
 }
 
-impl<T: Ord> RecordSample<T> {
+impl<T: Ord> CountedSample<T> {
     /// Adds a record, by its row as JSON.
     pub fn add(&mut self, row: &str, place: T) {
         let hash = city64_bytes(row.as_bytes());
@@ -385,7 +385,7 @@ mod tests {
     fn the_sample_of_a_large_collection_does_not_depend_on_its_order() {
         let count = 3 * SAMPLE_RECORDS as u64;
         let [one, other] = [|at: u64| at, |at: u64| at * 7_919].map(|order| {
-            let mut sample = RecordSample::default();
+            let mut sample = CountedSample::default();
             for at in 0..count {
                 let number = order(at) % count;
                 sample.add(&format!("{{\"id\":\"{number}\"}}"), number);
