@@ -96,6 +96,15 @@ impl Engine {
         Ok(list)
     }
 
+    /// Returns the number of the latest change of a collection; 0 if there was none. A record or a decision that a caller reads afterwards
+    /// and that is changed later has a higher number.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    pub async fn last_change(&self, collection: &CollectionName) -> Result<Seq> {
+        Ok(self.store.last_change(collection).await?)
+    }
+
     /// Waits until there may be a change with a number above `after`. The wait may be cancelled at any time.
     ///
     /// # Errors

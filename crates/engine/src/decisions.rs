@@ -11,7 +11,7 @@ use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling, RulingOutcome};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling, RulingOutcome, SeenState};
 use doppel_store::generations::{GenerationPhase, RecordMatches};
 use doppel_store::request::one_request;
 use doppel_store::{GenerationId, Seq, StoreError};
@@ -98,8 +98,8 @@ struct WantedRuling {
     opinion: Opinion,
     /// The record of the pair that becomes the original of its group.
     original: Option<RecordId>,
-    /// The number of rulings that the person had seen, if the caller states it.
-    seen: Option<usize>,
+    /// The state of the pair that the person had seen, if the caller states it.
+    seen: Option<SeenState>,
 }
 
 /// The result of a decision by a person who had seen the earlier rulings.
@@ -109,6 +109,8 @@ pub enum DecisionOutcome {
     Stored(DecisionView),
     /// Another person decided in the meantime. Their decision holds, and nothing was stored.
     Meanwhile(DecisionView),
+    /// A record of the pair was replaced in the meantime, and nothing was stored. The decision about the pair, if there is one.
+    Replaced(Option<DecisionView>),
 }
 
 fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
@@ -135,8 +137,8 @@ impl Engine {
         let wanted = WantedRuling { opinion, original: None, seen: None };
         match self.rule(collection, one, other, wanted).await? {
             DecisionOutcome::Stored(view) => Ok(view),
-            // If the caller states no number of rulings, only a withdrawal is refused.
-            DecisionOutcome::Meanwhile(_) => Err(Error::Crashed),
+            // If the caller states no seen state, only a withdrawal is refused.
+            DecisionOutcome::Meanwhile(_) | DecisionOutcome::Replaced(_) => Err(Error::Crashed),
         }
     }
 
@@ -156,8 +158,9 @@ impl Engine {
         self.decide(collection, one, other, opinion).await
     }
 
-    /// Records or withdraws a decision for a person who had seen `seen` rulings about the pair. Nothing is stored if the pair has another
-    /// number of rulings by now, also if another instance stored them. Repeating the last ruling does not count as another ruling.
+    /// Records or withdraws a decision for a person who had seen the pair in the state `seen`. Nothing is stored if the pair has another
+    /// number of rulings by now or a record was replaced, also if this happened on another instance. Repeating the last ruling does not
+    /// count as another ruling.
     ///
     /// # Errors
     /// The errors of [`Engine::decide`] and [`Engine::withdraw`]; [`Error::UnknownDecision`] also if the rulings were deleted with a
@@ -167,7 +170,7 @@ impl Engine {
         collection: &CollectionName,
         pair: (&RecordId, &RecordId),
         opinion: Opinion,
-        seen: usize,
+        seen: SeenState,
     ) -> Result<DecisionOutcome> {
         let wanted = WantedRuling { opinion, original: None, seen: Some(seen) };
         self.rule(collection, pair.0, pair.1, wanted).await
@@ -183,7 +186,7 @@ impl Engine {
         pair: (&RecordId, &RecordId),
         opinion: Opinion,
         original: Option<RecordId>,
-        seen: usize,
+        seen: SeenState,
     ) -> Result<DecisionOutcome> {
         self.rule(collection, pair.0, pair.1, WantedRuling { opinion, original, seen: Some(seen) }).await
     }
@@ -281,6 +284,9 @@ impl Engine {
             let view = match self.store.decide(collection, pair, ruling, seen).await {
                 Ok(RulingOutcome::Added(decision) | RulingOutcome::Repeated(decision)) => DecisionView::from(decision),
                 Ok(RulingOutcome::Refused(Some(decision))) => return Ok(DecisionOutcome::Meanwhile(decision.into())),
+                Ok(RulingOutcome::Replaced(decision)) => {
+                    return Ok(DecisionOutcome::Replaced(decision.map(DecisionView::from)));
+                }
                 Ok(RulingOutcome::Refused(None)) => return Err(Error::UnknownDecision(collection.clone())),
                 Err(StoreError::UnknownRecord(id)) => return Err(Error::UnknownRecord(collection.clone(), id)),
                 Err(error) => return Err(error.into()),
@@ -344,8 +350,10 @@ mod tests {
         let desk = LetterDesk::with(&["a", "b"]).await;
         let a = id("a");
         let b = id("b");
-        let decide =
-            |judgement, by, seen| desk.engine.decide_having_seen(&desk.name, (&a, &b), opinion(judgement, by), seen);
+        let decide = |judgement, by, rulings| {
+            let seen = SeenState { rulings, as_of: Seq::MAX };
+            desk.engine.decide_having_seen(&desk.name, (&a, &b), opinion(judgement, by), seen)
+        };
         assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), DecisionOutcome::Stored(_)));
         let DecisionOutcome::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
             panic!("the second had not seen the first")

@@ -19,8 +19,8 @@ use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
-use doppel_store::rules::ruling::{RulingPlan, plan};
+use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome, SeenState};
+use doppel_store::rules::ruling::{PairSeqs, RulingPlan, plan};
 use doppel_store::{CollectionNumber, Result, Seq, StoreError};
 
 /// A change of a decision. The committer makes it between two batches.
@@ -63,14 +63,9 @@ fn rulings(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &Record
     stored.map_or(Ok(Vec::new()), |bytes| keys::decode_rulings(&bytes))
 }
 
-/// Returns a record of the pair that does not exist in `view`.
-fn missing(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<Option<RecordId>> {
-    for id in [pair.a(), pair.b()] {
-        if disk.seq_of(view, number, id)?.is_none() {
-            return Ok(Some(id.clone()));
-        }
-    }
-    Ok(None)
+/// Returns the seqs of the two records in `view`.
+fn pair_seqs(disk: &Disk, view: &Snapshot, number: CollectionNumber, pair: &RecordPair) -> Result<PairSeqs> {
+    PairSeqs::of(pair, |id| disk.seq_of(view, number, id))
 }
 
 /// Returns all decisions in `view` about `id`, in the order of the other id.
@@ -138,12 +133,13 @@ impl DecisionStore for EmbeddedStore {
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
-        seen: Option<usize>,
+        seen: Option<SeenState>,
     ) -> Result<RulingOutcome> {
         let changed = self.change_decision(name, SpaceReserve::Whole, move |disk: &Disk, number| {
             let view = disk.view();
             let mut rulings = rulings(disk, &view, number, &pair)?;
-            let planned = plan(&rulings, missing(disk, &view, number, &pair)?, &ruling, seen)?;
+            let stored = pair_seqs(disk, &view, number, &pair)?;
+            let planned = plan(&pair, &rulings, stored, &ruling, seen)?;
             if planned == RulingPlan::Add {
                 rulings.push(ruling);
             }
@@ -151,7 +147,7 @@ impl DecisionStore for EmbeddedStore {
             let ruled = planned.answer(decision.clone());
             Ok(match planned {
                 RulingPlan::Add => DecisionChange::Put(decision.pair, decision.rulings, ruled),
-                RulingPlan::Repeated | RulingPlan::Refused => DecisionChange::Nothing(ruled),
+                RulingPlan::Repeated | RulingPlan::Refused | RulingPlan::Replaced => DecisionChange::Nothing(ruled),
             })
         });
         changed.await
@@ -161,7 +157,7 @@ impl DecisionStore for EmbeddedStore {
         let pair = pair.clone();
         let changed = self.change_decision(name, SpaceReserve::Last, move |disk: &Disk, number| {
             let view = disk.view();
-            let is_orphaned = missing(disk, &view, number, &pair)?.is_some();
+            let is_orphaned = pair_seqs(disk, &view, number, &pair)?.missing(&pair).is_some();
             let is_there = !rulings(disk, &view, number, &pair)?.is_empty();
             Ok(match is_orphaned && is_there {
                 true => DecisionChange::Put(pair, Vec::new(), true),

@@ -11,7 +11,7 @@ use mongodb::bson::{Document, doc};
 
 use super::documents::{
     CHANGES, COLLECTIONS, DECISIONS, RECORDS, RecordDocument, StoredNumber, damaged, decision_key, decode_decision,
-    encode_change, encode_ruling, naming_first, naming_second, record_key, seq_value,
+    encode_change, encode_ruling, naming_first, naming_second, record_key, seq_of, seq_value,
 };
 use super::read::among;
 use super::retry::{TransactionEnd, TransactionWork, TxnError, check_reply};
@@ -19,8 +19,8 @@ use super::{MongoStore, SharedStore, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
-use doppel_store::rules::ruling::{RulingPlan, plan};
+use doppel_store::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome, SeenState};
+use doppel_store::rules::ruling::{PairSeqs, RulingPlan, plan};
 use doppel_store::{KeptDuplicate, Registration, Result, Seq};
 
 #[async_trait]
@@ -30,7 +30,7 @@ impl DecisionStore for MongoStore {
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
-        seen: Option<usize>,
+        seen: Option<SeenState>,
     ) -> Result<RulingOutcome> {
         let shared = self.shared.clone();
         let name = name.clone();
@@ -182,28 +182,27 @@ impl SharedStore {
         Ok(kept.holds(stored.as_ref().map(|stored| &stored.record), id, &decisions))
     }
 
-    /// Reads the rulings about a pair, and returns the id of a record of the pair that does not exist, if there is one. Two round
-    /// trips.
+    /// Reads the rulings about a pair and the seqs of its records. Two round trips.
     async fn ruled(
         &self,
         session: &mut ClientSession,
         number: StoredNumber,
         pair: &RecordPair,
-    ) -> std::result::Result<(Vec<Ruling>, Option<RecordId>), TxnError> {
+    ) -> std::result::Result<(Vec<Ruling>, PairSeqs), TxnError> {
         let key = doc! { "_id": decision_key(number, pair) };
         let decision = self.documents(DECISIONS).find_one(key).session(&mut *session).await?;
         let rulings = decision.as_ref().map(decode_decision).transpose()?.map_or_else(Vec::new, |found| found.rulings);
         let ids = [pair.a(), pair.b()];
         let records = self.documents(RECORDS);
         let found = records.find(among(number, &ids.map(RecordId::as_str)));
-        let mut cursor = found.projection(doc! { "_id": 1 }).session(&mut *session).await?;
-        let mut there = HashSet::new();
+        let mut cursor = found.projection(doc! { "_id": 1, "seq": 1 }).session(&mut *session).await?;
+        let mut seqs = HashMap::new();
         while cursor.advance(session).await? {
             let found: Document = cursor.deserialize_current()?;
             let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-            there.insert(id.to_owned());
+            seqs.insert(id.to_owned(), seq_of(found.get_i64("seq").map_err(damaged)?));
         }
-        Ok((rulings, ids.into_iter().find(|id| !there.contains(id.as_str())).cloned()))
+        Ok((rulings, PairSeqs { a: seqs.get(pair.a().as_str()).copied(), b: seqs.get(pair.b().as_str()).copied() }))
     }
 
     /// Logs the change of a decision by the commit `last`, and notes this commit in the document of the collection. The caller has
@@ -262,8 +261,8 @@ struct DecisionTransaction<'a> {
     number: StoredNumber,
     pair: &'a RecordPair,
     ruling: Ruling,
-    /// The number of rulings that the caller had read.
-    seen: Option<usize>,
+    /// The state of the pair that the caller had seen.
+    seen: Option<SeenState>,
 }
 
 #[async_trait]
@@ -278,8 +277,8 @@ impl TransactionWork for DecisionTransaction<'_> {
         let Self { shared, name, number, pair, ruling, seen } = self;
         // The latch is taken first, so that no other change of the collection is committed between the reads and this commit.
         let last = shared.latch(session, name, *number).await?.commits;
-        let (mut rulings, missing) = shared.ruled(session, *number, pair).await?;
-        let planned = plan(&rulings, missing, ruling, *seen)?;
+        let (mut rulings, stored) = shared.ruled(session, *number, pair).await?;
+        let planned = plan(pair, &rulings, stored, ruling, *seen)?;
         if planned == RulingPlan::Add {
             shared.log_decision(session, name, *number, pair, ruling.judgement, last).await?;
             let key = doc! { "_id": decision_key(*number, pair) };
@@ -315,8 +314,8 @@ impl TransactionWork for DroppingOrphan<'_> {
     ) -> std::result::Result<TransactionEnd<(bool, Seq)>, TxnError> {
         let Self { shared, name, number, pair } = self;
         let last = shared.latch(session, name, *number).await?.commits;
-        let (rulings, missing) = shared.ruled(session, *number, pair).await?;
-        let is_orphaned = !rulings.is_empty() && missing.is_some();
+        let (rulings, stored) = shared.ruled(session, *number, pair).await?;
+        let is_orphaned = !rulings.is_empty() && stored.missing(pair).is_some();
         if is_orphaned {
             shared.log_decision(session, name, *number, pair, Judgement::Withdrawn, last).await?;
             let key = doc! { "_id": decision_key(*number, pair) };

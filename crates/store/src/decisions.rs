@@ -111,6 +111,15 @@ impl Decision {
     }
 }
 
+/// The state of a pair on which a person's ruling is based.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenState {
+    /// Number of rulings about the pair that the person had seen.
+    pub rulings: usize,
+    /// Seq of a commit that is not after the person's look at the two records. A record that was replaced since has a higher seq.
+    pub as_of: Seq,
+}
+
 /// The result of a ruling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RulingOutcome {
@@ -121,6 +130,8 @@ pub enum RulingOutcome {
     /// The pair has other rulings than the caller had seen, or has none that could be withdrawn: nothing was added. `None`: nothing is
     /// ruled about the pair.
     Refused(Option<Decision>),
+    /// A record of the pair was replaced since the caller had seen it: nothing was added. `None`: nothing is ruled about the pair.
+    Replaced(Option<Decision>),
 }
 
 impl RulingOutcome {
@@ -128,7 +139,7 @@ impl RulingOutcome {
     pub fn decision(self) -> Option<Decision> {
         match self {
             Self::Added(decision) | Self::Repeated(decision) => Some(decision),
-            Self::Refused(decision) => decision,
+            Self::Refused(decision) | Self::Replaced(decision) => decision,
         }
     }
 }
@@ -137,7 +148,7 @@ impl RulingOutcome {
 #[async_trait]
 pub trait DecisionStore {
     /// Adds a ruling about a pair of records, in one atomic step with the look at what it rests on: both records must be there, and the
-    /// pair must have `seen` rulings where the caller says how many it has seen. A ruling that says what the last one says adds
+    /// pair must be in the state that the caller has seen, if the caller states it. A ruling that says what the last one says adds
     /// nothing. `rules::ruling` is the rule. [`Store::remove`] deletes the rulings about a record; replacing a
     /// record does not.
     ///
@@ -148,7 +159,7 @@ pub trait DecisionStore {
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
-        seen: Option<usize>,
+        seen: Option<SeenState>,
     ) -> Result<RulingOutcome>;
 
     /// Deletes all rulings about a pair if at least one of its records is not there; true if rulings were deleted. For decisions that

@@ -10,6 +10,7 @@ use crate::flash::{self, FlashMessage};
 use crate::form::FormFields;
 use crate::page::{self, PageFrame, SeeOther};
 use crate::pages::pair::PageContext;
+use crate::pages::regroup_plan::AS_OF;
 use crate::view::pair::{DecideBox, RecordCard};
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, WritingVisitor};
@@ -18,10 +19,12 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
+use doppel_http::cursor;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
-use doppel_store::decisions::Judgement;
+use doppel_store::Seq;
+use doppel_store::decisions::{Judgement, SeenState};
 
 /// Lifetime of the cookie with the name of the deciding person, in seconds: a month. The cookie is used only if no keys are configured.
 const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
@@ -31,7 +34,7 @@ struct DecisionForm {
     a: RecordId,
     b: RecordId,
     judgement: Judgement,
-    seen: usize,
+    seen: SeenState,
 }
 
 impl DecisionForm {
@@ -40,12 +43,14 @@ impl DecisionForm {
         let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
         let judgement =
             judgement.ok_or_else(|| invalid_field("judgement", "give same, same_event, not_same or withdrawn"))?;
-        let seen = form.text("seen").and_then(|seen| seen.parse().ok());
+        let rulings = form.text("seen").and_then(|seen| seen.parse().ok());
+        // A form that takes a decision back shows no texts, so that a replaced record does not matter.
+        let as_of = form.choice(AS_OF, cursor::decode)?.unwrap_or(Seq::MAX);
         Ok(Self {
             a: record_id(form, "a")?,
             b: record_id(form, "b")?,
             judgement,
-            seen: seen.ok_or_else(|| invalid_field("seen", "give a number"))?,
+            seen: SeenState { rulings: rulings.ok_or_else(|| invalid_field("seen", "give a number"))?, as_of },
         })
     }
 }
@@ -68,10 +73,10 @@ pub fn value(judgement: Judgement) -> &'static str {
     }
 }
 
-/// Stores a decision, unless another person has decided about the pair since the page was made.
+/// Stores a decision, unless another person has decided about the pair or a record was replaced since the page was made.
 ///
 /// # Errors
-/// 403, 404, 422. A decision of another person in the meantime is shown on a page with status 409.
+/// 403, 404, 422. A decision of another person and the text of a replaced record are shown on a page with status 409.
 pub async fn decide(
     visitor: WritingVisitor,
     State(app): State<App>,
@@ -89,10 +94,19 @@ pub async fn decide(
     let pair = (a.clone(), b.clone());
     let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
     let back = page::local(form.raw("back"));
-    match app.detached(deciding).await? {
-        DecisionOutcome::Stored(decision) => Ok(done(&visitor, collection, a, b, &decision, back, form.text("by"))),
-        DecisionOutcome::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, &a, &b, &decision, back).await,
-    }
+    let words = &visitor.words().decide;
+    let (messages, decision) = match app.detached(deciding).await? {
+        DecisionOutcome::Stored(decision) => {
+            return Ok(done(&visitor, collection, a, b, &decision, back, form.text("by")));
+        }
+        DecisionOutcome::Meanwhile(decision) => ([words.meanwhile, words.meanwhile_advice], Some(decision)),
+        DecisionOutcome::Replaced(decision) => ([words.replaced, words.replaced_advice], decision),
+    };
+    let as_of = app.engine.last_change(&collection).await?;
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let decide = DecideBox::new(&visitor, &collection, &a, &b, decision.as_ref(), as_of, &reader).then(back.clone());
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    meanwhile(&context, [&a, &b], messages, decide, back).await
 }
 
 fn done(
@@ -124,30 +138,33 @@ struct MeanwhilePage {
     frame: PageFrame,
     words: &'static DecideWords,
     record: &'static RecordWords,
+    heading: &'static str,
+    advice: &'static str,
     cards: Vec<RecordCard>,
     decide: DecideBox,
     back: String,
 }
 
 async fn meanwhile(
-    app: &App,
-    visitor: &PageVisitor,
-    collection: &CollectionName,
-    a: &RecordId,
-    b: &RecordId,
-    decision: &DecisionView,
+    context: &PageContext<'_>,
+    pair: [&RecordId; 2],
+    [heading, advice]: [&'static str; 2],
+    decide: DecideBox,
     back: String,
 ) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
-    let context = PageContext { app, visitor, collection, reader: &reader };
-    let words = visitor.words();
-    let cards = [context.card(a).await?, context.card(b).await?];
+    let words = context.visitor.words();
+    let mut cards = Vec::new();
+    for id in pair {
+        cards.extend(context.card(id).await?);
+    }
     let page = MeanwhilePage {
-        frame: PageFrame { collection: Some(collection.clone()), ..PageFrame::new(visitor, words.decide.meanwhile) },
+        frame: PageFrame { collection: Some(context.collection.clone()), ..PageFrame::new(context.visitor, heading) },
         words: &words.decide,
         record: &words.record,
-        cards: cards.into_iter().flatten().collect(),
-        decide: DecideBox::new(visitor, collection, a, b, Some(decision), &reader).then(back.clone()),
+        heading,
+        advice,
+        cards,
+        decide,
         back,
     };
     page::html(StatusCode::CONFLICT, &page)

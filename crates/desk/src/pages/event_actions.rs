@@ -13,7 +13,7 @@ use crate::form::FormFields;
 use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
-use crate::pages::regroup_plan::{planned, record_id};
+use crate::pages::regroup_plan::{planned, record_id, seen_as_of};
 use crate::visitor::{PageVisitor, WritingVisitor};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
@@ -102,10 +102,11 @@ async fn carry_out(
     action: EventAction,
     form: &FormFields,
 ) -> Result<Response, Problem> {
+    let as_of = seen_as_of(&app.engine, &collection, form).await?;
     let pairs = app.engine.event_decisions(&collection, &action).await?;
     let decisions = planned(&app.engine, &collection, pairs).await?;
     let back = page::local(form.raw("back"));
-    PlannedAction { collection, judgement: action.judgement(), decisions, original: None, back }
+    PlannedAction { collection, judgement: action.judgement(), decisions, original: None, as_of, back }
         .carry_out(app, desk, visitor, form)
         .await
 }

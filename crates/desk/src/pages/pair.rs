@@ -39,8 +39,9 @@ impl PageContext<'_> {
         other: &RecordId,
         relation: Option<Relation>,
     ) -> Result<Option<PairView>, Problem> {
+        let as_of = self.app.engine.last_change(self.collection).await?;
         let decision = self.decision(id, other).await?;
-        let decide = DecideBox::new(self.visitor, self.collection, id, other, decision.as_ref(), self.reader);
+        let decide = DecideBox::new(self.visitor, self.collection, id, other, decision.as_ref(), as_of, self.reader);
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 

@@ -32,7 +32,8 @@ use doppel_http::extract::{InCollection, InRecord};
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 use doppel_service::clock;
-use doppel_store::decisions::Judgement;
+use doppel_store::Seq;
+use doppel_store::decisions::{Judgement, SeenState};
 
 /// Largest number of records that a preview lists. The others are counted.
 const MOST_LISTED: usize = 100;
@@ -79,7 +80,7 @@ pub async fn preview_cut(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?, &form).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
@@ -92,7 +93,7 @@ pub async fn preview_join(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
 ) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join, &FormFields::default()).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
@@ -107,7 +108,7 @@ pub async fn preview_merge(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?, &form).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
@@ -122,7 +123,7 @@ pub async fn merge(
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?, &form).await?;
     carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
@@ -137,7 +138,7 @@ pub async fn cut(
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?, &form).await?;
     carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
@@ -152,7 +153,7 @@ pub async fn join(
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join, &form).await?;
     carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 
@@ -248,7 +249,7 @@ async fn carry_out(
     let back = page::group(&collection, &plan.group);
     let judgement = plan.action.judgement();
     let original = plan.action.original().cloned();
-    let action = PlannedAction { collection, judgement, decisions: plan.decisions, original, back };
+    let action = PlannedAction { collection, judgement, decisions: plan.decisions, original, as_of: plan.as_of, back };
     action.carry_out(app, desk, visitor, form).await
 }
 
@@ -259,6 +260,8 @@ pub(super) struct PlannedAction {
     pub(super) decisions: Vec<PlannedDecision>,
     /// The record that becomes the original of the group, if the visitor chose one.
     pub(super) original: Option<RecordId>,
+    /// The latest change before the visitor looked at the records.
+    pub(super) as_of: Seq,
     /// The page to show afterwards.
     pub(super) back: String,
 }
@@ -272,7 +275,7 @@ impl PlannedAction {
         visitor: &PageVisitor,
         form: &FormFields,
     ) -> Result<Response, Problem> {
-        let Self { collection, judgement, decisions, original, back } = self;
+        let Self { collection, judgement, decisions, original, as_of, back } = self;
         let of = decisions.len();
         let by = form.text("by").or(visitor.name.as_deref());
         let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
@@ -282,7 +285,7 @@ impl PlannedAction {
         let kept = id.clone();
         // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
         let deciding = async move {
-            let made = decide_all(&engine, &name, decisions, opinion, original).await?;
+            let made = decide_all(&engine, &name, decisions, opinion, original, as_of).await?;
             let done = made.len();
             desk.undo.keep(kept, name, made);
             Ok::<_, Error>(done)
@@ -294,23 +297,25 @@ impl PlannedAction {
 }
 
 /// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided
-/// in the meantime. If a decision fails after the first, the earlier decisions stay and are returned, so that they can be taken back.
+/// in the meantime, and a pair with a record that was replaced after the change `as_of`. If a decision fails after the first, the earlier decisions stay and are returned, so that they can be taken back.
 async fn decide_all(
     engine: &Engine,
     collection: &CollectionName,
     decisions: Vec<PlannedDecision>,
     opinion: Opinion,
     original: Option<RecordId>,
+    as_of: Seq,
 ) -> Result<Vec<MadeDecision>, Error> {
     let mut made = Vec::with_capacity(decisions.len());
     for PlannedDecision { one, other, seen, before } in decisions {
         let pair = (&one, &other);
+        let seen = SeenState { rulings: seen, as_of };
         match engine.decide_naming_original(collection, pair, opinion.clone(), original.clone(), seen).await {
             Ok(DecisionOutcome::Stored(view)) => {
                 made.push(MadeDecision { one, other, seen: view.history.len(), before });
             }
             // A record that was deleted meanwhile needs no decision.
-            Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..)) => {}
+            Ok(DecisionOutcome::Meanwhile(_) | DecisionOutcome::Replaced(_)) | Err(Error::UnknownRecord(..)) => {}
             Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
                 tracing::warn!(%collection, made = made.len(), %error, "decisions about a group were not all made");
@@ -366,10 +371,13 @@ async fn undo_all(
     made.reverse();
     while let Some(MadeDecision { one, other, seen, before }) = made.last() {
         let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
-        match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
+        // The earlier judgement holds again, whatever the texts are now.
+        let seen = SeenState { rulings: *seen, as_of: Seq::MAX };
+        match engine.decide_having_seen(collection, (one, other), opinion, seen).await {
             Ok(DecisionOutcome::Stored(_)) => done += 1,
             // If a record was deleted since, there is nothing to take back.
-            Ok(DecisionOutcome::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
+            Ok(DecisionOutcome::Meanwhile(_) | DecisionOutcome::Replaced(_))
+            | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
             Err(error) => {
                 made.reverse();
                 return (done, made, Err(error));

@@ -12,8 +12,29 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_engine::groups::{MemberShape, SupposedDecision};
+use doppel_http::cursor;
 use doppel_http::problem::Problem;
+use doppel_store::Seq;
 use doppel_store::decisions::Judgement;
+
+/// The field of forms with the latest change before the visitor looked at the records.
+pub(super) const AS_OF: &str = "as_of";
+
+/// Returns the latest change before the visitor looked at the records: the one that the form contains, or the latest one now. A record that
+/// is replaced later is not decided.
+///
+/// # Errors
+/// 404 if the collection does not exist any more; 422 if the field is malformed.
+pub(super) async fn seen_as_of(
+    engine: &Engine,
+    collection: &CollectionName,
+    form: &FormFields,
+) -> Result<Seq, Problem> {
+    match form.choice(AS_OF, cursor::decode)? {
+        Some(as_of) => Ok(as_of),
+        None => Ok(engine.last_change(collection).await?),
+    }
+}
 
 /// An action on a group.
 #[derive(Clone, Debug)]
@@ -96,21 +117,25 @@ pub struct RegroupPlan {
     pub against: Vec<(RecordId, RecordId)>,
     /// The groups after the action.
     pub after: Vec<Vec<RecordId>>,
+    /// The latest change before the visitor looked at the records.
+    pub as_of: Seq,
     /// Hash of the decisions and the resulting groups.
     pub state: String,
 }
 
 impl RegroupPlan {
-    /// Plans `action` for the group of the record `id`.
+    /// Plans `action` for the group of the record `id`. `form` is the form of the preview, if there is one.
     ///
     /// # Errors
-    /// 404 if the record does not exist any more or is in no group; 409 if the group is too large.
+    /// 404 if the record does not exist any more or is in no group; 409 if the group is too large; 422.
     pub async fn of(
         engine: &Engine,
         collection: &CollectionName,
         id: &RecordId,
         action: GroupAction,
+        form: &FormFields,
     ) -> Result<Self, Problem> {
+        let as_of = seen_as_of(engine, collection, form).await?;
         let shape = engine.group_shape(collection, id, 0).await?;
         let pairs = match &action {
             GroupAction::Cut(one, other) => vec![(one.clone(), other.clone())],
@@ -151,12 +176,12 @@ impl RegroupPlan {
             .collect();
         let after = engine.groups_if(collection, id, &supposed).await?;
         let state = state(&decisions, &after);
-        Ok(Self { action, group: shape.group.id, decisions, against, after, state })
+        Ok(Self { action, group: shape.group.id, decisions, against, after, as_of, state })
     }
 
     /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut fields = vec![("state", self.state.clone())];
+        let mut fields = vec![("state", self.state.clone()), (AS_OF, cursor::encode(self.as_of))];
         if let GroupAction::Cut(one, other) = &self.action {
             fields.extend([("a", one.to_string()), ("b", other.to_string())]);
         }

@@ -12,6 +12,8 @@ use doppel_engine::answers::Explanation;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::side_by_side::{SideBySide, SideText};
 use doppel_findings::percent;
+use doppel_http::cursor;
+use doppel_store::Seq;
 use doppel_store::decisions::{Judgement, Ruling};
 
 /// Number of characters after which the first shared passage is late, so that a link to the passage is shown: about ten lines.
@@ -71,6 +73,8 @@ pub struct DecideBox {
     pub b: String,
     /// Number of rulings that the page shows.
     pub seen: usize,
+    /// The latest change before the texts of the page were read, as a cursor.
+    pub as_of: String,
     /// The judgement that holds.
     pub holds: Option<Judgement>,
     /// All rulings, the last one first.
@@ -84,13 +88,15 @@ pub struct DecideBox {
 }
 
 impl DecideBox {
-    /// Creates the form for a decision about `a` and `b`. `decision` is the existing decision.
+    /// Creates the form for a decision about `a` and `b`. `decision` is the existing decision, and `as_of` the latest change before the
+    /// texts were read.
     pub fn new(
         visitor: &PageVisitor,
         collection: &CollectionName,
         a: &RecordId,
         b: &RecordId,
         decision: Option<&DecisionView>,
+        as_of: Seq,
         reader: &RowReader,
     ) -> Self {
         let words = visitor.words();
@@ -101,6 +107,7 @@ impl DecideBox {
             a: a.to_string(),
             b: b.to_string(),
             seen: history.len(),
+            as_of: cursor::encode(as_of),
             holds: held,
             history: history.iter().rev().map(|ruling| ruling_line(ruling, words, reader)).collect(),
             back: visitor.place.clone(),

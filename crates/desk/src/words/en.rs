@@ -133,6 +133,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
         },
         meanwhile: "Somebody decided about these two in the meantime.",
         meanwhile_advice: "Your decision was not stored. See below what was decided; if you disagree, decide again.",
+        replaced: "The text of one of these two was replaced in the meantime.",
+        replaced_advice: "Your decision was not stored. Read the new text below and decide again.",
         back: "Back",
     },
     start: super::start::EN,

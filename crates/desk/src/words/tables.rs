@@ -250,6 +250,10 @@ pub struct DecideWords {
     pub meanwhile: &'static str,
     /// Advice for this case.
     pub meanwhile_advice: &'static str,
+    /// Message that a record was replaced in the meantime.
+    pub replaced: &'static str,
+    /// Advice for this case.
+    pub replaced_advice: &'static str,
     /// Link to the page from which the visitor came.
     pub back: &'static str,
 }

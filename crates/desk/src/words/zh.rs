@@ -133,6 +133,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
         },
         meanwhile: "这两件刚刚已由他人认定。",
         meanwhile_advice: "您的认定没有保存。请看下面的记录；如仍不同意，可以重新认定。",
+        replaced: "其中一件的内容刚刚已被替换。",
+        replaced_advice: "您的认定没有保存。请阅读下面的新内容后重新认定。",
         back: "返回",
     },
     start: super::start::ZH,

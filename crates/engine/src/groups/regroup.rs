@@ -15,7 +15,8 @@ use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::decisions::Judgement;
+use doppel_store::Seq;
+use doppel_store::decisions::{Judgement, SeenState};
 
 /// Largest number of records that one request may name.
 pub const MAX_NAMED: usize = 1_000;
@@ -166,7 +167,8 @@ impl Engine {
                 Some(Judgement::Same) if opinion.judgement == Judgement::SameEvent => return Ok(()),
                 _ => {}
             }
-            let seen = before.map_or(0, |before| before.history.len());
+            // The caller names records, not texts, so that a replaced record changes nothing.
+            let seen = SeenState { rulings: before.map_or(0, |before| before.history.len()), as_of: Seq::MAX };
             let outcome =
                 self.decide_naming_original(collection, (one, other), opinion.clone(), original.clone(), seen).await?;
             if matches!(outcome, DecisionOutcome::Stored(_)) {

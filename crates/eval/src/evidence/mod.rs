@@ -19,7 +19,9 @@ use super::metrics::PositionPair;
 use doppel_core::collection::{Settings, Verify};
 use doppel_core::evidence::PairFeatures;
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, name_code};
+use doppel_core::schemes::frequencies::{
+    CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of_batch, name_code,
+};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
 use doppel_core::text::shingles;
@@ -289,13 +291,21 @@ fn is_judged(label: &str) -> bool {
     matches!(label, "same" | "template" | "different")
 }
 
-/// Returns the document frequencies of the records of a set, as a collection of this size counts them.
+/// Returns the document frequencies of the records of a set, as a collection counts them at the end of an import of these records.
 fn frequencies_of(plain: &RecordComparer, rows: &[&Row]) -> Arc<Frequencies> {
-    let rows = &rows[..counted_of(rows.len() as u64) as usize];
-    let counted: Vec<Vec<u64>> = rows.par_iter().map(|row| counted_codes(plain, row)).collect();
+    let records = counted_of_batch(rows.len() as u64);
+    if records == 0 {
+        return Frequencies::built_in();
+    }
+    let mut sample = CountedSample::default();
+    for (at, row) in rows.iter().enumerate() {
+        sample.add(row.json(), at);
+    }
+    let sampled = sample.into_places();
+    let counted: Vec<Vec<u64>> = sampled.par_iter().map(|at| counted_codes(plain, rows[*at])).collect();
     let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
     counted.into_iter().for_each(|codes| counter.observe(codes));
-    decoded(&counter, rows.len() as u64)
+    decoded(&counter, records)
 }
 
 fn counted_codes(plain: &RecordComparer, row: &Row) -> Vec<u64> {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{SampleRecord, TestCollection, id, stored};
-use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruling, RulingOutcome, orphaned_decisions};
-use crate::{RegisterOutcome, RegistrationMode, Result, Store, StoreError};
+use crate::decisions::{
+    Decision, Judgement, MAX_RULINGS, RecordPair, Ruling, RulingOutcome, SeenState, orphaned_decisions,
+};
+use crate::{RegisterOutcome, RegistrationMode, Result, Seq, Store, StoreError};
 use doppel_core::verdict::VerdictKind;
 
 type SharedStore = Arc<dyn Store>;
@@ -34,7 +36,7 @@ impl TestCollection {
         a: &str,
         b: &str,
         ruling: Ruling,
-        seen: Option<usize>,
+        seen: Option<SeenState>,
     ) -> Result<RulingOutcome> {
         self.store.decide(&self.name, pair(a, b), ruling, seen).await
     }
@@ -187,26 +189,53 @@ pub(super) async fn a_ruling_needs_both_records(store: SharedStore) {
     assert_eq!(store.last_change(&desk.name).await.expect("a number"), last, "a refusal is no change");
 }
 
+/// The state of a pair with this number of rulings, whatever the records are.
+fn seen(rulings: usize) -> Option<SeenState> {
+    Some(SeenState { rulings, as_of: Seq::MAX })
+}
+
+pub(super) async fn a_ruling_needs_the_records_that_were_seen(store: SharedStore) {
+    let desk = TestCollection::new(&store, "a_ruling_needs_the_records").await;
+    desk.put_each(&["a", "b"]).await;
+    let as_of = store.last_change(&desk.name).await.expect("a number");
+    let now = Some(SeenState { rulings: 0, as_of });
+    desk.put(&SampleRecord::with_keys("b", [7, 8])).await;
+    let replaced = desk.try_decide("a", "b", ruling(Judgement::Same, ""), now).await.expect("a look");
+    assert_eq!(replaced, RulingOutcome::Replaced(None));
+    assert_eq!(desk.decision("a", "b").await, None);
+    let as_of = store.last_change(&desk.name).await.expect("a number");
+    let now = Some(SeenState { rulings: 0, as_of });
+    let RulingOutcome::Added(first) =
+        desk.try_decide("a", "b", ruling(Judgement::Same, ""), now).await.expect("a ruling")
+    else {
+        panic!("both records were seen")
+    };
+    desk.put(&SampleRecord::with_keys("a", [9, 10])).await;
+    let late = Some(SeenState { rulings: 1, as_of });
+    let replaced = desk.try_decide("a", "b", ruling(Judgement::NotSame, ""), late).await.expect("a look");
+    assert_eq!(replaced, RulingOutcome::Replaced(Some(first)));
+}
+
 pub(super) async fn a_ruling_rests_on_the_rulings_that_were_seen(store: SharedStore) {
     let desk = TestCollection::new(&store, "a_ruling_rests_on").await;
     desk.put_each(&["a", "b"]).await;
-    let refused = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(1)).await;
+    let refused = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), seen(1)).await;
     assert!(matches!(refused, Ok(RulingOutcome::Refused(None))));
-    let added = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await;
+    let added = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), seen(0)).await;
     let Ok(RulingOutcome::Added(first)) = added else { panic!("none was seen") };
-    let refused = desk.try_decide("a", "b", ruling(Judgement::NotSame, "second"), Some(0)).await.expect("a look");
+    let refused = desk.try_decide("a", "b", ruling(Judgement::NotSame, "second"), seen(0)).await.expect("a look");
     assert_eq!(refused, RulingOutcome::Refused(Some(first.clone())));
-    let repeated = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), Some(0)).await.expect("a look");
+    let repeated = desk.try_decide("a", "b", ruling(Judgement::Same, "first"), seen(0)).await.expect("a look");
     assert_eq!(repeated, RulingOutcome::Repeated(first.clone()), "the same caller, who got no answer");
     assert_eq!(desk.decision("a", "b").await, Some(first));
-    let added = desk.try_decide("a", "b", ruling(Judgement::Withdrawn, ""), Some(1)).await;
+    let added = desk.try_decide("a", "b", ruling(Judgement::Withdrawn, ""), seen(1)).await;
     let Ok(RulingOutcome::Added(second)) = added else { panic!("one was seen") };
     assert_eq!(second.rulings.len(), 2);
     let callers = (0..8).map(|caller| {
         let desk = desk.clone();
         tokio::spawn(async move {
             let ruling = ruling(Judgement::Same, &caller.to_string());
-            desk.try_decide("a", "b", ruling, Some(2)).await.expect("a ruling")
+            desk.try_decide("a", "b", ruling, seen(2)).await.expect("a ruling")
         })
     });
     let mut added = 0;

@@ -138,6 +138,7 @@ checks! {
     decisions::rulings_at_once_are_all_kept,
     decisions::a_ruling_needs_both_records,
     decisions::a_ruling_rests_on_the_rulings_that_were_seen,
+    decisions::a_ruling_needs_the_records_that_were_seen,
     decisions::decisions_that_name_no_record_are_found_and_dropped,
     decisions::no_decision_outlives_a_record_that_is_removed_meanwhile,
     decisions::decisions_of_unknown_collections_are_refused,

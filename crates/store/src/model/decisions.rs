@@ -5,16 +5,19 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::{ModelCollection, ModelStore};
-use crate::Result;
-use crate::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome};
-use crate::rules::ruling::{RulingPlan, plan};
+use crate::decisions::{Decision, DecisionStore, Judgement, RecordPair, Ruling, RulingOutcome, SeenState};
+use crate::rules::ruling::{PairSeqs, RulingPlan, plan};
+use crate::{Result, Seq};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
 impl ModelCollection {
-    /// A record of the pair that is not there.
-    fn missing_of(&self, pair: &RecordPair) -> Option<RecordId> {
-        [pair.a(), pair.b()].into_iter().find(|id| self.position(id).is_none()).cloned()
+    fn pair_seqs(&self, pair: &RecordPair) -> PairSeqs {
+        PairSeqs { a: self.seq_of(pair.a()), b: self.seq_of(pair.b()) }
+    }
+
+    fn seq_of(&self, id: &RecordId) -> Option<Seq> {
+        self.position(id).map(|at| self.records[at].seq)
     }
 }
 
@@ -25,11 +28,11 @@ impl DecisionStore for ModelStore {
         name: &CollectionName,
         pair: RecordPair,
         ruling: Ruling,
-        seen: Option<usize>,
+        seen: Option<SeenState>,
     ) -> Result<RulingOutcome> {
         self.with(name, |collection| {
             let mut rulings = collection.decisions.get(&pair).cloned().unwrap_or_default();
-            let planned = plan(&rulings, collection.missing_of(&pair), &ruling, seen)?;
+            let planned = plan(&pair, &rulings, collection.pair_seqs(&pair), &ruling, seen)?;
             let judgement = ruling.judgement;
             if planned == RulingPlan::Add {
                 rulings.push(ruling);
@@ -42,7 +45,7 @@ impl DecisionStore for ModelStore {
 
     async fn drop_orphaned_decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<bool> {
         self.with(name, |collection| {
-            let is_orphaned = collection.missing_of(pair).is_some();
+            let is_orphaned = collection.pair_seqs(pair).missing(pair).is_some();
             let dropped = is_orphaned && collection.decisions.remove(pair).is_some();
             if dropped {
                 collection.log_decision(pair, Judgement::Withdrawn);

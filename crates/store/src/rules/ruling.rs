@@ -1,7 +1,7 @@
 //! Decides whether a store adds a ruling about a pair. The decision depends on the earlier rulings and on the existing records of the pair.
 
-use crate::decisions::{Decision, Judgement, Ruling, RulingOutcome, check_rulings};
-use crate::{Result, StoreError};
+use crate::decisions::{Decision, Judgement, RecordPair, Ruling, RulingOutcome, SeenState, check_rulings};
+use crate::{Result, Seq, StoreError};
 use doppel_core::record::RecordId;
 
 /// The steps of a store for a ruling.
@@ -13,36 +13,82 @@ pub enum RulingPlan {
     Repeated,
     /// The pair has other rulings than the caller had seen, or none that could be withdrawn: add nothing.
     Refused,
+    /// A record of the pair was replaced since the caller had seen it: add nothing.
+    Replaced,
 }
 
 impl RulingPlan {
     /// Returns the answer of a store that has carried out the plan. `decision` is the decision of the store afterwards, perhaps without
     /// rulings.
     pub fn answer(self, decision: Decision) -> RulingOutcome {
+        let is_ruled = !decision.rulings.is_empty();
         match self {
             Self::Add => RulingOutcome::Added(decision),
             Self::Repeated => RulingOutcome::Repeated(decision),
-            Self::Refused => RulingOutcome::Refused((!decision.rulings.is_empty()).then_some(decision)),
+            Self::Refused => RulingOutcome::Refused(is_ruled.then_some(decision)),
+            Self::Replaced => RulingOutcome::Replaced(is_ruled.then_some(decision)),
         }
     }
 }
 
-/// Returns the plan for `ruling` about a pair with the rulings `kept`. `missing` is a record of the pair that does not exist; `seen` is the
-/// number of rulings that the caller had seen, if the caller states it.
+/// The seqs of the two records of a pair; `None` for a record that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairSeqs {
+    /// The record whose id sorts first.
+    pub a: Option<Seq>,
+    /// The other record.
+    pub b: Option<Seq>,
+}
+
+impl PairSeqs {
+    /// Returns the seqs that `seq_of` finds for the two records.
+    ///
+    /// # Errors
+    /// The errors of `seq_of`.
+    pub fn of(pair: &RecordPair, seq_of: impl Fn(&RecordId) -> Result<Option<Seq>>) -> Result<Self> {
+        Ok(Self { a: seq_of(pair.a())?, b: seq_of(pair.b())? })
+    }
+
+    /// Returns a record of the pair that does not exist.
+    pub fn missing(self, pair: &RecordPair) -> Option<RecordId> {
+        match (self.a, self.b) {
+            (None, _) => Some(pair.a().clone()),
+            (_, None) => Some(pair.b().clone()),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// True if a record of the pair was registered after the seq `as_of`.
+    fn are_newer_than(self, as_of: Seq) -> bool {
+        self.a.max(self.b) > Some(as_of)
+    }
+}
+
+/// Returns the plan for `ruling` about a pair with the rulings `kept`. `stored` are the seqs of its records; `seen` is the state that the
+/// caller had seen, if the caller states it.
 ///
 /// # Errors
 /// `UnknownRecord`, `TooManyRulings`.
-pub fn plan(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Result<RulingPlan> {
+pub fn plan(
+    pair: &RecordPair,
+    kept: &[Ruling],
+    stored: PairSeqs,
+    ruling: &Ruling,
+    seen: Option<SeenState>,
+) -> Result<RulingPlan> {
     if kept.is_empty() && ruling.judgement == Judgement::Withdrawn {
         return Ok(RulingPlan::Refused);
     }
-    if let Some(id) = missing {
+    if let Some(id) = stored.missing(pair) {
         return Err(StoreError::UnknownRecord(id));
     }
     if kept.last().is_some_and(|last| says_the_same(last, ruling)) {
         return Ok(RulingPlan::Repeated);
     }
-    if seen.is_some_and(|seen| seen != kept.len()) {
+    if seen.is_some_and(|seen| stored.are_newer_than(seen.as_of)) {
+        return Ok(RulingPlan::Replaced);
+    }
+    if seen.is_some_and(|seen| seen.rulings != kept.len()) {
         return Ok(RulingPlan::Refused);
     }
     check_rulings(kept.len()).map(|()| RulingPlan::Add)
@@ -67,34 +113,46 @@ mod tests {
     #[test]
     fn a_ruling_needs_both_records_and_the_rulings_that_its_caller_has_seen() {
         let withdrawn = ruling(Judgement::Withdrawn, "", "2026-01-01");
-        assert_eq!(plan_of(&[], None, &ruling_same(""), None), Some(RulingPlan::Add));
-        assert_eq!(plan_of(&[], None, &ruling_same(""), Some(0)), Some(RulingPlan::Add));
-        assert_eq!(plan_of(&[], missing_record(), &ruling_same(""), None), None, "a record is not there");
-        assert_eq!(plan_of(&[ruling_same("")], missing_record(), &withdrawn, None), None);
-        assert_eq!(plan_of(&[], None, &withdrawn, Some(0)), Some(RulingPlan::Refused), "nothing to withdraw");
-        assert_eq!(plan_of(&[ruling_same("")], None, &withdrawn, None), Some(RulingPlan::Add));
+        assert_eq!(plan_of(&[], STORED, &ruling_same(""), None), Some(RulingPlan::Add));
+        assert_eq!(plan_of(&[], STORED, &ruling_same(""), Some(0)), Some(RulingPlan::Add));
+        assert_eq!(plan_of(&[], WITHOUT_B, &ruling_same(""), None), None, "a record is not there");
+        assert_eq!(plan_of(&[ruling_same("")], WITHOUT_B, &withdrawn, None), None);
+        assert_eq!(plan_of(&[], STORED, &withdrawn, Some(0)), Some(RulingPlan::Refused), "nothing to withdraw");
+        assert_eq!(plan_of(&[ruling_same("")], STORED, &withdrawn, None), Some(RulingPlan::Add));
         assert_eq!(
-            plan_of(&[ruling_same("")], None, &ruling_same("other"), Some(0)),
+            plan_of(&[ruling_same("")], STORED, &ruling_same("other"), Some(0)),
             Some(RulingPlan::Refused),
             "somebody else ruled"
         );
         let later = ruling(Judgement::Same, "", "2026-01-02");
         assert_eq!(
-            plan_of(&[ruling_same("")], None, &later, Some(0)),
+            plan_of(&[ruling_same("")], STORED, &later, Some(0)),
             Some(RulingPlan::Repeated),
             "the same caller again"
         );
         let chosen = Ruling { original: RecordId::new("a").ok(), ..ruling_same("") };
-        assert_eq!(plan_of(&[ruling_same("")], None, &chosen, None), Some(RulingPlan::Add), "another original");
-        assert_eq!(plan_of(&vec![ruling_same(""); MAX_RULINGS], None, &withdrawn, None), None, "there is no room");
+        assert_eq!(plan_of(&[ruling_same("")], STORED, &chosen, None), Some(RulingPlan::Add), "another original");
+        assert_eq!(plan_of(&vec![ruling_same(""); MAX_RULINGS], STORED, &withdrawn, None), None, "there is no room");
     }
 
-    fn plan_of(kept: &[Ruling], missing: Option<RecordId>, ruling: &Ruling, seen: Option<usize>) -> Option<RulingPlan> {
-        plan(kept, missing, ruling, seen).ok()
+    const STORED: PairSeqs = PairSeqs { a: Some(Seq(1)), b: Some(Seq(2)) };
+    const WITHOUT_B: PairSeqs = PairSeqs { a: Some(Seq(1)), b: None };
+
+    #[test]
+    fn a_ruling_needs_the_records_that_its_caller_has_seen() {
+        let seen = |as_of| Some(SeenState { rulings: 0, as_of: Seq(as_of) });
+        let plan = |as_of| plan(&pair(), &[], STORED, &ruling_same(""), seen(as_of)).ok();
+        assert_eq!(plan(2), Some(RulingPlan::Add));
+        assert_eq!(plan(1), Some(RulingPlan::Replaced), "the second record is newer");
     }
 
-    fn missing_record() -> Option<RecordId> {
-        RecordId::new("gone").ok()
+    fn pair() -> RecordPair {
+        RecordPair::new(RecordId::new("a").expect("an id"), RecordId::new("b").expect("an id")).expect("two ids")
+    }
+
+    fn plan_of(kept: &[Ruling], stored: PairSeqs, ruling: &Ruling, seen: Option<usize>) -> Option<RulingPlan> {
+        let seen = seen.map(|rulings| SeenState { rulings, as_of: Seq::MAX });
+        plan(&pair(), kept, stored, ruling, seen).ok()
     }
 
     fn ruling_same(note: &str) -> Ruling {
