@@ -144,7 +144,7 @@ pub struct Match {
     #[serde(skip_serializing, default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub seq: Seq,
-    /// The sources of the match: `exact`, `url`, `copy`, the names of channels, or `decision`.
+    /// The sources of the match: `exact`, `url`, `copy`, `names`, the names of channels, or `decision`.
     pub via: Vec<String>,
     /// Hamming distance of the fingerprints; `null` if one of the records has none.
     pub distance: Option<u8>,
@@ -223,6 +223,8 @@ pub const VIA_EXACT: &str = "exact";
 pub const VIA_DECISION: &str = "decision";
 /// The value of [`Match::via`] for records that are equal except for punctuation, white space, contacts and noise.
 pub const VIA_COPY: &str = "copy";
+/// The value of [`Match::via`] for records that name the same two objects.
+pub const VIA_NAMES: &str = "names";
 /// The value of [`Match::via`] for equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 

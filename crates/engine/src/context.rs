@@ -306,30 +306,23 @@ impl Context {
         self.timed_subject(row).map(|(subject, _)| subject)
     }
 
-    /// Reads and signs `row`, and measures the time.
+    /// Reads and signs `row`, and measures the time. If verification compares names, they are found while the text is cut.
     pub(super) fn timed_subject(&self, row: &Row) -> Result<(SignedRow, SigningTimes)> {
         let began = Instant::now();
         let document = self.read(row)?;
         let read = StageSpan::since(began);
-        let (signed, _) = self.signed_texts.get(&document, false, || (Arc::new(self.profile.sign(&document)), None));
-        let sign = StageSpan::since(read.ended);
-        Ok((SignedRow { document, signed, named: None }, SigningTimes { read, sign }))
-    }
-
-    /// Reads and signs `row`, and finds the names in its text while the text is cut: for a batch, where nearly every record is compared by
-    /// names. A request finds the names only when a candidate needs them. O(length of its text).
-    pub(super) fn naming_subject(&self, row: &Row) -> Result<SignedRow> {
         // The names in the text of forms do not count.
         let has_forms = self.verifier.as_ref().is_some_and(|verifier| !verifier.forms().is_empty());
-        if has_forms || !self.compares_names() {
-            return self.subject(row);
-        }
-        let document = self.read(row)?;
-        let (signed, named) = self.signed_texts.get(&document, true, || {
-            let (signed, named) = self.profile.sign_naming(&document);
-            (Arc::new(signed), named.map(Arc::from))
+        let naming = self.compares_names() && !has_forms;
+        let (signed, named) = self.signed_texts.get(&document, naming, || match naming {
+            true => {
+                let (signed, named) = self.profile.sign_naming(&document);
+                (Arc::new(signed), named.map(Arc::from))
+            }
+            false => (Arc::new(self.profile.sign(&document)), None),
         });
-        Ok(SignedRow { document, signed, named })
+        let sign = StageSpan::since(read.ended);
+        Ok((SignedRow { document, signed, named }, SigningTimes { read, sign }))
     }
 
     /// True if names in texts are part of the evidence.

@@ -19,7 +19,7 @@ use doppel_core::similarity::{
     MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, align, shared_passages,
 };
 use doppel_core::text::Document;
-use doppel_core::verdict::{VIA_COPY, VIA_EXACT};
+use doppel_core::verdict::{VIA_COPY, VIA_EXACT, VIA_NAMES};
 
 /// Largest number of features in each of the three lists.
 const MAX_FEATURES: usize = 200;
@@ -45,7 +45,12 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
     let exact = a.signed.digest == b.signed.digest;
     let is_copy = context.are_copies(&a.document, &b.document);
     let mut via = agreeing_channels(context, &a.signed, &b.signed);
-    via.retain(|channel| channel != VIA_COPY || is_copy);
+    via.retain(|channel| match channel.as_str() {
+        VIA_COPY => is_copy,
+        // Common names alone are no match.
+        VIA_NAMES => settings.verify.is_some(),
+        _ => true,
+    });
     let verifier = context.measuring();
     let width = verifier.settings().shingle;
     let text_a = a.document.joined();

@@ -19,7 +19,7 @@ use doppel_core::similarity::{
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::{
-    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict,
+    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_NAMES, VIA_URL, Verdict,
 };
 use doppel_store::content::{ContentHashes, RecordContent};
 use doppel_store::stages::{RegistrationStage, StageSpan};
@@ -156,6 +156,10 @@ impl RecordJudge {
                 // The texts contain the whole addresses, so that the signatures need not be compared.
                 let same = other.is_some_and(|other| self.subject.document.shares_address(other));
                 accepting.extend(same.then(|| VIA_URL.to_owned()));
+                continue;
+            }
+            if scheme.name() == VIA_NAMES && self.context.verifier.is_none() {
+                // Common names alone are no match.
                 continue;
             }
             if scheme.name() == VIA_COPY {

@@ -162,7 +162,7 @@ impl Replay {
     /// # Errors
     /// The errors of [`Replay::read`].
     pub fn sign(&self, row: &Row) -> Result<SignedRecord> {
-        self.matcher.context.naming_subject(row).map(SignedRecord)
+        self.matcher.context.subject(row).map(SignedRecord)
     }
 
     /// Looks a record up among the earlier ones, and inserts it. One call at a time, with ascending `seq` from 1.

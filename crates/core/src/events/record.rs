@@ -79,7 +79,8 @@ impl EventRecord {
     pub fn of(id: &str, profile: &Profile, document: &Document, category: Option<&str>) -> Self {
         let text: String = document.joined().chars().take(MAX_CHARS).collect();
         let title = profile.title(document);
-        let (reading, objects) = profile.cut_naming(document);
+        let reading = profile.cut_naming(document);
+        let objects = reading.names();
         let mut chars = 0;
         let read = reading.words().iter().take_while(|word| {
             chars += word.chars as usize;
@@ -98,7 +99,7 @@ impl EventRecord {
             problems: problem_kinds(&title, &text),
             length: text.chars().filter(|&c| counts(c)).count() as u32,
             title: title.into(),
-            named: Named::new(&text, objects.into_iter().take(MAX_OBJECTS).collect::<Vec<_>>()),
+            named: Named::new(&text, objects.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>()),
         }
     }
 

@@ -20,6 +20,7 @@ pub mod i_match;
 pub mod md5;
 pub mod minhash;
 pub mod multi_md5;
+pub mod names;
 pub mod profile;
 pub mod reading;
 mod runs;

@@ -19,6 +19,7 @@ use super::i_match::IMatch;
 use super::md5::WholeMd5;
 use super::minhash::MinhashScheme;
 use super::multi_md5::MultiMd5;
+use super::names::{self, CommonNames};
 use super::reading::Reading;
 use super::scam::ScamScheme;
 use super::segments::SegmentScheme;
@@ -52,6 +53,8 @@ const COPY_RULES: &str = "copies 2";
 const RARITY_RULES: &str = "rarity 2";
 /// The replacement of synonyms in `whole` values.
 const SYNONYM_RULES: &str = "whole synonyms 1";
+/// The keys of common names.
+const NAME_RULES: &str = "names 1";
 /// The use of identity and time as features.
 const COLUMN_RULES: &str = "columns 1";
 /// The extraction of the visible text from HTML, including the version of the HTML library.
@@ -69,6 +72,8 @@ pub struct Profile {
     statistics: Option<Arc<Statistics>>,
     /// See [`Profile::wants_text_frequencies`].
     counts_text: bool,
+    /// True if [`CommonNames`] is among the schemes.
+    signs_names: bool,
     /// The copy stage, which is among the schemes too.
     copies: Option<EqualCopy>,
     /// Computes the weights for [`Profile::features`], like the `simhash` channel.
@@ -83,7 +88,12 @@ impl Profile {
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
         let copies = copy::applies(settings).then(|| EqualCopy::new(settings));
         let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
-        let schemes = channels.chain(addresses).chain(copy_stage).collect();
+        let signs_names = names::applies(settings);
+        let names = signs_names.then(|| {
+            let frequencies = statistics.as_ref().and_then(|counted| counted.text());
+            Box::new(CommonNames::new(frequencies)) as Box<dyn Scheme>
+        });
+        let schemes = channels.chain(addresses).chain(copy_stage).chain(names).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(SimhashScheme::new(params, statistics.clone())),
             _ => None,
@@ -94,7 +104,8 @@ impl Profile {
             weights: settings.fields.iter().map(Field::weight).collect(),
             min_features: settings.min_features.into(),
             reader: Reader::new(settings),
-            counts_text: settings.keeps_text() && settings.channels.iter().any(prefers_rare),
+            counts_text: settings.keeps_text() && (signs_names || settings.channels.iter().any(prefers_rare)),
+            signs_names,
             words: Words::new(&settings.text),
             schemes,
             copies,
@@ -109,7 +120,7 @@ impl Profile {
     }
 
     /// The schemes: one for each channel in the order of the settings, then [`EqualUrl`] if the collection has a field of role `url`,
-    /// then [`EqualCopy`] if the collection removes noise and keeps texts.
+    /// then [`EqualCopy`] and [`CommonNames`] if the collection removes noise and keeps texts.
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
     }
@@ -181,22 +192,24 @@ impl Profile {
     }
 
     /// Cuts a document into words, and finds the objects that it names. O(length).
-    pub fn cut_naming<'a>(&'a self, document: &'a Document) -> (Reading<'a>, Vec<NamedObject>) {
-        let (reading, named) = Reading::naming(document, &self.words, &self.weights);
-        (reading, named.unwrap_or_else(|| self.objects(&document.joined())))
+    pub fn cut_naming<'a>(&'a self, document: &'a Document) -> Reading<'a> {
+        Reading::naming(document, &self.words, &self.weights)
     }
 
     /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`]) must be
     /// refused before, because all such documents have the same digest.
     pub fn sign(&self, document: &Document) -> Signed {
-        self.sign_reading(&self.cut(document))
+        match self.signs_names {
+            true => self.sign_reading(&self.cut_naming(document)),
+            false => self.sign_reading(&self.cut(document)),
+        }
     }
 
     /// Signs a document and also returns the objects that it names: [`Profile::objects`] of its joined text. `None` if the text would have to be
     /// cut a second time to find them. O(length).
     pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
-        let (reading, named) = Reading::naming(document, &self.words, &self.weights);
-        (self.sign_reading(&reading), named)
+        let reading = self.cut_naming(document);
+        (self.sign_reading(&reading), reading.into_found_names())
     }
 
     /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed
@@ -344,6 +357,9 @@ fn rules(settings: &Settings) -> Vec<String> {
     }
     if copy::applies(settings) {
         rules.push(COPY_RULES.to_owned());
+    }
+    if names::applies(settings) {
+        rules.push(NAME_RULES.to_owned());
     }
     if settings.channels.iter().any(prefers_rare) {
         rules.push(format!("{RARITY_RULES} {}", built_in::version()));

@@ -49,6 +49,7 @@ pub struct Reading<'a> {
     cutter: &'a Words,
     tokens: Vec<FeatureToken<'a>>,
     words: OnceCell<Vec<Word<'a>>>,
+    names: OnceCell<Vec<NamedObject>>,
 }
 
 impl<'a> Reading<'a> {
@@ -57,12 +58,14 @@ impl<'a> Reading<'a> {
         Self::cut(document, words, weights, None)
     }
 
-    /// Cuts `document` into words and also returns the objects that it names ([`Words::objects`] of [`Document::joined`]). `None` if the text
-    /// would have to be cut a second time to find them.
-    pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> (Self, Option<Vec<NamedObject>>) {
+    /// Cuts `document` into words and finds its names in the same pass, see [`Reading::names`].
+    pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> Self {
         let mut names = words.names();
         let reading = Self::cut(document, words, weights, Some(&mut names));
-        (reading, names.finish(|| document.joined().into()))
+        match names.finish(|| document.joined().into()) {
+            Some(found) => Self { names: OnceCell::from(found), ..reading },
+            None => reading,
+        }
     }
 
     fn cut(document: &'a Document, words: &'a Words, weights: &[u16], mut names: Option<&mut NameFinder<'a>>) -> Self {
@@ -86,12 +89,23 @@ impl<'a> Reading<'a> {
                 (Role::Url | Role::Ignore | Role::Category | Role::Status | Role::Unit | Role::Reply, _) => {}
             }
         }
-        Self { document, cutter: words, tokens, words: OnceCell::new() }
+        Self { document, cutter: words, tokens, words: OnceCell::new(), names: OnceCell::new() }
     }
 
     /// The document.
     pub fn document(&self) -> &'a Document {
         self.document
+    }
+
+    /// Returns the objects that the document names: [`Words::objects`] of [`Document::joined`]. Cuts the text again if the names were not found
+    /// in the same pass as the words. O(length) then.
+    pub fn names(&self) -> &[NamedObject] {
+        self.names.get_or_init(|| self.cutter.objects(&self.document.joined()))
+    }
+
+    /// Returns the names, if they were found.
+    pub fn into_found_names(self) -> Option<Vec<NamedObject>> {
+        self.names.into_inner()
     }
 
     /// All features with repetitions, in the order of the text.
@@ -216,9 +230,11 @@ mod tests {
                     let fields: Vec<_> = texts.iter().zip(roles).map(|(text, role)| field(0, role, text)).collect();
                     let columns = vec![field(1, Role::Identity, "桥头镇李某")];
                     let document = Document { fields, columns, ..Document::default() };
-                    let (reading, named) = Reading::naming(&document, &words, &[1]);
-                    assert_eq!(named, known.then(|| words.objects(&document.joined())));
+                    let objects = words.objects(&document.joined());
+                    let reading = Reading::naming(&document, &words, &[1]);
                     assert_eq!(reading.tokens(), Reading::new(&document, &words, &[1]).tokens());
+                    assert_eq!(reading.clone().into_found_names(), known.then(|| objects.clone()));
+                    assert_eq!(reading.names(), objects);
                 }
             }
         }

@@ -86,6 +86,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
             "decision" => "a person's decision",
             "simhash" => "fingerprint of the whole text",
             "shingle" => "same passages",
+            "copy" => "same words",
+            "names" => "same names",
             _ => "another comparison",
         },
         fields: &[("title", "Title"), ("content", "Text"), ("user", "Petitioner"), ("time", "Submitted")],

@@ -86,6 +86,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
             "decision" => "人工认定",
             "simhash" => "全文指纹",
             "shingle" => "相同段落",
+            "copy" => "文字相同",
+            "names" => "相同名称",
             _ => "其他比对方法",
         },
         fields: &[("title", "标题"), ("content", "正文"), ("user", "信访人"), ("time", "信访时间")],
