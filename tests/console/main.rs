@@ -13,6 +13,7 @@ mod groups;
 mod hostile_files;
 mod inbox;
 mod pages;
+mod people;
 mod sign_in;
 mod start;
 mod tasks;

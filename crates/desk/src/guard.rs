@@ -1,6 +1,6 @@
 //! The middleware for all pages of the desk. One middleware does these checks, so that no page can forget them:
 //!
-//! * If keys are configured, a visitor who is not signed in is redirected to the sign-in page from every other page.
+//! * If there are keys, a visitor who is not signed in is redirected to the sign-in page from every other page.
 //! * Every form (every `POST`) must contain the token of its browser ([`FormSeal`](crate::tokens::FormSeal)).
 //!   [`AllowedOrigins`](doppel_http::origin::AllowedOrigins) has already refused requests from pages of other sites and with foreign host names. The
 //!   guard checks the token before it reads a file. A form that uploads a file therefore has its token in the URL ([`files::is_upload`]): a
@@ -28,7 +28,7 @@ use crate::tokens::BrowserSecret;
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, VisitorFacts};
 use doppel_config::auth::Scope;
-use doppel_http::auth::{ShownKey, check_reach};
+use doppel_http::auth::{CallerRights, ShownKey, check_reach};
 use doppel_http::extract::{BodyMedia, body_of};
 use doppel_http::open_connections::ConnectionMark;
 use doppel_http::pages::PageWording;
@@ -178,9 +178,11 @@ fn once_more(request: &Request) -> Response {
 /// Returns the facts about a visitor that do not depend on the page.
 fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> VisitorFacts {
     let signed_in = key.and_then(|key| Some((app.keys.rights_of(&key)?, key.name)));
-    let (key, (scopes, reach)) = signed_in.map_or_else(Default::default, |(rights, name)| (Some(name), rights));
+    let (rights, key) = signed_in.map_or_else(Default::default, |(rights, name)| (rights, Some(name)));
+    let CallerRights { scopes, reach, person } = rights;
     VisitorFacts {
         key,
+        person,
         scopes,
         reach,
         is_open: !app.keys.are_there(),

@@ -19,6 +19,7 @@ pub mod files;
 pub mod flash;
 pub mod form;
 pub mod guard;
+pub mod guesses;
 pub mod page;
 pub mod pages;
 pub mod sign_in;
@@ -48,6 +49,8 @@ pub const ASSETS: &str = "/console/assets/";
 pub struct DeskState {
     /// The sessions of people who are signed in.
     pub sessions: sign_in::OpenSessions,
+    /// The limits on guessing passwords.
+    pub guesses: guesses::GuessLimits,
     /// The secret for the tokens in forms.
     pub seal: tokens::FormSeal,
     /// Decisions about groups that visitors can take back.
@@ -60,7 +63,13 @@ impl DeskState {
     /// Creates the desk for a service with this store.
     pub fn new(store: &StoreConfig) -> Self {
         let files = files::UploadedFiles::new(files::UploadFolder::open(store));
-        Self { sessions: Default::default(), seal: Default::default(), undo: Default::default(), files }
+        Self {
+            sessions: Default::default(),
+            guesses: Default::default(),
+            seal: Default::default(),
+            undo: Default::default(),
+            files,
+        }
     }
 }
 
