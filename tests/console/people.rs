@@ -146,8 +146,13 @@ const WORK_ROUTES: [(&str, &str); 6] = [
 ];
 
 /// The routes that are not for roles: signing in and out.
-const OPEN_ROUTES: [(&str, &str); 3] =
-    [("GET", "/console/sign-in"), ("POST", "/console/sign-in"), ("POST", "/console/sign-out")];
+const OPEN_ROUTES: [(&str, &str); 5] = [
+    ("GET", "/console/sign-in"),
+    ("POST", "/console/sign-in"),
+    ("POST", "/console/sign-in/oidc"),
+    ("GET", "/console/sign-in/oidc/callback"),
+    ("POST", "/console/sign-out"),
+];
 
 /// Returns every route in the source of the desk.
 fn declared_routes() -> Vec<(&'static str, String)> {
@@ -322,7 +327,9 @@ fn a_disabled_account_opens_nothing_and_its_sessions_end() {
     let refused = try_password(&mut clerk, "clerk", PASSWORD);
     let wrong = try_password(&mut TestBrowser::new(&keyed.server), "nobody", PASSWORD);
     assert_eq!((refused.status, wrong.status), (403, 403));
-    let said = |page: &PageResponse| page.html.split("role=\"alert\"").nth(1).map(|rest| rest.split("</p>").next().map(str::to_owned));
+    let said = |page: &PageResponse| {
+        page.html.split("role=\"alert\"").nth(1).map(|rest| rest.split("</p>").next().map(str::to_owned))
+    };
     assert_eq!(said(&refused), said(&wrong), "the page does not tell which accounts exist");
     assert_eq!(keyed.server.send_as(keyed.key("office"), "DELETE", &path, &Value::Null).status, 204);
     assert_eq!(try_password(&mut clerk, "clerk", PASSWORD).status, 403);

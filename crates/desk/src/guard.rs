@@ -10,7 +10,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use askama::Template;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
@@ -24,10 +23,12 @@ use crate::files;
 use crate::flash::{DecidedNotice, FlashMessage};
 use crate::form::FormFields;
 use crate::page::{self, NewCookies, RenderedPage, SeeOther};
+use crate::pages::oidc;
 use crate::tokens::BrowserSecret;
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, VisitorFacts};
 use doppel_config::auth::Scope;
+use doppel_config::oidc::CALLBACK;
 use doppel_http::auth::{CallerRights, ShownKey, check_reach};
 use doppel_http::extract::{BodyMedia, body_of};
 use doppel_http::open_connections::ConnectionMark;
@@ -38,8 +39,10 @@ use doppel_http::state::App;
 use doppel_http::wording;
 use doppel_texts::Language;
 
-/// The path of the sign-in page, the only page for visitors who are not signed in.
+/// The path of the sign-in page.
 pub const SIGN_IN: &str = "/console/sign-in";
+/// The paths for visitors who are not signed in.
+const SIGN_IN_PATHS: [&str; 3] = [SIGN_IN, oidc::BEGIN, CALLBACK];
 /// Name of the form field that holds the token.
 pub const TOKEN_FIELD: &str = "token";
 /// Lifetime of the language cookie in seconds: a year.
@@ -108,7 +111,7 @@ async fn admit(
         }
         app.keys.within_rate(key).map_err(boxed_problem)?;
     }
-    if !facts.is_open && facts.key.is_none() && request.uri().path() != SIGN_IN {
+    if !facts.is_open && facts.key.is_none() && !SIGN_IN_PATHS.contains(&request.uri().path()) {
         return Err(Box::new(to_sign_in(&request)));
     }
     let request = within_reach(request, &facts).await.map_err(boxed_problem)?;
@@ -162,17 +165,10 @@ fn is_led_here(request: &Request) -> bool {
     *request.method() == Method::GET && site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-#[derive(Template)]
-#[template(path = "once_more.html")]
-struct OnceMore {
-    language: Language,
-    place: String,
-}
-
 /// Returns a page that makes the browser request the same page again. This second request comes from the desk and has the cookies.
 fn once_more(request: &Request) -> Response {
-    let page = OnceMore { language: language(request.headers()), place: page::place(request.uri()) };
-    page::html(StatusCode::OK, &page).unwrap_or_else(IntoResponse::into_response)
+    let page = page::leading_to(language(request.headers()), page::place(request.uri()));
+    page.unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Returns the facts about a visitor that do not depend on the page.

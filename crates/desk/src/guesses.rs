@@ -52,18 +52,26 @@ impl GuessLimits {
     /// # Errors
     /// 429 after too many attempts with this name or from this address.
     pub fn count(&self, name: &str, address: Option<IpAddr>) -> Result<(), Problem> {
-        let is_allowed = self.addresses.check_key(&self.counter(address.map(network))).is_ok()
-            && self.names.check_key(&self.counter(name)).is_ok();
-        if is_allowed {
-            return Ok(());
-        }
-        let detail = "too many attempts to sign in; wait a minute";
-        Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail).retry_after(60))
+        self.count_address(address)?;
+        self.names.check_key(&self.counter(name)).map_err(|_| too_many())
+    }
+
+    /// Counts an attempt to sign in without a name.
+    ///
+    /// # Errors
+    /// 429 after too many attempts from this address.
+    pub fn count_address(&self, address: Option<IpAddr>) -> Result<(), Problem> {
+        self.addresses.check_key(&self.counter(address.map(network))).map_err(|_| too_many())
     }
 
     fn counter(&self, of: impl Hash) -> u64 {
         self.hasher.hash_one(of) % COUNTERS
     }
+}
+
+fn too_many() -> Problem {
+    let detail = "too many attempts to sign in; wait a minute";
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail).retry_after(60)
 }
 
 /// Returns the network of an address that one person can have: the address itself, and a /64 for IPv6.

@@ -59,6 +59,21 @@ pub fn html(status: StatusCode, page: &impl Template) -> Result<Response, Proble
     Ok(response)
 }
 
+#[derive(Template)]
+#[template(path = "once_more.html")]
+struct LeadingPage {
+    language: Language,
+    place: String,
+}
+
+/// Returns a page without content that makes the browser request `place`.
+///
+/// # Errors
+/// 500 if the template fails, which is a bug.
+pub fn leading_to(language: Language, place: String) -> Result<Response, Problem> {
+    html(StatusCode::OK, &LeadingPage { language, place })
+}
+
 /// A part of the desk for one collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeskSection {
@@ -384,6 +399,8 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
     match (problem.status().as_u16(), problem.code()) {
         (_, "missing_scope") => words.missing_scope,
         (_, "missing_role") => words.missing_role,
+        (_, "sign_in_refused") => words.sign_in_refused,
+        (_, "sign_in_outdated") => words.sign_in_outdated,
         (_, "account_exists" | "key_exists") => words.name_taken,
         (_, "unknown_account") => words.unknown_account,
         (_, "form_outdated") => words.form_outdated,

@@ -18,7 +18,7 @@ pub const LEAST_PASSWORD_CHARS: usize = 10;
 /// Largest number of bytes of a password: longer than any sentence that a person types.
 pub const MAX_PASSWORD_BYTES: usize = 512;
 /// Number of passwords that are hashed at the same time. Each takes 19 MiB and some hundredths of a second of one core.
-const MOST_AT_ONCE: usize = 2;
+pub const MOST_AT_ONCE: usize = 2;
 /// Longest time that a request waits for its turn. The number of waiting requests has the limit of all requests.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A hash that no password has, with the parameters of all other hashes. Checking it takes as long as checking the password of an account.

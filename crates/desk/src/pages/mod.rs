@@ -15,6 +15,7 @@ pub mod groups;
 pub mod inbox;
 mod inbox_place;
 pub mod me;
+pub mod oidc;
 pub mod pair;
 pub mod people;
 pub mod quality;
@@ -42,6 +43,8 @@ pub fn routes() -> Router<App> {
         .merge(starting())
         .merge(people_routes())
         .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
+        .route("/console/sign-in/oidc", post(oidc::begin))
+        .route("/console/sign-in/oidc/callback", get(oidc::finish))
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
         .route("/console/{collection}/inbox", get(inbox::show))

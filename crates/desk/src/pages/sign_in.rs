@@ -34,8 +34,10 @@ struct SignInPage {
     frame: PageFrame,
     words: &'static SignInWords,
     next: String,
-    /// True if there are accounts, so that the form for a key is folded.
+    /// True if there are accounts with passwords.
     has_accounts: bool,
+    /// True if people sign in at an identity provider.
+    has_provider: bool,
     /// The form whose content was wrong.
     wrong: Option<WrongProof>,
     was_sent_here: bool,
@@ -49,11 +51,17 @@ enum WrongProof {
 }
 
 impl SignInPage {
-    fn new(visitor: &PageVisitor, app: &App, next: String) -> Self {
+    fn new(visitor: &PageVisitor, app: &App, desk: &DeskState, next: String) -> Self {
         let words = &visitor.words().sign_in;
         let frame = PageFrame::new(visitor, words.title);
         let has_accounts = app.keys.has_accounts();
-        Self { frame, words, next, has_accounts, wrong: None, was_sent_here: false }
+        let has_provider = desk.provider.is_some();
+        Self { frame, words, next, has_accounts, has_provider, wrong: None, was_sent_here: false }
+    }
+
+    /// True if most visitors sign in without a key, so that its form is folded.
+    fn is_key_folded(&self) -> bool {
+        self.has_accounts || self.has_provider
     }
 
     fn is_wrong_key(&self) -> bool {
@@ -86,14 +94,19 @@ impl FromRequestParts<App> for SignInPlace {
 ///
 /// # Errors
 /// 422 for unknown parameters.
-pub async fn show(visitor: PageVisitor, State(app): State<App>, uri: axum::http::Uri) -> Result<Response, Problem> {
+pub async fn show(
+    visitor: PageVisitor,
+    State(app): State<App>,
+    Extension(desk): Extension<Arc<DeskState>>,
+    uri: axum::http::Uri,
+) -> Result<Response, Problem> {
     let NextPath(next) = read_filled(uri.query().unwrap_or_default())?;
     let was_sent_here = next.is_some();
     let next = page::local(next.as_deref());
     if visitor.is_open || visitor.key.is_some() {
         return Ok(SeeOther::to(next).into_response());
     }
-    page::html(StatusCode::OK, &SignInPage { was_sent_here, ..SignInPage::new(&visitor, &app, next) })
+    page::html(StatusCode::OK, &SignInPage { was_sent_here, ..SignInPage::new(&visitor, &app, &desk, next) })
 }
 
 /// Checks the key or the password and starts a session. The browser always gets a new token.
@@ -124,7 +137,10 @@ pub async fn sign_in(
     if let Some(token) = token {
         return Ok(begun(&desk, &before, &token, next).into_response());
     }
-    page::html(StatusCode::FORBIDDEN, &SignInPage { wrong: Some(wrong), ..SignInPage::new(&visitor, &app, next) })
+    page::html(
+        StatusCode::FORBIDDEN,
+        &SignInPage { wrong: Some(wrong), ..SignInPage::new(&visitor, &app, &desk, next) },
+    )
 }
 
 /// Returns the redirect that gives the browser the token of its new session. The session that the browser had before ends.

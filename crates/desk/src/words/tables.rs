@@ -109,6 +109,8 @@ pub struct SignInWords {
     pub password: &'static str,
     /// Explanation of accounts, and of the person who creates them.
     pub account_hint: &'static str,
+    /// Button that leads to the identity provider.
+    pub with_provider: &'static str,
     /// Summary of the folded form for a key.
     pub with_key: &'static str,
     /// Message for every wrong name or password.
@@ -151,6 +153,10 @@ pub struct ProblemWords {
     pub unknown_record: &'static str,
     /// 403: the role of the visitor does not allow the page or the action.
     pub missing_role: &'static str,
+    /// 403: a sign-in at the identity provider was refused.
+    pub sign_in_refused: &'static str,
+    /// 403: a sign-in at the identity provider is too old, or of another browser.
+    pub sign_in_outdated: &'static str,
     /// 409: an account or a key has the name.
     pub name_taken: &'static str,
     /// 404: the account does not exist.
