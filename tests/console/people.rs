@@ -327,12 +327,15 @@ fn a_disabled_account_opens_nothing_and_its_sessions_end() {
     let refused = try_password(&mut clerk, "clerk", PASSWORD);
     let wrong = try_password(&mut TestBrowser::new(&keyed.server), "nobody", PASSWORD);
     assert_eq!((refused.status, wrong.status), (403, 403));
-    let said = |page: &PageResponse| {
-        page.html.split("role=\"alert\"").nth(1).map(|rest| rest.split("</p>").next().map(str::to_owned))
-    };
-    assert_eq!(said(&refused), said(&wrong), "the page does not tell which accounts exist");
+    assert_eq!(alert(&refused), alert(&wrong), "the page does not tell which accounts exist");
     assert_eq!(keyed.server.send_as(keyed.key("office"), "DELETE", &path, &Value::Null).status, 204);
     assert_eq!(try_password(&mut clerk, "clerk", PASSWORD).status, 403);
+}
+
+/// Returns the message of a page.
+fn alert(page: &PageResponse) -> &str {
+    let rest = page.html.split("role=\"alert\"").nth(1).expect("a message");
+    rest.split("</p>").next().expect("its end")
 }
 
 #[test]
@@ -372,16 +375,8 @@ fn sessions_are_ended_by_their_owner_and_by_administrators() {
     let own = viewer.open("/console/-/me");
     assert_eq!(own.html.matches("name=\"session\"").count(), 2, "only own sessions: {}", own.html);
     assert!(own.html.contains("127.0.0.1") && own.html.contains("本次登录"), "{}", own.html);
-    let number = |page: &PageResponse, after: &str| {
-        let rest = page.html.split(after).nth(1).expect("the session");
-        let value = rest.split("name=\"session\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-        value.expect("a number").to_owned()
-    };
-    let of_viewer = number(&own, "本次登录");
+    let of_viewer = session_after("本次登录", &own);
     let form = token(&mut clerk);
-    let end = |browser: &mut TestBrowser<'_>, form: &[(String, String)], id: &str| {
-        browser.post("/console/-/sessions/end", form, &[("session", id), ("back", "/console/-/me")]).status
-    };
     assert_eq!(end(&mut clerk, &form, &of_viewer), 404, "the session of another person");
     assert_eq!(viewer.get("/console").status, 200);
     let form = token(&mut viewer);
@@ -389,11 +384,23 @@ fn sessions_are_ended_by_their_owner_and_by_administrators() {
     assert_eq!((viewer.get("/console").status, second.get("/console").status), (303, 200));
     let mut administrator = signed_in(&keyed, "administrator");
     let all = administrator.open("/console/-/people");
-    let of_clerk = number(&all, "人员clerk (clerk)</th>");
+    let of_clerk = session_after("人员clerk (clerk)</th>", &all);
     let form = token(&mut administrator);
     assert_eq!(end(&mut administrator, &form, &of_clerk), 303);
     assert_eq!(clerk.get("/console").status, 303);
     assert_eq!(end(&mut administrator, &form, "none"), 404);
+}
+
+/// Returns the number of the first session behind a text of a page.
+fn session_after(text: &str, page: &PageResponse) -> String {
+    let rest = page.html.split(text).nth(1).expect("the session");
+    let value = rest.split("name=\"session\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    value.expect("a number").to_owned()
+}
+
+/// Sends the form that ends a session. Returns the status.
+fn end(browser: &mut TestBrowser<'_>, form: &[(String, String)], id: &str) -> u16 {
+    browser.post("/console/-/sessions/end", form, &[("session", id), ("back", "/console/-/me")]).status
 }
 
 #[test]

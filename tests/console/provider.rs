@@ -80,11 +80,12 @@ impl TestProvider {
     }
 }
 
+fn decoded(text: &str) -> String {
+    let text = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&text).decode_utf8().expect("UTF-8").into_owned()
+}
+
 fn pairs(text: &str) -> BTreeMap<String, String> {
-    let decoded = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text).decode_utf8().expect("UTF-8").into_owned()
-    };
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
@@ -97,19 +98,22 @@ fn answer(state: &ProviderState, mut stream: TcpStream) -> std::io::Result<()> {
         head.push(line.trim_end().to_ascii_lowercase());
         line.clear();
     }
-    let header = |name: &str| head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let length = header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length = header("content-length", &head).and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let request = head.first().map(String::as_str).unwrap_or_default();
     let (status, text) = match request.split(' ').nth(1).unwrap_or_default() {
         "/office/.well-known/openid-configuration" => (200, description(state)),
         "/office/keys" => (200, keys(state)),
-        "/office/token" => token(state, header("authorization"), &String::from_utf8_lossy(&body)),
+        "/office/token" => token(state, header("authorization", &head), &String::from_utf8_lossy(&body)),
         _ => (404, json!({})),
     };
     let text = text.to_string();
     write!(stream, "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}", text.len())
+}
+
+fn header<'h>(name: &str, head: &'h [String]) -> Option<&'h str> {
+    head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 fn description(state: &ProviderState) -> Value {

@@ -76,7 +76,7 @@ struct AddAccountArgs {
     /// Name that pages and decisions show [default: the name of the account]
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// What the person may do
+    /// Role of the person
     #[arg(long, value_enum)]
     role: PersonRole,
     /// The only collections that the person may use [default: all]

@@ -99,8 +99,7 @@ impl OidcConfig {
 
     /// Returns the highest role that the values of `role_claim` mean.
     pub fn role_of<'v>(&self, values: impl IntoIterator<Item = &'v str>) -> Option<PersonRole> {
-        let named = |value: &str| self.roles.get(value).copied().or_else(|| PersonRole::parse(value));
-        values.into_iter().filter_map(named).max()
+        values.into_iter().filter_map(|value| self.roles.get(value).copied().or_else(|| PersonRole::parse(value))).max()
     }
 }
 

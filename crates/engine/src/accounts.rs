@@ -44,13 +44,13 @@ impl Engine {
     /// [`Error::UnknownAccount`].
     pub async fn change_account(&self, name: &str, settings: &AccountSettings, now: &str) -> Result<KeyRing> {
         let AccountSettings { display_name, role, collections, is_disabled } = settings;
-        let change = |account: &mut PersonAccount| {
+        self.change_one_account(name, now, |account| {
             account.display_name.clone_from(display_name);
             account.role.clone_from(role);
             account.collections.clone_from(collections);
             account.is_disabled = *is_disabled;
-        };
-        self.change_one_account(name, now, change).await
+        })
+        .await
     }
 
     /// Replaces the hash of a password at the time `now` (RFC 3339, UTC). Returns all stored keys and accounts.
@@ -58,8 +58,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownAccount`].
     pub async fn set_password(&self, name: &str, password_hash: &str, now: &str) -> Result<KeyRing> {
-        let change = |account: &mut PersonAccount| account.password_hash = Some(password_hash.to_owned());
-        self.change_one_account(name, now, change).await
+        self.change_one_account(name, now, |account| account.password_hash = Some(password_hash.to_owned())).await
     }
 
     async fn change_one_account(

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A hash that no password has, with the parameters of all other hashes. Checking it takes as long as checking the password of an account.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// The characters of generated passwords: those that nobody mistakes for another one.
+/// The characters of generated passwords, without letters and digits that look alike.
 const PLAIN_CHARACTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Number of characters in a part of a generated password.
 const PART: usize = 5;
@@ -92,14 +92,7 @@ impl PasswordWork {
     /// # Errors
     /// 503 if too many passwords are being checked.
     pub async fn is_password(&self, password: String, stored: Option<String>) -> Result<bool, Problem> {
-        let check = move || {
-            let text = stored.as_deref().unwrap_or(NOBODY);
-            // A hash that cannot be read is the password of nobody.
-            let is_equal = PasswordHash::new(text)
-                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok());
-            is_equal && stored.is_some()
-        };
-        self.in_turn(check).await
+        self.in_turn(move || is_password_of(stored.as_deref(), &password)).await
     }
 
     async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
@@ -119,6 +112,13 @@ impl PasswordWork {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_sign_ins", detail).retry_after(5)
         })
     }
+}
+
+/// True if `stored` is the hash of the password. A hash that cannot be read is the password of nobody.
+fn is_password_of(stored: Option<&str>, password: &str) -> bool {
+    let hash = PasswordHash::new(stored.unwrap_or(NOBODY));
+    let is_equal = hash.is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok());
+    is_equal && stored.is_some()
 }
 
 #[cfg(test)]
@@ -150,9 +150,13 @@ mod tests {
         assert!(!work.is_password("another password".into(), Some(hash.clone())).await.unwrap());
         assert!(!work.is_password("a good password".into(), None).await.unwrap());
         assert!(!work.is_password("a good password".into(), Some("no hash".into())).await.unwrap());
-        let parameters = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
         assert_eq!(parameters(NOBODY), parameters(&hash), "unknown names take as long");
         assert!(PasswordHash::new(NOBODY).is_ok());
+    }
+
+    /// Returns the algorithm and its parameters.
+    fn parameters(hash: &str) -> Vec<&str> {
+        hash.split('$').take(4).collect()
     }
 
     #[tokio::test]

@@ -43,7 +43,7 @@ pub fn proof(account: &PersonAccount) -> ShownKey {
     ShownKey::new(name.as_str().into(), hash_secret(&stated))
 }
 
-/// What a sign-in needs from an account.
+/// The data of an account that a sign-in needs.
 #[derive(Clone, Debug)]
 pub struct StoredAccount {
     /// The argon2id hash of the password, if the account has one.

@@ -103,7 +103,6 @@ pub async fn change_password(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let words = &visitor.words().people;
-    let refuse = |wrong| own_page(&visitor, &app, &desk, &browser, Some(wrong));
     let Some(person) = &visitor.person else {
         let detail = "a key has no password; an administrator of the service changes keys";
         return Err(Problem::new(StatusCode::FORBIDDEN, "no_account", detail));
@@ -113,14 +112,16 @@ pub async fn change_password(
     let password = form.raw("present").unwrap_or_default();
     let attempt = PasswordAttempt { app: &app, desk: &desk, name, password };
     if !attempt.is_right(known.as_ref(), &place).await? {
-        return refuse(words.wrong_password);
+        return own_page(&visitor, &app, &desk, &browser, Some(words.wrong_password));
     }
     let wanted = form.raw("wanted").unwrap_or_default();
     if form.raw("again") != Some(wanted) {
-        return refuse(words.not_equal);
+        return own_page(&visitor, &app, &desk, &browser, Some(words.not_equal));
     }
     match accounts::set_password(&app, name, name, NewPassword::Chosen(wanted.to_owned())).await {
-        Err(problem) if problem.code() == "invalid_password" => return refuse(words.bad_password),
+        Err(problem) if problem.code() == "invalid_password" => {
+            return own_page(&visitor, &app, &desk, &browser, Some(words.bad_password));
+        }
         changed => changed?,
     };
     let proof = app.keys.account(name).and_then(|account| account.proof);

@@ -18,7 +18,7 @@ pub struct PeopleWords {
     pub role: &'static str,
     /// The name of a role.
     pub role_of: fn(PersonRole) -> &'static str,
-    /// What a role may do.
+    /// The rights of a role.
     pub role_means: fn(PersonRole) -> &'static str,
     /// Label of the collections of an account.
     pub collections: &'static str,

@@ -123,7 +123,7 @@ pub struct AccountList {
 
 /// Make an account
 ///
-/// Makes the account of a person, who can sign in at the desk at once. docs/security.md lists what each role may do. If the configuration has no
+/// Makes the account of a person. The person can sign in at the desk at once. docs/security.md lists what each role may do. If the configuration has no
 /// key, no account can be made.
 #[utoipa::path(post, path = "/v1/admin/accounts", operation_id = "createAccount", tag = "admin", request_body = AccountInput,
     responses((status = 201, description = "the account", body = AccountAnswer),

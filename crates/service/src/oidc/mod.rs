@@ -18,6 +18,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use url::form_urlencoded;
@@ -61,9 +62,13 @@ pub struct SignInSecrets {
 impl SignInSecrets {
     /// Makes random values; `None` if the system has no randomness.
     pub fn random() -> Option<Self> {
-        let text = || clock::random().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
-        Some(Self { state: text()?, nonce: text()?, verifier: text()? })
+        Some(Self { state: random_text()?, nonce: random_text()?, verifier: random_text()? })
     }
+}
+
+/// Returns 256 random bits as a text.
+fn random_text() -> Option<String> {
+    clock::random().map(|bytes| URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// A person, as the provider describes them.
@@ -169,17 +174,16 @@ impl IdentityProvider {
             now_s: clock::timestamp().as_second(),
         };
         let claims = known.keys.verify(token, &rules).map_err(OidcError::Refused)?;
-        let text = |claim: &str| claims.get(claim).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let name = text(&self.config.name_claim);
+        let name = text_of(&self.config.name_claim, &claims);
         if name.is_empty() {
             return Err(OidcError::Refused("the token has no name of an account (console.oidc.name_claim)"));
         }
         let role = claims.get(&self.config.role_claim).and_then(|claim| match claim {
-            serde_json::Value::String(one) => self.config.role_of([one.as_str()]),
-            serde_json::Value::Array(all) => self.config.role_of(all.iter().filter_map(serde_json::Value::as_str)),
+            Value::String(one) => self.config.role_of([one.as_str()]),
+            Value::Array(all) => self.config.role_of(all.iter().filter_map(Value::as_str)),
             _ => None,
         });
-        Ok(ProvidedPerson { name, display_name: text(&self.config.display_claim), role })
+        Ok(ProvidedPerson { name, display_name: text_of(&self.config.display_claim, &claims), role })
     }
 
     async fn exchange(
@@ -230,10 +234,16 @@ impl IdentityProvider {
     }
 }
 
+/// Returns the text of a claim; an empty text without it.
+fn text_of(claim: &str, claims: &Map<String, Value>) -> String {
+    claims.get(claim).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// Returns the header for a client with a secret (RFC 6749, section 2.3.1: both parts are encoded as in a form).
 fn basic(client_id: &str, secret: &str) -> String {
-    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret))))
+    let [client_id, secret] =
+        [client_id, secret].map(|text| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
+    format!("Basic {}", STANDARD.encode(format!("{client_id}:{secret}")))
 }
 
 fn endpoint(text: &str) -> Result<Url, OidcError> {

@@ -132,49 +132,63 @@ impl ProviderKey {
 
     /// Returns the point of a P-256 key, uncompressed.
     fn point(&self) -> Option<Vec<u8>> {
-        let coordinate = |text: &Option<String>| decoded(text.as_ref()?).filter(|bytes| bytes.len() == 32);
-        let x = coordinate(&self.x).filter(|_| self.crv.as_deref() == Some("P-256"))?;
-        Some([vec![4], x, coordinate(&self.y)?].concat())
+        let x = coordinate(self.x.as_ref()?).filter(|_| self.crv.as_deref() == Some("P-256"))?;
+        Some([vec![4], x, coordinate(self.y.as_ref()?)?].concat())
     }
+}
+
+/// Returns a coordinate of a point of P-256: 32 bytes.
+fn coordinate(text: &str) -> Option<Vec<u8>> {
+    decoded(text).filter(|bytes| bytes.len() == 32)
+}
+
+fn text<'c>(claim: &str, claims: &'c Map<String, Value>) -> Option<&'c str> {
+    claims.get(claim).and_then(Value::as_str)
+}
+
+fn number(claim: &str, claims: &Map<String, Value>) -> Option<f64> {
+    claims.get(claim).and_then(Value::as_f64)
 }
 
 impl TokenRules<'_> {
     fn check(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
-        let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
-        let number = |claim: &str| claims.get(claim).and_then(Value::as_f64);
-        if text("iss") != Some(self.issuer) {
+        if text("iss", claims) != Some(self.issuer) {
             return Err("the token is of another issuer");
         }
         if !self.is_audience(claims) {
             return Err("the token is for another client");
         }
-        if text("nonce") != Some(self.nonce) {
+        if text("nonce", claims) != Some(self.nonce) {
             return Err("the token is of another sign-in");
         }
         let now = self.now_s as f64;
         let difference = CLOCK_DIFFERENCE_S as f64;
-        if number("exp").is_none_or(|end| end <= now - difference) {
+        if number("exp", claims).is_none_or(|end| end <= now - difference) {
             return Err("the token has expired");
         }
-        let age = number("iat").map(|made| now - made);
+        let age = number("iat", claims).map(|made| now - made);
         if age.is_none_or(|age| age < -difference || age > MOST_AGE_S as f64 + difference) {
             return Err("the token was made at another time; compare the clocks of this machine and of the provider");
         }
-        if text("sub").is_none_or(str::is_empty) {
+        if text("sub", claims).is_none_or(str::is_empty) {
             return Err("the token is about nobody");
         }
         Ok(())
     }
 
     fn is_audience(&self, claims: &Map<String, Value>) -> bool {
-        let is_this = |value: &Value| value.as_str() == Some(self.client_id);
         let party = claims.get("azp");
-        match claims.get("aud") {
-            Some(Value::Array(all)) if all.len() > 1 => all.iter().any(is_this) && party.is_some_and(is_this),
-            Some(Value::Array(all)) => all.iter().any(is_this) && party.is_none_or(is_this),
-            Some(one) => is_this(one) && party.is_none_or(is_this),
-            None => false,
-        }
+        let (is_named, is_shared) = match claims.get("aud") {
+            Some(Value::Array(all)) => (all.iter().any(|one| self.is_client(one)), all.len() > 1),
+            Some(one) => (self.is_client(one), false),
+            None => (false, false),
+        };
+        // A token for several clients names the client that asked for it.
+        is_named && party.map_or(!is_shared, |party| self.is_client(party))
+    }
+
+    fn is_client(&self, value: &Value) -> bool {
+        value.as_str() == Some(self.client_id)
     }
 }
 

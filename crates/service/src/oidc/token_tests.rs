@@ -27,9 +27,9 @@ fn rules() -> TokenRules<'static> {
 }
 
 /// A provider with one P-256 key.
-struct Signer(EcdsaKeyPair);
+struct TestSigner(EcdsaKeyPair);
 
-impl Signer {
+impl TestSigner {
     fn new() -> Self {
         let random = SystemRandom::new();
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
@@ -63,7 +63,7 @@ fn claims() -> Value {
 
 #[test]
 fn a_token_of_the_provider_is_accepted() {
-    let signer = Signer::new();
+    let signer = TestSigner::new();
     let token = signer.sign(&header(), &claims());
     let keys = signer.keys("office-1");
     assert!(keys.has_key_of(&token));
@@ -74,7 +74,7 @@ fn a_token_of_the_provider_is_accepted() {
 
 #[test]
 fn a_token_with_a_wrong_claim_is_refused() {
-    let signer = Signer::new();
+    let signer = TestSigner::new();
     let keys = signer.keys("office-1");
     for (claim, value, reason) in [
         ("iss", json!("https://id.example/"), "issuer"),
@@ -103,13 +103,13 @@ fn a_token_with_a_wrong_claim_is_refused() {
 
 #[test]
 fn a_token_that_the_provider_has_not_signed_is_refused() {
-    let signer = Signer::new();
+    let signer = TestSigner::new();
     let keys = signer.keys("office-1");
     let good = signer.sign(&header(), &claims());
     let (signed, signature) = good.rsplit_once('.').unwrap();
-    let unsigned = Signer::new().sign(&json!({ "alg": "none" }), &claims());
+    let unsigned = TestSigner::new().sign(&json!({ "alg": "none" }), &claims());
     let forged = [
-        Signer::new().sign(&header(), &claims()),
+        TestSigner::new().sign(&header(), &claims()),
         unsigned.rsplit_once('.').map(|(text, _)| format!("{text}.")).unwrap(),
         signer.sign(&json!({ "alg": "HS256", "kid": "office-1" }), &claims()),
         signer.sign(&json!({ "alg": "RS256", "kid": "office-1" }), &claims()),
