@@ -68,7 +68,6 @@ pub async fn create(
     password: NewPassword,
 ) -> Result<Option<String>, Problem> {
     need_configured_key(app)?;
-    need_free_name(app, name)?;
     let made = hashed(app, name, password).await?;
     store_new(app, by, name, settings, Some(made.hash)).await?;
     Ok(made.shown)
@@ -77,7 +76,7 @@ pub async fn create(
 /// Stores a new account with the hash of its password.
 ///
 /// # Errors
-/// 409 if the name is in use or there are too many accounts.
+/// 409 if the name is in use, there are too many accounts, or the configuration has no key.
 pub async fn store_new(
     app: &App,
     by: &str,
@@ -85,6 +84,8 @@ pub async fn store_new(
     settings: AccountSettings,
     password_hash: Option<String>,
 ) -> Result<(), Problem> {
+    need_configured_key(app)?;
+    need_free_name(app, name)?;
     let AccountSettings { display_name, role, collections, is_disabled } = settings;
     let now = clock::now();
     let changed_at = now.clone();

@@ -71,7 +71,7 @@ fn own_page(
         frame: PageFrame::new(visitor, words.me),
         words,
         person: visitor.person.as_deref().map(|person| own_account(app, person, words)),
-        sessions: lines(app, visitor.words(), desk.sessions.list(scope, token, Instant::now())),
+        sessions: lines(app, visitor.words(), &desk.sessions.list(scope, token, Instant::now())),
         wrong,
     };
     page::html(if wrong.is_some() { StatusCode::FORBIDDEN } else { StatusCode::OK }, &page)

@@ -48,7 +48,7 @@ pub async fn begin(
     let provider = provider(&desk)?;
     desk.guesses.count_address(place.address)?;
     let secrets = SignInSecrets::random().ok_or_else(|| Problem::internal("no randomness from the system"))?;
-    let address = provider.address(&secrets).await.map_err(told)?;
+    let address = provider.address(&secrets).await.map_err(|error| told(&error))?;
     desk.pending.begin(secrets, &browser, page::local(form.raw("next")), Instant::now());
     // The policy of the pages forbids that a form leads to another site, so that a page leads there.
     page::leading_to(visitor.language, address)
@@ -75,7 +75,7 @@ pub async fn finish(
         Problem::new(StatusCode::FORBIDDEN, "sign_in_outdated", detail)
     })?;
     let code = answer.text("code").ok_or_else(|| refused("the identity provider sent no code"))?;
-    let person = provider.person(code, &pending.secrets).await.map_err(told)?;
+    let person = provider.person(code, &pending.secrets).await.map_err(|error| told(&error))?;
     if is_name(&person.name) {
         caller.set(person.name.as_str().into());
     }
@@ -111,7 +111,6 @@ async fn follow_provider(app: &App, person: &ProvidedPerson) -> Result<(), Probl
     let shown = is_display_name(&person.display_name).then(|| person.display_name.clone());
     let known = app.engine.keys().await?.accounts.into_iter().find(|account| account.name == name);
     let Some(account) = known else {
-        accounts::need_free_name(app, name)?;
         let display_name = shown.unwrap_or_else(|| name.to_owned());
         let settings = AccountSettings { display_name, role, collections: None, is_disabled: false };
         return accounts::store_new(app, PROVIDER, name, settings, None).await;
@@ -129,7 +128,7 @@ fn refused(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "sign_in_refused", detail)
 }
 
-fn told(error: OidcError) -> Problem {
+fn told(error: &OidcError) -> Problem {
     tracing::warn!(%error, "a sign-in at the identity provider failed");
     match error {
         OidcError::Refused(_) => {

@@ -133,7 +133,7 @@ impl PeopleRequest<'_> {
 
     fn sessions(&self, scope: SessionScope<'_>) -> Vec<SessionLine> {
         let BrowserToken(token) = self.browser;
-        lines(self.app, self.words(), self.desk.sessions.list(scope, token, Instant::now()))
+        lines(self.app, self.words(), &self.desk.sessions.list(scope, token, Instant::now()))
     }
 
     async fn list(&self, form: &FormFields, refused: Option<&Problem>) -> Result<Response, Problem> {

@@ -24,11 +24,11 @@ pub struct SessionLine {
 }
 
 /// Returns the lines of the sessions whose key or account is still valid.
-pub fn lines(app: &App, words: &DeskWords, sessions: Vec<SessionFacts>) -> Vec<SessionLine> {
-    sessions.into_iter().filter_map(|session| line(app, words, session)).collect()
+pub fn lines(app: &App, words: &DeskWords, sessions: &[SessionFacts]) -> Vec<SessionLine> {
+    sessions.iter().filter_map(|session| line(app, words, session)).collect()
 }
 
-fn line(app: &App, words: &DeskWords, session: SessionFacts) -> Option<SessionLine> {
+fn line(app: &App, words: &DeskWords, session: &SessionFacts) -> Option<SessionLine> {
     let rights = app.keys.rights_of(&session.key)?;
     let name = session.key.name.to_string();
     let address = session.place.address.map(|address| address.to_string()).unwrap_or_default();

@@ -8,6 +8,8 @@ pub struct PeopleWords {
     pub title: &'static str,
     /// Note that nobody has an account yet.
     pub none: &'static str,
+    /// Note that accounts need a key in the configuration.
+    pub no_key: &'static str,
     /// Column with the names of accounts.
     pub name: &'static str,
     /// The rule for names of accounts.
@@ -119,6 +121,7 @@ pub struct PeopleWords {
 pub(super) const ZH: PeopleWords = PeopleWords {
     title: "人员账号",
     none: "还没有人员账号。",
+    no_key: "配置中没有密钥，本机上的任何人都可以使用，不需要账号。要建立账号，请先在配置中加入一把有 admin 权限的密钥（doppel config new-key）。",
     name: "账号",
     name_hint: "登录时使用，建立后不能更改：1 至 64 个字符，只用 a-z、0-9 和“-”。",
     display_name: "姓名",
@@ -191,6 +194,7 @@ pub(super) const ZH: PeopleWords = PeopleWords {
 pub(super) const EN: PeopleWords = PeopleWords {
     title: "People",
     none: "Nobody has an account yet.",
+    no_key: "The configuration has no key, so that everyone on this machine may do everything and needs no account. To make accounts, put a key with the scope admin into the configuration (doppel config new-key).",
     name: "Account",
     name_hint: "The name for signing in, which cannot be changed later: 1 to 64 of a-z, 0-9 and \"-\".",
     display_name: "Name",
