@@ -87,7 +87,7 @@ fn a_wrong_account_is_refused_by_name() {
     assert!(names(&keyed).is_empty());
     assert_eq!(send(&keyed, "POST", "", &good).status, 201);
     expect_problem(&send(&keyed, "POST", "", &good), 409, "account_exists");
-    let mut taken = good.clone();
+    let mut taken = good;
     taken["name"] = json!("desk");
     expect_problem(&send(&keyed, "POST", "", &taken), 409, "key_exists");
     let key = json!({ "name": "zhang", "scopes": ["read"] });

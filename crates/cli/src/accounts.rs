@@ -96,11 +96,11 @@ pub fn run(args: AccountArgs) -> anyhow::Result<ExitCode> {
         AccountCommand::Add(add) => make(&add)?,
         AccountCommand::List { calling, json } => list(&calling, json)?,
         AccountCommand::Disable(account) => {
-            set_disabled(&account, json!(true))?;
+            set_disabled(&account, &json!(true))?;
             tell(&format!("the account {} cannot sign in any more", account.name));
         }
         AccountCommand::Enable(account) => {
-            set_disabled(&account, json!(false))?;
+            set_disabled(&account, &json!(false))?;
             tell(&format!("the account {} can sign in again", account.name));
         }
         AccountCommand::Password { account, password_stdin } => set_password(&account, password_stdin)?,
@@ -157,7 +157,7 @@ fn show(mut answer: Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn set_disabled(account: &NamedAccount, disabled: Value) -> anyhow::Result<()> {
+fn set_disabled(account: &NamedAccount, disabled: &Value) -> anyhow::Result<()> {
     let service = ServiceClient::open(&account.calling)?;
     let all = service.get("/v1/admin/accounts")?;
     let found = all["items"].as_array().and_then(|items| items.iter().find(|item| item["name"] == *account.name));

@@ -39,7 +39,7 @@ impl TestSigner {
     fn keys(&self, kid: &str) -> KeySet {
         let point = self.0.public_key().as_ref();
         let [x, y] = [&point[1..33], &point[33..]].map(|part| URL_SAFE_NO_PAD.encode(part));
-        key_set(json!({ "kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "x": x, "y": y }))
+        key_set(&json!({ "kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "x": x, "y": y }))
     }
 
     fn sign(&self, header: &Value, claims: &Value) -> String {
@@ -49,7 +49,7 @@ impl TestSigner {
     }
 }
 
-fn key_set(key: Value) -> KeySet {
+fn key_set(key: &Value) -> KeySet {
     serde_json::from_value(json!({ "keys": [key] })).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn a_token_of_the_provider_is_accepted() {
     let keys = signer.keys("office-1");
     assert!(keys.has_key_of(&token));
     assert_eq!(keys.verify(&token, &rules()).unwrap()["sub"], "7");
-    let rsa = key_set(json!({ "kty": "RSA", "kid": "office-1", "n": MODULUS, "e": "AQAB" }));
+    let rsa = key_set(&json!({ "kty": "RSA", "kid": "office-1", "n": MODULUS, "e": "AQAB" }));
     assert_eq!(rsa.verify(RSA_TOKEN, &rules()).unwrap()["preferred_username"], "zhang");
 }
 
@@ -125,5 +125,5 @@ fn a_token_that_the_provider_has_not_signed_is_refused() {
         assert!(keys.verify(&token, &rules()).is_err(), "{token}");
     }
     let for_encryption = json!({ "kty": "EC", "crv": "P-256", "use": "enc", "x": "AA", "y": "AA" });
-    assert!(!key_set(for_encryption).has_key_of(&good));
+    assert!(!key_set(&for_encryption).has_key_of(&good));
 }
