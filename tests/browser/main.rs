@@ -10,6 +10,7 @@ mod driver;
 mod foreign;
 mod keyboard;
 mod letters;
+mod people;
 mod plain;
 mod print;
 mod reading;

@@ -214,7 +214,7 @@ impl ClerkWalk<'_> {
         tab.press("form button.main");
         tab.sees(said.wrong_key);
         self.read("sign-in-wrong");
-        tab.fill("#key", self.keyed.key("desk"));
+        tab.fill("#key", self.keyed.key("office"));
         tab.press("form button.main");
         tab.has(SIGNED_IN);
     }
@@ -303,7 +303,7 @@ impl ClerkWalk<'_> {
         tab.sees(said.done_same);
         tab.sees("两封信说的是同一段路");
         let told = &self.decision(LAMPS_EARLIER, LAMPS_LATER)["history"][0];
-        assert_eq!((&told["judgement"], &told["by"]), (&json!("same"), &json!("desk")));
+        assert_eq!((&told["judgement"], &told["by"]), (&json!("same"), &json!("office")));
         self.read("case-decided");
         tab.press(".notice button");
         tab.sees(said.undone);

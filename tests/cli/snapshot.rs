@@ -433,6 +433,8 @@ fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
     assert_eq!(made.status, 201, "{}", made.text);
     let key = made.json()["key"].as_str().expect("the key").to_owned();
+    let account = json!({ "name": "zhang", "display_name": "张伟", "role": "clerk", "password": "a good password" });
+    assert_eq!(server.send_as(office, "POST", "/v1/admin/accounts", &account).status, 201);
     let file = folder.path().join("letters.snapshot");
     let key_file = folder.path().join("office.key");
     fs::write(&key_file, office).expect("written");
@@ -443,9 +445,12 @@ fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     {
         let to = folder.path().join(format!("restored-{status}"));
         let said = done(&[&["restore", path(&file), "--data", path(&to)], options].concat());
-        assert!(said.contains(says) && said.contains("backup"), "{said}");
+        assert!(said.contains(says) && said.contains("backup") && said.contains("1 account(s)"), "{said}");
         let config = keyed.file();
         let restored = TestServer::start_with(&to, &["--config", path(&config)], &[]);
         assert_eq!(restored.send_as(&key, "GET", "/v1/collections", &Value::Null).status, status);
+        let accounts = restored.send_as(office, "GET", "/v1/admin/accounts", &Value::Null).json();
+        let kept = usize::from(status == 200);
+        assert_eq!(accounts["items"].as_array().map(Vec::len), Some(kept), "{accounts}");
     }
 }

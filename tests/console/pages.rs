@@ -86,11 +86,18 @@ fn all_pages(collection: &str) -> Vec<String> {
         "quality?duplicate=%3Cb%3E",
     ];
     let below = below.iter().map(|path| format!("/console/{collection}/{path}"));
-    ["/console", "/console/nowhere/at/all", "/console/no-such/inbox"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(below)
-        .collect()
+    [
+        "/console",
+        "/console/-/people",
+        "/console/-/people/nobody",
+        "/console/-/me",
+        "/console/nowhere/at/all",
+        "/console/no-such/inbox",
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain(below)
+    .collect()
 }
 
 #[track_caller]

@@ -110,7 +110,7 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
 }
 
 #[test]
-fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
+fn who_is_no_administrator_changes_nothing() {
     let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     ask(&keyed, "POST", "/v1/admin/reindex", &json!({"collection": "letters", "activate": false}));
@@ -125,13 +125,17 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
     let tried = format!("{QUALITY}?duplicate=0.9");
     for name in ["reader", "desk"] {
         let mut browser = keyed.signed_in(name);
-        let page = browser.open(WORK);
-        assert!(page.html.contains("已建成，尚未启用"), "{}", page.html);
-        let part = browser.open(&format!("{WORK}/now"));
-        let quality = browser.open(&tried);
-        let token = page.form("/console/sign-out");
+        let start = browser.open("/console/letters/inbox");
+        let may_lead = name == "desk";
+        for (path, is_shown) in [(WORK, false), (QUALITY, may_lead)] {
+            assert_eq!(start.html.contains(&format!("href=\"{path}\"")), is_shown, "{name}: {path}");
+            assert_eq!(browser.get(path).status, if is_shown { 200 } else { 403 }, "{name}: {path}");
+        }
+        assert_eq!(browser.get(&format!("{WORK}/now")).status, 403);
+        let quality = browser.get(&tried);
+        let token = start.form("/console/sign-out");
         for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
-            assert!([&page, &part, &quality].iter().all(|page| !page.has_form(action)), "{name}: {action}");
+            assert!(!quality.has_form(action), "{name}: {action}");
             let refused = browser.post(action, &token, &[("duplicate", "1")]);
             assert_eq!(refused.status, 403, "{name}: {action}");
         }

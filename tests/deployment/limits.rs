@@ -7,12 +7,14 @@ use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS,
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
 use doppel_core::record::{MAX_DEPTH, MAX_FIELDS, MAX_ID_BYTES};
 use doppel_desk::pages::batch::MOST_PAIRS;
+use doppel_desk::pending::MOST_PENDING;
 use doppel_desk::{files, sign_in};
 use doppel_engine::decisions::MAX_NOTE_CHARS;
 use doppel_engine::events::handling::{MAX_STEPS, MAX_UNIT_CHARS};
 use doppel_engine::events::regroup::MAX_CONFIRMED;
 use doppel_engine::groups::regroup::MAX_SPLIT_PAIRS;
 use doppel_http::coding::expand;
+use doppel_http::passwords;
 use doppel_http::routes::changes::LONGEST_WAIT_S;
 use doppel_http::server::MAX_HEAD_BYTES;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
@@ -24,6 +26,7 @@ use doppel_sources::tables::guard::{
     MOST_WHOLE_TEXTS, TEXT_PER_UNPACKED,
 };
 use doppel_sources::tables::{MOST_COLUMNS, MOST_WHOLE, WorkbookLimits};
+use doppel_store::accounts::MOST_ACCOUNTS;
 use doppel_store::decisions::MAX_RULINGS;
 use doppel_store::keys::MOST_KEYS;
 use doppel_store::rules::generation_life::MAX_GENERATIONS;
@@ -85,6 +88,10 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Changes of a collection that are kept for readers", collections.changes_kept.to_string()),
         ("Keys that are made while the service runs", MOST_KEYS.to_string()),
         ("Sessions of the desk", sign_in::MOST_SESSIONS.to_string()),
+        ("Sessions of one account or key", sign_in::MOST_SESSIONS_OF_ONE.to_string()),
+        ("Accounts", MOST_ACCOUNTS.to_string()),
+        ("Sign-ins that have begun at an identity provider", MOST_PENDING.to_string()),
+        ("Passwords that are hashed at once", passwords::MOST_AT_ONCE.to_string()),
         ("Time that a session may be idle", format!("{} s", sign_in::IDLE_END.as_secs())),
         ("Time of a session", format!("{} s", sign_in::WHOLE_END.as_secs())),
         ("Record id", format!("{MAX_ID_BYTES} bytes")),

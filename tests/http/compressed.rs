@@ -45,7 +45,8 @@ fn routes() -> Vec<(String, String, String)> {
             .replace("{id}", "a")
             .replace("{a}", "a")
             .replace("{b}", "b")
-            .replace("{task}", "x");
+            .replace("{task}", "x")
+            .replace("{account}", "zhang");
         for (method, operation) in methods.as_object().expect("methods") {
             let content = operation["requestBody"]["content"].as_object();
             for media in content.into_iter().flatten().map(|(media, _)| media) {

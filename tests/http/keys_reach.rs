@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 74] = [
+const DECISIONS: [(&str, &str, KeyDecision); 79] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -35,6 +35,11 @@ const DECISIONS: [(&str, &str, KeyDecision); 74] = [
     ("get", "/v1/admin/keys", Refused),
     ("post", "/v1/admin/keys", Refused),
     ("delete", "/v1/admin/keys/{key}", Refused),
+    ("get", "/v1/admin/accounts", Refused),
+    ("post", "/v1/admin/accounts", Refused),
+    ("put", "/v1/admin/accounts/{account}", Refused),
+    ("delete", "/v1/admin/accounts/{account}", Refused),
+    ("put", "/v1/admin/accounts/{account}/password", Refused),
     ("get", "/v1/admin/snapshots", Refused),
     ("post", "/v1/admin/snapshots", Refused),
     ("post", "/v1/admin/snapshots/cancel", Refused),
@@ -231,7 +236,7 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
 
 fn path_of_route(collection: &str, task: &str, route: &str) -> String {
     let path = route.replace("{collection}", collection).replace("{task}", task);
-    ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
+    ["{id}", "{a}", "{b}", "{generation}", "{key}", "{account}"].iter().fold(path, |path, part| path.replace(part, "7"))
 }
 
 /// The request may be wrong for another reason, but not because of the key.

@@ -7,6 +7,7 @@ mod receiver;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accounts;
 mod auth;
 mod bad_input;
 mod bulk;

@@ -77,7 +77,7 @@ async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neither() {
+async fn keys_and_accounts_are_those_of_all_instances() {
     let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("keys");
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -98,6 +98,14 @@ async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neit
     assert_eq!(instances[1].send_as(office, "DELETE", &format!("{keys}/clerk"), &Value::Null).status, 204);
     assert_eq!(status_for(key, &instances[1]), 401);
     wait_for_status(401, key, &instances);
+    let accounts = "/v1/admin/accounts";
+    let body = json!({ "name": "zhang", "display_name": "张伟", "role": "clerk", "password": "a good password" });
+    assert_eq!(instances[0].send_as(office, "POST", accounts, &body).status, 201);
+    assert_eq!(instances[1].send_as(office, "POST", accounts, &body).status, 409, "an account, too");
+    let changed = json!({ "display_name": "张伟", "role": "lead" });
+    assert_eq!(instances[1].send_as(office, "PUT", &format!("{accounts}/zhang"), &changed).status, 200);
+    let list = instances[0].send_as(office, "GET", accounts, &Value::Null).json();
+    assert_eq!(list["items"][0]["role"], "lead", "{list}");
     drop(instances);
     crate::mongod::drop_database(server.uri(), &database).await;
 }

@@ -287,6 +287,14 @@ impl ServiceClient {
         self.send(Method::POST, path, Some(body))
     }
 
+    /// Sends `body` to `path` with PUT.
+    ///
+    /// # Errors
+    /// The errors of [`ServiceClient::get`].
+    pub(super) fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(Method::PUT, path, Some(body))
+    }
+
     /// Requests `path` with DELETE.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ struct CreateKeyArgs {
     calling: ServiceArgs,
 }
 
-fn name(text: &str) -> Result<String, String> {
+pub(super) fn name(text: &str) -> Result<String, String> {
     match is_name(text) {
         true => Ok(text.to_owned()),
         false => Err(format!("a name is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")),
@@ -166,11 +166,11 @@ fn row(key: &Value) -> Vec<String> {
     ]
 }
 
-fn text(value: &Value, otherwise: &str) -> String {
+pub(super) fn text(value: &Value, otherwise: &str) -> String {
     value.as_str().unwrap_or(otherwise).to_owned()
 }
 
-fn listed(value: &Value, otherwise: &str) -> String {
+pub(super) fn listed(value: &Value, otherwise: &str) -> String {
     match value.as_array() {
         Some(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
         None => otherwise.to_owned(),
@@ -178,6 +178,6 @@ fn listed(value: &Value, otherwise: &str) -> String {
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
-fn tell(text: &str) {
+pub(super) fn tell(text: &str) {
     eprintln!("{}", doppel_texts::said(text));
 }

@@ -4,6 +4,7 @@
 //! early by a signal. `serve`, `import` and `check` end in order after a signal, with 0, 1 and 1. Results go to standard output, and all
 //! messages go to standard error. Files are written through [`output`].
 
+pub mod accounts;
 pub mod check;
 pub mod client;
 mod columns;
@@ -98,6 +99,8 @@ enum CliCommand {
     Openapi(openapi::OpenapiArgs),
     /// Show and check the configuration, make keys
     Config(config::ConfigArgs),
+    /// Make, list, change and remove accounts of people of a running service
+    Account(accounts::AccountArgs),
     /// Make, list and revoke keys of a running service
     Keys(keys::KeysArgs),
     /// Ask a running service whether it is ready
@@ -133,6 +136,7 @@ impl CliArguments {
             CliCommand::Reindex(args) => reindex::run(args),
             CliCommand::Openapi(args) => openapi::run(args),
             CliCommand::Config(args) => config::run(args),
+            CliCommand::Account(args) => accounts::run(args),
             CliCommand::Keys(args) => keys::run(args),
             CliCommand::Healthcheck(args) => healthcheck::run(args),
             #[cfg(feature = "mongodb")]

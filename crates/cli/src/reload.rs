@@ -94,7 +94,7 @@ pub(crate) fn say_hidden(app: &App) {
     for name in app.keys.hidden() {
         tracing::warn!(
             name,
-            "the configuration has a key of this name, so that the one made by doppel keys opens nothing; revoke it"
+            "the configuration has a key of this name, so that the key or account made while the service ran opens nothing; remove it"
         );
     }
 }

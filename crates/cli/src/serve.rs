@@ -90,7 +90,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let parts = OptionalParts {
         #[cfg(feature = "search")]
         search,
-        pages: desk(&config),
+        pages: desk(&config)?,
         tls: certificates,
     };
     let app = App::new(engine.clone(), parts, &config, shutdown.clone(), told);
@@ -184,14 +184,17 @@ fn signals() -> std::io::Result<(Signals, HangUps)> {
 
 /// Returns the desk, if the configuration wants it.
 #[cfg(feature = "desk")]
-fn desk(config: &Config) -> Option<Arc<dyn DeskPages>> {
-    config.console.enabled.then(|| Arc::new(DeskState::new(&config.store)) as Arc<dyn DeskPages>)
+fn desk(config: &Config) -> anyhow::Result<Option<Arc<dyn DeskPages>>> {
+    if !config.console.enabled {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(DeskState::new(config)?)))
 }
 
 /// This build has no desk.
 #[cfg(not(feature = "desk"))]
-fn desk(_config: &Config) -> Option<Arc<dyn DeskPages>> {
-    None
+fn desk(_config: &Config) -> anyhow::Result<Option<Arc<dyn DeskPages>>> {
+    Ok(None)
 }
 
 /// Makes the search service and the folder of its index.

@@ -81,7 +81,7 @@ const NOT_COMMAND_LINE: [&str; 4] = [
 ];
 
 /// Parts of messages whose whole forms the tables have, names of internal work, and signs of a bug.
-const PARTS: [&str; 57] = [
+const PARTS: [&str; 58] = [
     " at {pointer}",
     ", did you mean {meant:?}?",
     "; complete: {done}",
@@ -124,6 +124,7 @@ const PARTS: [&str; 57] = [
     "the body",
     "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n{key}\n\nthe section for the configuration, which holds no secret:\n",
     "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n{secret}\n",
+    "the password, shown only now; the person changes it at the desk:\n\n{password}\n",
     "the line",
     "the name of a column is no text",
     "the process that reads workbooks gave another answer than was asked for",

@@ -1,4 +1,4 @@
-//! `[auth]`: API keys and their scopes.
+//! `[auth]`: API keys and their scopes, and the roles of people.
 //!
 //! A key has the form `dpl_<name>_<secret>`. The configuration contains the name, which appears in logs, and the SHA-256 of the secret.
 //! `doppel config new-key` shows the key once, and it is stored nowhere.
@@ -20,6 +20,10 @@ pub enum Scope {
     Write,
     /// Allows creating, changing and deleting collections.
     Admin,
+    /// Allows deciding about many records at once. No key names this scope: a key with `write` has it. Only roles distinguish it.
+    #[serde(skip)]
+    #[value(skip)]
+    Lead,
 }
 
 impl Scope {
@@ -29,12 +33,70 @@ impl Scope {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::Lead => "lead",
         }
     }
 
     /// Returns the scope with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Admin].into_iter().find(|scope| scope.as_str() == name)
+    }
+}
+
+/// The role of a person. Each role includes the roles before it. docs/security.md lists the actions of each role.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PersonRole {
+    /// Reads.
+    #[default]
+    Viewer,
+    /// Also decides about single records, registers records, and writes steps of the handling of events.
+    Clerk,
+    /// Also decides about many records at once: batches, groups and events.
+    Lead,
+    /// May do everything: also collections, indexes and accounts.
+    Administrator,
+}
+
+impl PersonRole {
+    /// All roles, the one with the fewest rights first.
+    pub const ALL: [Self; 4] = [Self::Viewer, Self::Clerk, Self::Lead, Self::Administrator];
+
+    /// Returns the name of the role.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Clerk => "clerk",
+            Self::Lead => "lead",
+            Self::Administrator => "administrator",
+        }
+    }
+
+    /// Returns the role with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+
+    /// Returns the scopes of the role.
+    pub fn scopes(self) -> &'static [Scope] {
+        match self {
+            Self::Viewer => &[Scope::Read],
+            Self::Clerk => &[Scope::Read, Scope::Write],
+            Self::Lead => &[Scope::Read, Scope::Write, Scope::Lead],
+            Self::Administrator => &[Scope::Read, Scope::Write, Scope::Lead, Scope::Admin],
+        }
+    }
+
+    /// Returns the lowest role with `scope`.
+    pub fn with(scope: Scope) -> Self {
+        match scope {
+            Scope::Read => Self::Viewer,
+            Scope::Write => Self::Clerk,
+            Scope::Lead => Self::Lead,
+            Scope::Admin => Self::Administrator,
+        }
     }
 }
 
@@ -142,6 +204,18 @@ mod tests {
         assert_eq!(decode(&hash).unwrap(), hash_secret(secret));
         let auth = AuthConfig { keys: vec![KeyConfig { name: name.into(), sha256: hash, scopes: vec![Scope::Read] }] };
         assert_eq!(auth.check(), Ok(()));
+    }
+
+    #[test]
+    fn each_role_has_the_scopes_of_the_roles_before_it_and_one_more() {
+        let mut before: &[Scope] = &[];
+        for role in PersonRole::ALL {
+            assert_eq!(PersonRole::parse(role.as_str()), Some(role));
+            let scopes = role.scopes();
+            let [kept @ .., new] = scopes else { panic!("{role:?} has no scope") };
+            assert_eq!((kept, PersonRole::with(*new)), (before, role));
+            before = scopes;
+        }
     }
 
     #[test]

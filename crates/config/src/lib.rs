@@ -11,6 +11,7 @@ mod console;
 mod errors;
 pub mod limits;
 pub mod log;
+pub mod oidc;
 pub mod print;
 mod search;
 pub mod snapshots;
@@ -222,7 +223,7 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _, source, webhook } =
+    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console, source, webhook } =
         config;
     auth.check()?;
     limits.check()?;
@@ -232,6 +233,7 @@ fn check(config: &Config) -> Result<(), String> {
     search.check()?;
     server.tls.check()?;
     sources::check(source)?;
+    console.oidc.check()?;
     webhooks::check(webhook)?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(

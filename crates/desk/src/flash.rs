@@ -31,6 +31,14 @@ pub enum FlashMessage {
     Created,
     /// The made-up letters were loaded.
     DemoLoaded,
+    /// An administrator changed an account.
+    AccountChanged,
+    /// An administrator removed an account.
+    AccountRemoved,
+    /// The visitor changed their own password.
+    PasswordChanged,
+    /// The visitor ended a session.
+    SessionEnded,
     /// The visitor started an action on the page of tasks.
     Work(WorkDone),
     /// The visitor took decisions about a group back.
@@ -112,6 +120,10 @@ impl FlashMessage {
             Self::Created => words.start.created_now.into(),
             Self::DemoLoaded => words.start.demo_loaded.into(),
             Self::StepAdded => words.events.step_added.into(),
+            Self::AccountChanged => words.people.changed.into(),
+            Self::AccountRemoved => words.people.removed.into(),
+            Self::PasswordChanged => words.people.password_changed.into(),
+            Self::SessionEnded => words.people.ended.into(),
             Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
         }

@@ -1,6 +1,6 @@
 //! The middleware for all pages of the desk. One middleware does these checks, so that no page can forget them:
 //!
-//! * If keys are configured, a visitor who is not signed in is redirected to the sign-in page from every other page.
+//! * If there are keys, a visitor who is not signed in is redirected to the sign-in page from every other page.
 //! * Every form (every `POST`) must contain the token of its browser ([`FormSeal`](crate::tokens::FormSeal)).
 //!   [`AllowedOrigins`](doppel_http::origin::AllowedOrigins) has already refused requests from pages of other sites and with foreign host names. The
 //!   guard checks the token before it reads a file. A form that uploads a file therefore has its token in the URL ([`files::is_upload`]): a
@@ -10,7 +10,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use askama::Template;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
@@ -24,11 +23,13 @@ use crate::files;
 use crate::flash::{DecidedNotice, FlashMessage};
 use crate::form::FormFields;
 use crate::page::{self, NewCookies, RenderedPage, SeeOther};
+use crate::pages::oidc;
 use crate::tokens::BrowserSecret;
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, VisitorFacts};
 use doppel_config::auth::Scope;
-use doppel_http::auth::{ShownKey, check_reach};
+use doppel_config::oidc::CALLBACK;
+use doppel_http::auth::{CallerRights, ShownKey, check_reach};
 use doppel_http::extract::{BodyMedia, body_of};
 use doppel_http::open_connections::ConnectionMark;
 use doppel_http::pages::PageWording;
@@ -38,8 +39,10 @@ use doppel_http::state::App;
 use doppel_http::wording;
 use doppel_texts::Language;
 
-/// The path of the sign-in page, the only page for visitors who are not signed in.
+/// The path of the sign-in page.
 pub const SIGN_IN: &str = "/console/sign-in";
+/// The paths for visitors who are not signed in.
+const SIGN_IN_PATHS: [&str; 3] = [SIGN_IN, oidc::BEGIN, CALLBACK];
 /// Name of the form field that holds the token.
 pub const TOKEN_FIELD: &str = "token";
 /// Lifetime of the language cookie in seconds: a year.
@@ -108,7 +111,7 @@ async fn admit(
         }
         app.keys.within_rate(key).map_err(boxed_problem)?;
     }
-    if !facts.is_open && facts.key.is_none() && request.uri().path() != SIGN_IN {
+    if !facts.is_open && facts.key.is_none() && !SIGN_IN_PATHS.contains(&request.uri().path()) {
         return Err(Box::new(to_sign_in(&request)));
     }
     let request = within_reach(request, &facts).await.map_err(boxed_problem)?;
@@ -162,25 +165,20 @@ fn is_led_here(request: &Request) -> bool {
     *request.method() == Method::GET && site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-#[derive(Template)]
-#[template(path = "once_more.html")]
-struct OnceMore {
-    language: Language,
-    place: String,
-}
-
 /// Returns a page that makes the browser request the same page again. This second request comes from the desk and has the cookies.
 fn once_more(request: &Request) -> Response {
-    let page = OnceMore { language: language(request.headers()), place: page::place(request.uri()) };
-    page::html(StatusCode::OK, &page).unwrap_or_else(IntoResponse::into_response)
+    let page = page::leading_to(language(request.headers()), page::place(request.uri()));
+    page.unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Returns the facts about a visitor that do not depend on the page.
 fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> VisitorFacts {
     let signed_in = key.and_then(|key| Some((app.keys.rights_of(&key)?, key.name)));
-    let (key, (scopes, reach)) = signed_in.map_or_else(Default::default, |(rights, name)| (Some(name), rights));
+    let (rights, key) = signed_in.map_or_else(Default::default, |(rights, name)| (rights, Some(name)));
+    let CallerRights { scopes, reach, person } = rights;
     VisitorFacts {
         key,
+        person,
         scopes,
         reach,
         is_open: !app.keys.are_there(),

@@ -19,8 +19,10 @@ pub mod files;
 pub mod flash;
 pub mod form;
 pub mod guard;
+pub mod guesses;
 pub mod page;
 pub mod pages;
+pub mod pending;
 pub mod sign_in;
 pub mod tokens;
 pub mod undo;
@@ -34,9 +36,10 @@ use axum::extract::Request;
 use axum::routing::get;
 use axum::{Extension, Router, middleware};
 
-use doppel_config::StoreConfig;
+use doppel_config::Config;
 use doppel_http::pages::{DeskPages, PageKind, PageWording};
 use doppel_http::state::App;
+use doppel_service::oidc::IdentityProvider;
 
 /// The path below which all pages are.
 pub const ROOT: &str = "/console";
@@ -48,6 +51,12 @@ pub const ASSETS: &str = "/console/assets/";
 pub struct DeskState {
     /// The sessions of people who are signed in.
     pub sessions: sign_in::OpenSessions,
+    /// The limits on guessing passwords.
+    pub guesses: guesses::GuessLimits,
+    /// The identity provider at which people sign in.
+    pub provider: Option<IdentityProvider>,
+    /// The sign-ins that have begun there.
+    pub pending: pending::PendingSignIns,
     /// The secret for the tokens in forms.
     pub seal: tokens::FormSeal,
     /// Decisions about groups that visitors can take back.
@@ -57,10 +66,23 @@ pub struct DeskState {
 }
 
 impl DeskState {
-    /// Creates the desk for a service with this store.
-    pub fn new(store: &StoreConfig) -> Self {
-        let files = files::UploadedFiles::new(files::UploadFolder::open(store));
-        Self { sessions: Default::default(), seal: Default::default(), undo: Default::default(), files }
+    /// Creates the desk of a service.
+    ///
+    /// # Errors
+    /// The client of the identity provider cannot be created.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let files = files::UploadedFiles::new(files::UploadFolder::open(&config.store));
+        let oidc = &config.console.oidc;
+        let provider = oidc.is_on().then(|| IdentityProvider::new(oidc)).transpose()?;
+        Ok(Self {
+            sessions: Default::default(),
+            guesses: Default::default(),
+            provider,
+            pending: Default::default(),
+            seal: Default::default(),
+            undo: Default::default(),
+            files,
+        })
     }
 }
 

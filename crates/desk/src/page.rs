@@ -10,6 +10,7 @@ use crate::flash::{self, DecidedNotice, FlashMessage};
 use crate::visitor::PageVisitor;
 use crate::words::{DeskWords, ProblemWords};
 use crate::{ROOT, assets, is_ours};
+use doppel_config::auth::Scope;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_http::problem::Problem;
@@ -56,6 +57,21 @@ pub fn html(status: StatusCode, page: &impl Template) -> Result<Response, Proble
     let mut response = (status, [(header::CONTENT_TYPE, media())], text).into_response();
     response.extensions_mut().insert(RenderedPage);
     Ok(response)
+}
+
+#[derive(Template)]
+#[template(path = "once_more.html")]
+struct LeadingPage {
+    language: Language,
+    place: String,
+}
+
+/// Returns a page without content that makes the browser request `place`.
+///
+/// # Errors
+/// 500 if the template fails, which is a bug.
+pub fn leading_to(language: Language, place: String) -> Result<Response, Problem> {
+    html(StatusCode::OK, &LeadingPage { language, place })
 }
 
 /// A part of the desk for one collection.
@@ -108,6 +124,20 @@ impl DeskSection {
             Self::Quality => "quality",
             Self::Work => "work",
         }
+    }
+
+    /// Returns the scope that a visitor needs beside reading to see the section.
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::Work => Scope::Admin,
+            Self::Quality => Scope::Lead,
+            _ => Scope::Read,
+        }
+    }
+
+    /// Returns the sections that a visitor may see, in the order of the navigation.
+    pub fn seen_by(visitor: &PageVisitor) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|section| visitor.may(Scope::Read) && visitor.may(section.scope()))
     }
 
     /// Returns the title of the section.
@@ -236,11 +266,11 @@ impl PageFrame {
     /// Returns the sections for the collection of this page: path, title, and true if this page belongs to the section.
     pub fn sections(&self) -> Vec<(String, &'static str, bool)> {
         let Some(collection) = &self.collection else { return Vec::new() };
-        DeskSection::ALL
+        DeskSection::seen_by(&self.visitor)
             .map(|section: DeskSection| {
                 (below(collection, section.path()), section.name(self.words()), self.section == Some(section))
             })
-            .to_vec()
+            .collect()
     }
 }
 
@@ -368,6 +398,11 @@ pub fn of_problem(problem: &Problem, visitor: &PageVisitor, request_id: &str) ->
 pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
     match (problem.status().as_u16(), problem.code()) {
         (_, "missing_scope") => words.missing_scope,
+        (_, "missing_role") => words.missing_role,
+        (_, "sign_in_refused") => words.sign_in_refused,
+        (_, "sign_in_outdated") => words.sign_in_outdated,
+        (_, "account_exists" | "key_exists") => words.name_taken,
+        (_, "unknown_account") => words.unknown_account,
         (_, "form_outdated") => words.form_outdated,
         (_, "search_disabled") => words.search_disabled,
         (_, "search_opening") => words.search_opening,

@@ -1,13 +1,15 @@
-//! The sessions. A visitor shows a key once, and the token of the browser then identifies the session.
+//! The sessions. A visitor shows a key or a password once, and the token of the browser then identifies the session.
 //!
-//! A session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after its start, at the sign-out, and when its key is
-//! not configured any more (see [`ApiKeys::rights_of`](doppel_http::keys::ApiKeys::rights_of)). Every sign-in makes a new token; a token that a
+//! A session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after its start, at the sign-out, when somebody ends it, and
+//! when its key is not known any more or its account was changed (see [`ApiKeys::rights_of`](doppel_http::keys::ApiKeys::rights_of)). Every sign-in makes a new token; a token that a
 //! browser had before never becomes a session. Sessions are kept in memory: a restart ends all sessions, and each of several instances has
 //! its own sessions.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -23,21 +25,91 @@ use doppel_http::problem::Problem;
 pub const IDLE_END: Duration = Duration::from_secs(30 * 60);
 /// Longest duration of a session: a working day.
 pub const WHOLE_END: Duration = Duration::from_secs(8 * 60 * 60);
-/// Largest number of sessions. An office has a few dozen visitors, and only a person with a key can start a session. If there are too many
-/// sessions, the one that was idle longest ends.
-pub const MOST_SESSIONS: usize = 1024;
+/// Largest number of sessions: more than an office has visitors at the same time. Only a person with a key or an account can start a
+/// session. If there are too many sessions, the one that was idle longest ends.
+pub const MOST_SESSIONS: usize = 2048;
+/// Largest number of sessions of one account or key, so that nobody ends the sessions of others by signing in again and again. A key may
+/// be the key of a whole desk.
+pub const MOST_SESSIONS_OF_ONE: usize = 64;
+/// Largest number of characters that are kept of the name of a browser.
+const MOST_BROWSER: usize = 120;
 /// Number of failed sign-ins per key name that are allowed at once.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
 /// Time after which another failed sign-in is allowed. A secret has 192 bits, so this limit protects the log more than the secret.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(6);
 
+/// The place from which a visitor signed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignInPlace {
+    /// The address of the client.
+    pub address: Option<IpAddr>,
+    /// The browser, as it names itself (`User-Agent`).
+    pub browser: String,
+}
+
+impl SignInPlace {
+    /// Creates the place; the name of the browser is cut to [`MOST_BROWSER`] characters.
+    pub fn new(address: Option<IpAddr>, browser: &str) -> Self {
+        let browser = browser.chars().filter(|c| !c.is_control()).take(MOST_BROWSER).collect();
+        Self { address, browser }
+    }
+}
+
+/// A session, as a list shows it.
+#[derive(Clone, Debug)]
+pub struct SessionFacts {
+    /// The number of the session. It is no secret and opens nothing.
+    pub id: u64,
+    /// The proof of the sign-in.
+    pub key: ShownKey,
+    /// The place of the sign-in.
+    pub place: SignInPlace,
+    /// Time since the sign-in.
+    pub age: Duration,
+    /// Time since the last request.
+    pub idle: Duration,
+    /// True for the session of the asking browser.
+    pub is_this: bool,
+}
+
+/// The sessions that somebody may list and end.
+#[derive(Clone, Copy, Debug)]
+pub enum SessionScope<'a> {
+    /// The sessions of the key or account with this name.
+    Of(&'a str),
+    /// All sessions.
+    All,
+}
+
+impl SessionScope<'_> {
+    fn includes(self, session: &DeskSession) -> bool {
+        match self {
+            Self::Of(name) => *session.key.name == *name,
+            Self::All => true,
+        }
+    }
+}
+
 struct DeskSession {
+    id: u64,
     key: ShownKey,
+    place: SignInPlace,
     begun: Instant,
     seen: Instant,
 }
 
 impl DeskSession {
+    fn facts(&self, is_this: bool, now: Instant) -> SessionFacts {
+        SessionFacts {
+            id: self.id,
+            key: self.key.clone(),
+            place: self.place.clone(),
+            age: now.saturating_duration_since(self.begun),
+            idle: now.saturating_duration_since(self.seen),
+            is_this,
+        }
+    }
+
     fn has_ended(&self, now: Instant) -> bool {
         now.duration_since(self.seen) >= IDLE_END || now.duration_since(self.begun) >= WHOLE_END
     }
@@ -47,6 +119,8 @@ impl DeskSession {
 pub struct OpenSessions {
     /// The sessions by the hash of their tokens.
     open: Mutex<HashMap<[u8; 32], DeskSession>>,
+    /// The number of the next session.
+    next: AtomicU64,
     attempts: DefaultKeyedRateLimiter<Arc<str>>,
 }
 
@@ -54,7 +128,7 @@ impl Default for OpenSessions {
     fn default() -> Self {
         // The period is not zero, so the fallback is never used.
         let quota = Quota::with_period(ATTEMPT_EVERY).unwrap_or(Quota::per_minute(ATTEMPTS)).allow_burst(ATTEMPTS);
-        Self { open: Mutex::default(), attempts: RateLimiter::keyed(quota) }
+        Self { open: Mutex::default(), next: AtomicU64::new(1), attempts: RateLimiter::keyed(quota) }
     }
 }
 
@@ -64,10 +138,16 @@ impl OpenSessions {
     ///
     /// # Errors
     /// 429 after too many attempts with this key name; 500 if the system has no randomness.
-    pub fn sign_in(&self, keys: &ApiKeys, key: &str, now: Instant) -> Result<Option<BrowserSecret>, Problem> {
+    pub fn sign_in(
+        &self,
+        keys: &ApiKeys,
+        key: &str,
+        place: SignInPlace,
+        now: Instant,
+    ) -> Result<Option<BrowserSecret>, Problem> {
         // A valid key is never limited: its secret has 192 random bits and cannot be guessed.
         if let Some(key) = keys.recognise(key) {
-            return self.begin(key, now).map(Some);
+            return self.begin(key, place, now).map(Some);
         }
         // All unknown names share one counter, so that there are at most as many counters as keys.
         let name = keys.name_in(key).unwrap_or_else(|| "".into());
@@ -78,17 +158,19 @@ impl OpenSessions {
         Ok(None)
     }
 
-    fn begin(&self, key: ShownKey, now: Instant) -> Result<BrowserSecret, Problem> {
+    /// Starts a session of a visitor who has proved who they are. Returns the token for the browser's cookie.
+    ///
+    /// # Errors
+    /// 500 if the system has no randomness.
+    pub fn begin(&self, key: ShownKey, place: SignInPlace, now: Instant) -> Result<BrowserSecret, Problem> {
         let token = BrowserSecret::random()?;
         let mut open = self.open.lock();
-        if open.len() >= MOST_SESSIONS {
-            open.retain(|_, session| !session.has_ended(now));
-        }
-        if open.len() >= MOST_SESSIONS {
-            let idlest = open.iter().min_by_key(|(_, session)| session.seen).map(|(hash, _)| *hash);
-            idlest.map(|hash| open.remove(&hash));
-        }
-        open.insert(token.hash(), DeskSession { key, begun: now, seen: now });
+        open.retain(|_, session| !session.has_ended(now));
+        let own = SessionScope::Of(&key.name);
+        make_room(&mut open, own, MOST_SESSIONS_OF_ONE);
+        make_room(&mut open, SessionScope::All, MOST_SESSIONS);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        open.insert(token.hash(), DeskSession { id, key, place, begun: now, seen: now });
         Ok(token)
     }
 
@@ -108,6 +190,34 @@ impl OpenSessions {
     pub fn end(&self, token: &BrowserSecret) {
         self.open.lock().remove(&token.hash());
     }
+
+    /// Ends the session `id` if it is in `scope`. Returns false if there is no such session.
+    pub fn end_one(&self, id: u64, scope: SessionScope<'_>) -> bool {
+        let mut open = self.open.lock();
+        let before = open.len();
+        open.retain(|_, session| session.id != id || !scope.includes(session));
+        open.len() < before
+    }
+
+    /// Returns the sessions in `scope`, the last used one first. `token` is the token of the asking browser.
+    pub fn list(&self, scope: SessionScope<'_>, token: &BrowserSecret, now: Instant) -> Vec<SessionFacts> {
+        let this = token.hash();
+        let open = self.open.lock();
+        let listed = open.iter().filter(|(_, session)| scope.includes(session) && !session.has_ended(now));
+        let mut facts: Vec<SessionFacts> = listed.map(|(hash, session)| session.facts(*hash == this, now)).collect();
+        facts.sort_by_key(|facts| (facts.idle, facts.id));
+        facts
+    }
+}
+
+/// Ends the session in `scope` that was idle longest, if there are `most`.
+fn make_room(open: &mut HashMap<[u8; 32], DeskSession>, scope: SessionScope<'_>, most: usize) {
+    if open.values().filter(|session| scope.includes(session)).count() < most {
+        return;
+    }
+    let inside = open.iter().filter(|(_, session)| scope.includes(session));
+    let idlest = inside.min_by_key(|(_, session)| session.seen).map(|(hash, _)| *hash);
+    idlest.map(|hash| open.remove(&hash));
 }
 
 #[cfg(test)]
@@ -115,7 +225,6 @@ mod tests {
     use super::*;
     use doppel_config::AuthConfig;
     use doppel_config::auth::{self, Scope};
-    use doppel_http::auth::CollectionReach;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -134,13 +243,13 @@ mod tests {
         let (keys, texts) = keys(&["desk"]);
         let sessions = OpenSessions::default();
         let begun = Instant::now();
-        let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
+        let token = sessions.sign_in(&keys, &texts[0], SignInPlace::default(), begun).unwrap().unwrap();
         assert!(sessions.key_of(&token, begun + IDLE_END - MINUTE).is_some());
         assert!(sessions.key_of(&token, begun + IDLE_END + MINUTE).is_some(), "it was used in between");
         assert!(sessions.key_of(&token, begun + IDLE_END * 2 + MINUTE).is_none());
         assert!(sessions.key_of(&token, begun).is_none(), "what has ended stays so");
 
-        let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
+        let token = sessions.sign_in(&keys, &texts[0], SignInPlace::default(), begun).unwrap().unwrap();
         let ends = (0..).map(|minutes| begun + MINUTE * minutes).find(|now| sessions.key_of(&token, *now).is_none());
         assert_eq!(ends, Some(begun + WHOLE_END), "however busy");
     }
@@ -159,7 +268,7 @@ mod tests {
     }
 
     fn sign_in_first(sessions: &OpenSessions, keys: &ApiKeys, texts: &[String], now: Instant) -> BrowserSecret {
-        sessions.sign_in(keys, &texts[0], now).unwrap().unwrap()
+        sessions.sign_in(keys, &texts[0], SignInPlace::default(), now).unwrap().unwrap()
     }
 
     #[test]
@@ -167,9 +276,9 @@ mod tests {
         let (before, texts) = keys(&["desk"]);
         let sessions = OpenSessions::default();
         let now = Instant::now();
-        let token = sessions.sign_in(&before, &texts[0], now).unwrap().unwrap();
+        let token = sessions.sign_in(&before, &texts[0], SignInPlace::default(), now).unwrap().unwrap();
         let shown = sessions.key_of(&token, now).unwrap();
-        assert_eq!(before.rights_of(&shown), Some((vec![Scope::Read], CollectionReach::everything())));
+        assert_eq!(before.rights_of(&shown).map(|rights| rights.scopes), Some(vec![Scope::Read]));
         let (after, _) = keys(&["desk"]);
         assert_eq!(after.rights_of(&shown), None, "another key of that name");
     }
@@ -179,34 +288,83 @@ mod tests {
         let (keys, texts) = keys(&["desk", "other"]);
         let sessions = OpenSessions::default();
         let now = Instant::now();
-        let attempts =
-            |key: &str| (0..ATTEMPTS.get()).map(|_| sessions.sign_in(&keys, key, now).unwrap()).collect::<Vec<_>>();
+        let attempts = |key: &str| {
+            (0..ATTEMPTS.get())
+                .map(|_| sessions.sign_in(&keys, key, SignInPlace::default(), now).unwrap())
+                .collect::<Vec<_>>()
+        };
         assert!(attempts(&format!("{}0", texts[0])).iter().all(Option::is_none), "a wrong secret");
-        let wrong = sessions.sign_in(&keys, &format!("{}1", texts[0]), now);
+        let wrong = sessions.sign_in(&keys, &format!("{}1", texts[0]), SignInPlace::default(), now);
         assert_eq!(wrong.unwrap_err().code(), "too_many_attempts");
-        assert!(sessions.sign_in(&keys, &texts[0], now).unwrap().is_some(), "who has the key is not slowed");
+        assert!(
+            sessions.sign_in(&keys, &texts[0], SignInPlace::default(), now).unwrap().is_some(),
+            "who has the key is not slowed"
+        );
         assert!(attempts("dpl_nobody_0123").iter().all(Option::is_none), "a wrong name");
-        assert_eq!(sessions.sign_in(&keys, "no key at all", now).unwrap_err().status().as_u16(), 429);
-        assert!(sessions.sign_in(&keys, &texts[1], now).unwrap().is_some(), "others are not slowed");
+        assert_eq!(
+            sessions.sign_in(&keys, "no key at all", SignInPlace::default(), now).unwrap_err().status().as_u16(),
+            429
+        );
+        assert!(
+            sessions.sign_in(&keys, &texts[1], SignInPlace::default(), now).unwrap().is_some(),
+            "others are not slowed"
+        );
     }
 
     #[test]
     fn of_too_many_sessions_the_idlest_makes_room() {
-        let (keys, texts) = keys(&["desk"]);
         let sessions = OpenSessions::default();
         let now = Instant::now();
-        let key = keys.recognise(&texts[0]).unwrap();
-        let first = begin_after(0, &sessions, &key, now);
-        let second = begin_after(1, &sessions, &key, now);
+        let first = begin_after(0, "p0", &sessions, now);
+        let second = begin_after(1, "p1", &sessions, now);
         sessions.key_of(&first, now + Duration::from_millis(2)).unwrap();
-        (2..=MOST_SESSIONS as u64).for_each(|after| {
-            begin_after(after, &sessions, &key, now);
-        });
-        assert!(sessions.key_of(&first, now + MINUTE).is_some() && sessions.key_of(&second, now + MINUTE).is_none());
+        for after in 2..=MOST_SESSIONS as u64 {
+            begin_after(after, &format!("p{after}"), &sessions, now);
+        }
+        let later = now + MINUTE;
+        assert!(sessions.key_of(&first, later).is_some() && sessions.key_of(&second, later).is_none());
         assert_eq!(sessions.open.lock().len(), MOST_SESSIONS);
     }
 
-    fn begin_after(after: u64, sessions: &OpenSessions, key: &ShownKey, now: Instant) -> BrowserSecret {
-        sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap()
+    #[test]
+    fn nobody_ends_the_sessions_of_others_by_signing_in_often() {
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
+        let other = begin_after(0, "li", &sessions, now);
+        let own: Vec<BrowserSecret> =
+            (0..=MOST_SESSIONS_OF_ONE as u64).map(|after| begin_after(after + 1, "zhang", &sessions, now)).collect();
+        assert!(sessions.key_of(&other, now).is_some());
+        assert!(sessions.key_of(&own[0], now).is_none() && sessions.key_of(&own[1], now).is_some());
+    }
+
+    #[test]
+    fn sessions_are_listed_and_ended_by_those_who_may() {
+        let sessions = OpenSessions::default();
+        let now = Instant::now();
+        let own = begin_after(0, "zhang", &sessions, now);
+        let other = begin_after(1, "li", &sessions, now);
+        let all = sessions.list(SessionScope::All, &own, now + MINUTE);
+        assert_eq!(
+            all.iter().map(|facts| (&*facts.key.name, facts.is_this)).collect::<Vec<_>>(),
+            [("li", false), ("zhang", true)]
+        );
+        let [listed] = &sessions.list(SessionScope::Of("zhang"), &own, now)[..] else { panic!("one session") };
+        let [of_other] = &sessions.list(SessionScope::Of("li"), &own, now)[..] else { panic!("one session") };
+        assert!(!sessions.end_one(of_other.id, SessionScope::Of("zhang")), "the session of another person");
+        assert!(sessions.end_one(listed.id, SessionScope::Of("zhang")) && sessions.key_of(&own, now).is_none());
+        assert!(sessions.end_one(of_other.id, SessionScope::All) && sessions.key_of(&other, now).is_none());
+        assert!(sessions.list(SessionScope::All, &own, now).is_empty());
+    }
+
+    #[test]
+    fn the_name_of_a_browser_is_cut() {
+        let place = SignInPlace::new(None, &format!("a\u{7}{}", "b".repeat(500)));
+        assert_eq!((place.browser.len(), place.browser.starts_with("ab")), (MOST_BROWSER, true));
+    }
+
+    fn begin_after(after: u64, name: &str, sessions: &OpenSessions, now: Instant) -> BrowserSecret {
+        let (keys, texts) = keys(&[name]);
+        let key = keys.recognise(&texts[0]).unwrap();
+        sessions.begin(key, SignInPlace::default(), now + Duration::from_millis(after)).unwrap()
     }
 }

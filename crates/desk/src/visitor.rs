@@ -10,8 +10,10 @@ use axum::http::request::Parts;
 
 use crate::flash::FlashMessage;
 use crate::words::{self, DeskWords};
-use doppel_config::auth::Scope;
-use doppel_http::auth::{Admin, CollectionReach, NeededScope, Read, Write};
+use doppel_config::auth::{PersonRole, Scope};
+use doppel_http::auth::{Admin, CollectionReach, Lead, NeededScope, Read, Write};
+use doppel_http::keys::not_this_collection;
+use doppel_http::people::PersonFacts;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 use doppel_texts::Language;
@@ -26,13 +28,15 @@ pub struct PageVisitor(Arc<VisitorFacts>);
 /// The facts about a visitor.
 #[derive(Clone, Debug, Default)]
 pub struct VisitorFacts {
-    /// The name of the key with which the visitor signed in; `None` without a session.
+    /// The name of the key or the account with which the visitor signed in; `None` without a session.
     pub key: Option<Arc<str>>,
+    /// The person, if the visitor signed in with an account.
+    pub person: Option<Arc<PersonFacts>>,
     /// True if no keys are configured: everyone on this machine may do everything.
     pub is_open: bool,
-    /// The scopes of the visitor's key.
+    /// The scopes of the visitor's key or role.
     pub scopes: Vec<Scope>,
-    /// The collections for which the key is valid.
+    /// The collections for which the key or the account is valid.
     pub reach: CollectionReach,
     /// The language of the page.
     pub language: Language,
@@ -76,16 +80,27 @@ impl PageVisitor {
         self.may(Scope::Write)
     }
 
+    /// True if the visitor may decide about many records at once.
+    pub fn may_lead(&self) -> bool {
+        self.may(Scope::Lead)
+    }
+
+    /// True if the visitor may see and change accounts. An account has rights for all collections, so that the visitor needs them, too.
+    pub fn may_manage_people(&self) -> bool {
+        self.may_admin() && self.reach.is_everything()
+    }
+
     /// True if the visitor may rebuild and activate indexes.
     pub fn may_admin(&self) -> bool {
         self.may(Scope::Admin)
     }
 
-    /// Returns the name for the visitor's decisions: the name of the key, or without keys the name that they `gave`.
+    /// Returns the name for the visitor's decisions: the name of the person or the key, or without keys the name that they `gave`.
     pub fn by(&self, gave: Option<&str>) -> String {
-        match &self.key {
-            Some(key) => key.as_ref().to_owned(),
-            None => gave.unwrap_or(NOBODY).to_owned(),
+        match (&self.person, &self.key) {
+            (Some(person), _) => person.label(),
+            (None, Some(key)) => key.as_ref().to_owned(),
+            (None, None) => gave.unwrap_or(NOBODY).to_owned(),
         }
     }
 
@@ -111,8 +126,29 @@ pub struct ScopedVisitor<N>(pub PageVisitor, PhantomData<N>);
 pub type ReadingVisitor = ScopedVisitor<Read>;
 /// A visitor who may decide and register.
 pub type WritingVisitor = ScopedVisitor<Write>;
+/// A visitor who may decide about many records at once.
+pub type LeadVisitor = ScopedVisitor<Lead>;
 /// A visitor who may change collections.
 pub type AdminVisitor = ScopedVisitor<Admin>;
+
+/// A visitor who may see and change accounts.
+#[derive(Clone, Debug)]
+pub struct PeopleAdmin(pub PageVisitor);
+
+impl Deref for PeopleAdmin {
+    type Target = PageVisitor;
+    fn deref(&self) -> &PageVisitor {
+        &self.0
+    }
+}
+
+impl FromRequestParts<App> for PeopleAdmin {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let ScopedVisitor(visitor, _) = AdminVisitor::from_request_parts(parts, app).await?;
+        if visitor.may_manage_people() { Ok(Self(visitor)) } else { Err(not_this_collection()) }
+    }
+}
 
 impl<N> Deref for ScopedVisitor<N> {
     type Target = PageVisitor;
@@ -128,8 +164,19 @@ impl<N: NeededScope> FromRequestParts<App> for ScopedVisitor<N> {
         if visitor.may(N::SCOPE) {
             return Ok(Self(visitor, PhantomData));
         }
-        let scope = N::SCOPE.as_str();
-        let detail = format!("the key does not have the scope {scope:?}, which this needs");
-        Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
+        Err(missing(N::SCOPE, &visitor))
     }
+}
+
+/// Returns the problem for a visitor without `scope`.
+fn missing(scope: Scope, visitor: &PageVisitor) -> Problem {
+    if let Some(person) = &visitor.person {
+        let own = person.role.as_str();
+        let needed = PersonRole::with(scope).as_str();
+        let detail = format!("your account has the role {own:?}; this needs the role {needed:?} or a higher one");
+        return Problem::new(StatusCode::FORBIDDEN, "missing_role", detail);
+    }
+    let scope = scope.as_str();
+    let detail = format!("the key does not have the scope {scope:?}, which this needs");
+    Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail)
 }

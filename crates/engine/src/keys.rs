@@ -26,12 +26,10 @@ impl Engine {
     /// Stores a new key. Returns all stored keys.
     ///
     /// # Errors
-    /// [`Error::KeyExists`] if the name is in use, [`Error::TooManyKeys`].
+    /// [`Error::KeyExists`] or [`Error::AccountExists`] if the name is in use, [`Error::TooManyKeys`].
     pub async fn create_key(&self, key: ManagedKey) -> Result<KeyRing> {
         self.change_keys(|ring| {
-            if ring.keys.iter().any(|other| other.name == key.name) {
-                return Err(Error::KeyExists(key.name.clone()));
-            }
+            check_name(&key.name, ring)?;
             if ring.keys.len() >= MOST_KEYS {
                 return Err(Error::TooManyKeys);
             }
@@ -75,9 +73,12 @@ impl Engine {
         .await
     }
 
-    /// Changes the stored keys; repeats the change if another process stored its change first. Changes of this process wait for each other.
+    /// Changes the stored keys and accounts; repeats the change if another process stored its change first. Changes of this process wait for each other.
     /// `change` returns true if there is something to store.
-    async fn change_keys(&self, change: impl Fn(&mut KeyRing) -> Result<bool> + Send + Sync) -> Result<KeyRing> {
+    pub(super) async fn change_keys(
+        &self,
+        change: impl Fn(&mut KeyRing) -> Result<bool> + Send + Sync,
+    ) -> Result<KeyRing> {
         let _only_one = self.changing_keys.lock().await;
         for _ in 0..ATTEMPTS {
             let mut ring = self.store.key_ring().await?;
@@ -91,6 +92,17 @@ impl Engine {
         let reason = "too many callers are changing the keys at the same time".to_owned();
         Err(Error::Store(StoreError::Unavailable { reason, retry_after_s: AGAIN_AFTER_S }))
     }
+}
+
+/// Checks that neither a key nor an account has the name: logs show only the name, so that it must belong to one of them.
+pub(super) fn check_name(name: &str, ring: &KeyRing) -> Result<()> {
+    if ring.keys.iter().any(|key| key.name == name) {
+        return Err(Error::KeyExists(name.to_owned()));
+    }
+    if ring.accounts.iter().any(|account| account.name == name) {
+        return Err(Error::AccountExists(name.to_owned()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! Errors: every call that asks the store may return [`Error::Store`] with the errors that [`doppel_store`] lists for every call or every
 //! change. Every call that computes may return [`Error::Crashed`], which is a bug. The section `# Errors` of a call lists its other errors.
 
+pub mod accounts;
 pub mod answers;
 pub mod arrivals;
 pub mod changes;
@@ -245,6 +246,15 @@ pub enum Error {
     /// The largest number of keys is reached.
     #[error("there are {most} keys, the largest number; revoke keys that nobody uses", most = doppel_store::keys::MOST_KEYS)]
     TooManyKeys,
+    /// An account with this name exists.
+    #[error("an account with the name {0:?} exists; choose another name")]
+    AccountExists(String),
+    /// No account has this name.
+    #[error("there is no account with the name {0:?}; GET /v1/admin/accounts lists the accounts")]
+    UnknownAccount(String),
+    /// The largest number of accounts is reached.
+    #[error("there are {most} accounts, the largest number; remove accounts of people who left", most = doppel_store::accounts::MOST_ACCOUNTS)]
+    TooManyAccounts,
     /// The request is not possible in the present state of the collection or the task.
     #[error("{0}")]
     Conflict(String),

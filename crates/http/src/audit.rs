@@ -66,8 +66,8 @@ impl AuditedRequest {
 
 /// True for all calls except registrations, lookups and comparisons.
 fn is_audited(method: &Method, route: &str) -> bool {
-    // A snapshot contains all data.
-    if *method == Method::GET && route == "/v1/admin/snapshots/stream" {
+    // A snapshot contains all data; the identity provider sends people back with GET.
+    if *method == Method::GET && ["/v1/admin/snapshots/stream", "/console/sign-in/oidc/callback"].contains(&route) {
         return true;
     }
     if !matches!(*method, Method::POST | Method::PUT | Method::DELETE) {
@@ -77,7 +77,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
     match parts.as_slice() {
         ["v1", "admin" | "tasks", ..] | ["v1", "collections", _] => true,
         ["v1", "collections", _, "decisions" | "forms" | "generations" | "groups" | "model" | "statistics", ..] => true,
-        ["console", "sign-in" | "sign-out"] => true,
+        ["console", "sign-in" | "sign-out", ..] => true,
         ["console", "-", ..] | ["console", _, "batch" | "decide" | "undo" | "work" | "groups", ..] => true,
         _ => *method == Method::DELETE,
     }
@@ -125,6 +125,7 @@ mod tests {
         for (method, route) in [
             (Method::POST, "/v1/admin/erase"),
             (Method::GET, "/v1/admin/snapshots/stream"),
+            (Method::GET, "/console/sign-in/oidc/callback"),
             (Method::PUT, "/v1/collections/{collection}"),
             (Method::PUT, "/v1/collections/{collection}/decisions/{a}/{b}"),
             (Method::POST, "/v1/collections/{collection}/generations/{generation}/activate"),

@@ -12,7 +12,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 
 use crate::keys::not_this_collection;
-pub use crate::keys::{ApiKeys, CollectionReach, RequestCaller, ShownKey};
+pub use crate::keys::{ApiKeys, CallerRights, CollectionReach, RequestCaller, ShownKey};
 use crate::open_connections::ConnectionMark;
 use crate::problem::Problem;
 use crate::shares::{ClientAddress, PlaceHolder};
@@ -48,6 +48,14 @@ needs! {
     Write = Write as Writer, WriterIn;
     /// Permission to change collections.
     Admin = Admin as Administrator, AdministratorIn;
+}
+
+/// Permission to decide about many records at once. Only pages of the desk need it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead;
+
+impl NeededScope for Lead {
+    const SCOPE: Scope = Scope::Lead;
 }
 
 /// Proof that the caller has the scope of `N` for everything that the request concerns.

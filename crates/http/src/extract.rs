@@ -49,6 +49,10 @@ pub struct InTask(pub String);
 #[derive(Clone, Debug)]
 pub struct InKey(pub String);
 
+/// The name of an account in the path.
+#[derive(Clone, Debug)]
+pub struct InAccount(pub String);
+
 async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Problem> {
     let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
     path.map(|Path(path)| path).map_err(|_| {
@@ -154,6 +158,19 @@ impl FromRequestParts<App> for InKey {
         }
         let detail = format!("the name of a key is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
         Err(Problem::invalid(vec![Violation::new("/path/key", "invalid_name", detail)]))
+    }
+}
+
+impl FromRequestParts<App> for InAccount {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let name = part(&path, "account");
+        if is_name(name) {
+            return Ok(Self(name.to_owned()));
+        }
+        let detail = format!("the name of an account is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
+        Err(Problem::invalid(vec![Violation::new("/path/account", "invalid_name", detail)]))
     }
 }
 

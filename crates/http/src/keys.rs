@@ -1,8 +1,8 @@
-//! The known keys: the keys of the configuration, and the keys that were created while the service runs.
+//! The known callers: the keys of the configuration, the keys that were created while the service runs, and the accounts of people.
 //!
-//! Both can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any
-//! key everyone may do everything, which the configuration allows only on loopback. If two keys have the same name, the key of the
-//! configuration is used.
+//! All can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any
+//! key everyone may do everything, which the configuration allows only on loopback. If two callers have the same name, the key of the
+//! configuration is used. A key is shown with each request; a person signs in at the desk ([`crate::people`]).
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -16,11 +16,13 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
+use crate::people::{PersonFacts, StoredAccount, proof};
 use crate::problem::Problem;
 use crate::shares::PlaceHolder;
 use doppel_config::AuthConfig;
 use doppel_config::auth::{Scope, decode, encode, hash_secret, split_key};
 use doppel_core::collection::CollectionName;
+use doppel_store::accounts::PersonAccount;
 use doppel_store::keys::{KeyRing, ManagedKey};
 
 const MICROS_A_MINUTE: u64 = 60_000_000;
@@ -38,6 +40,11 @@ impl CollectionReach {
     /// Returns the reach with only these collections.
     pub fn only(collections: &[CollectionName]) -> Self {
         Self(Some(collections.into()))
+    }
+
+    /// Returns the reach with these collections, or with all collections for `None`.
+    fn of(collections: Option<&[CollectionName]>) -> Self {
+        collections.map_or_else(Self::everything, Self::only)
     }
 
     /// True if the reach includes all collections, and also routes that belong to no collection.
@@ -72,8 +79,9 @@ pub fn no_longer() -> Problem {
     unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
 }
 
-struct ApiKey {
+struct KnownCaller {
     name: Arc<str>,
+    /// The hash of the secret of a key, or the [`proof`] of an account.
     hash: [u8; 32],
     scopes: Vec<Scope>,
     reach: CollectionReach,
@@ -81,15 +89,18 @@ struct ApiKey {
     expires: Option<u64>,
     /// The minute since 1970 of the last use; 0 if the key was not used. `None` if uses are not recorded.
     used: Option<Arc<AtomicU64>>,
+    /// The person; `None` for a key.
+    person: Option<Arc<PersonFacts>>,
 }
 
-impl ApiKey {
+impl KnownCaller {
     fn configured(key: &doppel_config::auth::KeyConfig) -> Option<Self> {
         let name = key.name.as_str().into();
         let reach = CollectionReach::everything();
         let expires = None;
         let used = None;
-        Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
+        let scopes = with_lead(key.scopes.clone());
+        Some(Self { name, hash: decode(&key.sha256)?, scopes, reach, expires, used, person: None })
     }
 
     /// Makes the key from a key that was created while the service runs. Permissions that this version does not know are ignored.
@@ -103,11 +114,27 @@ impl ApiKey {
         Some(Self {
             name: key.name.as_str().into(),
             hash,
-            scopes: key.scopes.iter().filter_map(|scope| Scope::parse(scope)).collect(),
-            reach: key.collections.as_deref().map_or_else(CollectionReach::everything, CollectionReach::only),
+            scopes: with_lead(key.scopes.iter().filter_map(|scope| Scope::parse(scope)).collect()),
+            reach: CollectionReach::of(key.collections.as_deref()),
             expires,
             used: Some(used.unwrap_or_default()),
+            person: None,
         })
+    }
+
+    /// Makes the caller of an account. A disabled account counts as expired.
+    fn person(account: &PersonAccount) -> Self {
+        let ShownKey { name, hash } = proof(account);
+        let facts = PersonFacts::of(account);
+        Self {
+            name,
+            hash,
+            scopes: facts.role.scopes().to_vec(),
+            reach: CollectionReach::of(account.collections.as_deref()),
+            expires: account.is_disabled.then_some(0),
+            used: None,
+            person: Some(Arc::new(facts)),
+        }
     }
 
     fn has_expired(&self) -> bool {
@@ -124,24 +151,51 @@ impl ApiKey {
     }
 }
 
-/// The keys by name.
-#[derive(Default)]
-struct KnownKeys(HashMap<Arc<str>, ApiKey>);
+/// Adds the scope of leads to the scopes of a key that may write: a key always could decide about many records at once.
+fn with_lead(mut scopes: Vec<Scope>) -> Vec<Scope> {
+    if scopes.contains(&Scope::Write) {
+        scopes.push(Scope::Lead);
+    }
+    scopes
+}
 
-/// The keys, and their rates.
+/// The keys and accounts by name.
+#[derive(Default)]
+struct KnownKeys(HashMap<Arc<str>, KnownCaller>);
+
+/// The keys and accounts, and their rates.
 pub struct ApiKeys {
     known: ArcSwap<KnownKeys>,
-    /// The keys of the configuration and of the store. A thread that changes the keys holds this lock.
+    /// The keys of the configuration, and the keys and accounts of the store. A thread that changes the keys holds this lock.
     sources: Mutex<(AuthConfig, KeyRing)>,
     rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
 }
 
-/// A key that a caller has shown: its name and the hash of its secret. It is valid as long as the key is known and has not expired.
+/// A key that a caller has shown: its name and the hash of its secret. It is valid as long as the key is known and has not expired. For a
+/// person who signed in it has the name and the [`proof`] of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownKey {
-    /// Name of the key.
+    /// Name of the key or the account.
     pub name: Arc<str>,
     hash: [u8; 32],
+}
+
+impl ShownKey {
+    /// Creates the proof for the caller `name`.
+    pub(crate) fn new(name: Arc<str>, hash: [u8; 32]) -> Self {
+        Self { name, hash }
+    }
+}
+
+/// The rights of a caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerRights {
+    /// The scopes.
+    pub scopes: Vec<Scope>,
+    /// The collections for which the caller may send requests.
+    pub reach: CollectionReach,
+    /// The person; `None` for a key.
+    pub person: Option<Arc<PersonFacts>>,
 }
 
 /// The caller of a request, with the collections that it may use.
@@ -186,16 +240,29 @@ impl ApiKeys {
         self.change(|(_, before)| before.clone_from(ring));
     }
 
-    /// Returns the names that both a managed and a configured key have. Such a managed key is never accepted.
+    /// Returns the names of keys and accounts of the store that a configured key has, too. Such a key or account is never accepted.
     pub fn hidden(&self) -> Vec<String> {
         let (auth, ring) = &*self.sources.lock();
-        let names = ring.keys.iter().map(|key| &key.name);
+        let names = ring.keys.iter().map(|key| &key.name).chain(ring.accounts.iter().map(|account| &account.name));
         names.filter(|name| auth.keys.iter().any(|key| key.name == **name)).cloned().collect()
     }
 
     /// Returns the keys that were created while the service runs, as this instance knows them.
     pub fn managed(&self) -> KeyRing {
         self.sources.lock().1.clone()
+    }
+
+    /// Returns what a sign-in needs from the account `name`; `None` without such an account, or if a key of the configuration has its name.
+    pub fn account(&self, name: &str) -> Option<StoredAccount> {
+        let (auth, ring) = &*self.sources.lock();
+        let is_hidden = auth.keys.iter().any(|key| key.name == name);
+        let account = ring.accounts.iter().find(|account| account.name == name).filter(|_| !is_hidden)?;
+        Some(StoredAccount::of(account))
+    }
+
+    /// True if somebody has an account.
+    pub fn has_accounts(&self) -> bool {
+        !self.sources.lock().1.accounts.is_empty()
     }
 
     /// True if the configuration has a key with this name.
@@ -219,9 +286,10 @@ impl ApiKeys {
         change(&mut sources);
         let (auth, ring) = &*sources;
         let before = self.known.load();
-        let managed = ring.keys.iter().filter_map(|key| ApiKey::managed(key, before.0.get(key.name.as_str())));
-        // Configured keys come later in the list, so that they replace managed keys with the same name.
-        let keys = managed.chain(auth.keys.iter().filter_map(ApiKey::configured));
+        let people = ring.accounts.iter().map(KnownCaller::person);
+        let managed = ring.keys.iter().filter_map(|key| KnownCaller::managed(key, before.0.get(key.name.as_str())));
+        // Configured keys come later in the list, so that they replace keys and accounts of the store with the same name.
+        let keys = people.chain(managed).chain(auth.keys.iter().filter_map(KnownCaller::configured));
         self.known.store(Arc::new(KnownKeys(keys.map(|key| (key.name.clone(), key)).collect())));
     }
 
@@ -265,10 +333,10 @@ impl ApiKeys {
     /// Returns the name in `key`, if a key with this name exists. The secret may be wrong.
     pub fn name_in(&self, key: &str) -> Option<Arc<str>> {
         let (name, _) = split_key(key)?;
-        self.known.load().0.get(name).map(|key| key.name.clone())
+        self.known.load().0.get(name).filter(|known| known.person.is_none()).map(|key| key.name.clone())
     }
 
-    /// True if there are keys; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
+    /// True if there are keys or accounts; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
     pub fn are_there(&self) -> bool {
         !self.known.load().0.is_empty()
     }
@@ -280,21 +348,22 @@ impl ApiKeys {
         Some(ShownKey { name: key.name.clone(), hash: key.hash })
     }
 
-    /// Returns the scopes and the reach of a key that was recognised earlier; `None` if it was revoked or has expired.
-    pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, CollectionReach)> {
+    /// Returns the rights of a key that was recognised earlier, or of a person who signed in; `None` if the key was revoked or has expired, and
+    /// if the account was disabled or changed.
+    pub fn rights_of(&self, shown: &ShownKey) -> Option<CallerRights> {
         let known = self.known.load();
         let key = known
             .0
             .get(&shown.name)
-            .filter(|key: &&ApiKey| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired())?;
+            .filter(|key: &&KnownCaller| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired())?;
         key.note_use();
-        Some((key.scopes.clone(), key.reach.clone()))
+        Some(CallerRights { scopes: key.scopes.clone(), reach: key.reach.clone(), person: key.person.clone() })
     }
 
     /// True if the key still has the scope, so that a running response may continue.
     pub fn still_allows(&self, key: Option<&ShownKey>, scope: Scope) -> bool {
         match key {
-            Some(key) => self.rights_of(key).is_some_and(|(scopes, _)| scopes.contains(&scope)),
+            Some(key) => self.rights_of(key).is_some_and(|rights| rights.scopes.contains(&scope)),
             None => true,
         }
     }
@@ -330,7 +399,7 @@ impl ApiKeys {
     }
 }
 
-fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -> Result<&'k ApiKey, Problem> {
+fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -> Result<&'k KnownCaller, Problem> {
     let Some(value) = authorization else {
         return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
     };
@@ -352,12 +421,12 @@ fn invalid_key() -> Problem {
     )
 }
 
-/// Returns the known key for `token`.
-fn find<'k>(known: &'k KnownKeys, token: &str) -> Option<&'k ApiKey> {
+/// Returns the known key for `token`. A person has no token.
+fn find<'k>(known: &'k KnownKeys, token: &str) -> Option<&'k KnownCaller> {
     let (name, secret) = split_key(token)?;
     let hash = hash_secret(secret);
     // Names are not secret; only the hash must not be guessed by timing.
-    known.0.get(name).filter(|key| bool::from(key.hash.ct_eq(&hash)))
+    known.0.get(name).filter(|known| known.person.is_none() && bool::from(known.hash.ct_eq(&hash)))
 }
 
 fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {

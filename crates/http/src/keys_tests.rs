@@ -75,7 +75,7 @@ fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");
     assert_eq!(authorise_read(&keys, &header).unwrap_err(), "invalid_key");
-    keys.manage(&KeyRing { version: 1, keys: vec![key.clone()] });
+    keys.manage(&KeyRing { version: 1, keys: vec![key.clone()], ..KeyRing::default() });
     let caller = authorise_read(&keys, &header).unwrap();
     assert!(caller.reach.check(&CollectionName::new("letters").unwrap()).is_ok());
     let other = caller.reach.check(&CollectionName::new("hotline").unwrap()).unwrap_err();
@@ -84,12 +84,12 @@ fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
     assert!(keys.still_allows(Some(&shown), Scope::Read) && !keys.still_allows(Some(&shown), Scope::Write));
     for (expires_at, code) in [("2000-01-01T00:00:00Z", "expired_key"), ("not a time", "expired_key")] {
         let expired = ManagedKey { expires_at: Some(expires_at.into()), ..key.clone() };
-        keys.manage(&KeyRing { version: 2, keys: vec![expired] });
+        keys.manage(&KeyRing { version: 2, keys: vec![expired], ..KeyRing::default() });
         assert_eq!(authorise_read(&keys, &header).unwrap_err(), code);
         assert!(!keys.still_allows(Some(&shown), Scope::Read), "what was begun with it ends");
     }
-    keys.manage(&KeyRing { version: 3, keys: Vec::new() });
-    keys.manage(&KeyRing { version: 1, keys: vec![key] });
+    keys.manage(&KeyRing { version: 3, keys: Vec::new(), ..KeyRing::default() });
+    keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });
     assert_eq!(authorise_read(&keys, &header).unwrap_err(), "invalid_key", "an answer that came late is older");
 }
 
@@ -101,7 +101,7 @@ fn authorise_read(keys: &ApiKeys, header: &HeaderValue) -> Result<RequestCaller,
 fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
     let (keys, header) = keys(0);
     let (key, other) = managed("desk");
-    keys.manage(&KeyRing { version: 1, keys: vec![key] });
+    keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     assert_eq!(keys.authorise(Some(&other), Scope::Read).unwrap_err().code(), "invalid_key");
     keys.configure(&AuthConfig::default());
@@ -115,7 +115,7 @@ fn a_service_whose_last_key_has_expired_is_not_open() {
     assert!(!keys.are_there() && keys.authorise(None, Scope::Admin).is_ok());
     let (key, header) = managed("clerk");
     let expired = ManagedKey { expires_at: Some("2000-01-01T00:00:00Z".into()), ..key };
-    keys.manage(&KeyRing { version: 1, keys: vec![expired] });
+    keys.manage(&KeyRing { version: 1, keys: vec![expired], ..KeyRing::default() });
     assert!(keys.are_there());
     assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), "missing_key");
     assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), "expired_key");
@@ -125,9 +125,9 @@ fn a_service_whose_last_key_has_expired_is_not_open() {
 fn who_goes_on_with_a_key_that_was_replaced_is_no_use_of_the_new_one() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");
-    keys.manage(&KeyRing { version: 1, keys: vec![key] });
+    keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });
     let shown = keys.authorise(Some(&header), Scope::Read).unwrap().key.unwrap();
-    keys.manage(&KeyRing { version: 2, keys: vec![managed("clerk").0] });
+    keys.manage(&KeyRing { version: 2, keys: vec![managed("clerk").0], ..KeyRing::default() });
     assert_eq!(keys.rights_of(&shown), None);
     assert_eq!(keys.uses(), []);
 }
@@ -136,13 +136,13 @@ fn who_goes_on_with_a_key_that_was_replaced_is_no_use_of_the_new_one() {
 fn a_use_is_noted_by_the_minute_and_once() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");
-    keys.manage(&KeyRing { version: 1, keys: vec![key.clone()] });
+    keys.manage(&KeyRing { version: 1, keys: vec![key.clone()], ..KeyRing::default() });
     assert_eq!(keys.uses(), []);
     keys.authorise(Some(&header), Scope::Read).unwrap();
     let uses = keys.uses();
     assert_eq!((uses.len(), uses[0].0.as_str(), &uses[0].1), (1, "clerk", &key.sha256));
     assert!(uses[0].2.ends_with(":00Z"), "{uses:?}");
     let noted = ManagedKey { last_used_at: Some(uses[0].2.clone()), ..key };
-    keys.manage(&KeyRing { version: 2, keys: vec![noted] });
+    keys.manage(&KeyRing { version: 2, keys: vec![noted], ..KeyRing::default() });
     assert_eq!(keys.uses(), [], "the store knows");
 }

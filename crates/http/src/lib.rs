@@ -3,6 +3,7 @@
 //! It contains no rule of the domain. A handler extracts its arguments, authorises the caller, makes one call to the engine and answers.
 //! [`router`] lists all routes, and the OpenAPI document is made from this list.
 
+pub mod accounts;
 pub mod audit;
 pub mod auth;
 pub mod body;
@@ -23,6 +24,8 @@ pub mod openapi;
 pub mod origin;
 pub mod pace;
 pub mod pages;
+pub mod passwords;
+pub mod people;
 pub mod permits;
 pub mod problem;
 pub mod query;

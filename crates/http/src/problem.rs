@@ -334,6 +334,11 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::KeyExists(_) => Self::new(StatusCode::CONFLICT, "key_exists", detail),
             doppel_engine::Error::UnknownKey(_) => Self::at(StatusCode::NOT_FOUND, "unknown_key", "/path/key", detail),
             doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, "too_many_keys", detail),
+            doppel_engine::Error::AccountExists(_) => Self::at(StatusCode::CONFLICT, "account_exists", "/name", detail),
+            doppel_engine::Error::UnknownAccount(_) => {
+                Self::at(StatusCode::NOT_FOUND, "unknown_account", "/path/account", detail)
+            }
+            doppel_engine::Error::TooManyAccounts => Self::new(StatusCode::CONFLICT, "too_many_accounts", detail),
             doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             doppel_engine::Error::TextNotKept(..) => Self::new(StatusCode::CONFLICT, "text_not_kept", detail),

@@ -8,8 +8,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::routes::{
-    admin, arrivals, bulk, changes, collections, decisions, event_decisions, events, explain, forms, generations,
-    groups, keys, learning, lookup, operations, records, rows, snapshots, sources, statistics, tasks, webhooks,
+    accounts, admin, arrivals, bulk, changes, collections, decisions, event_decisions, events, explain, forms,
+    generations, groups, keys, learning, lookup, operations, records, rows, snapshots, sources, statistics, tasks,
+    webhooks,
 };
 use crate::state::App;
 use crate::{extract, observe, openapi, problem::Problem};
@@ -63,6 +64,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(snapshots::stream))
         .routes(routes!(keys::create, keys::list))
         .routes(routes!(keys::revoke))
+        .routes(routes!(accounts::create, accounts::list))
+        .routes(routes!(accounts::change, accounts::remove))
+        .routes(routes!(accounts::set_password))
         .routes(routes!(sources::list))
         .routes(routes!(webhooks::list))
         .routes(routes!(sources::import))

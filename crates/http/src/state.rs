@@ -14,6 +14,7 @@ use crate::evicting::EvictingPlaces;
 use crate::open_connections::OpenConnections;
 use crate::origin::AllowedOrigins;
 use crate::pages::{DeskPages, PageKind};
+use crate::passwords::PasswordWork;
 use crate::problem::Problem;
 use crate::room::PlaceRoom;
 use crate::shares::SharedRoom;
@@ -43,8 +44,10 @@ pub struct SharedParts {
     /// Related cases and search; `None` if search is off.
     #[cfg(feature = "search")]
     pub search: Option<SearchService>,
-    /// The keys of callers.
+    /// The keys of callers and the accounts of people.
     pub keys: ApiKeys,
+    /// Hashes and checks passwords.
+    pub passwords: PasswordWork,
     /// The snapshots of the data.
     pub snapshots: Snapshots,
     /// The pages for people, if there are any.
@@ -173,6 +176,7 @@ impl App {
             sources: FollowedSources::new(&config.source, limits.max_line_bytes),
             webhooks: config.webhook.clone().into(),
             keys: ApiKeys::new(&config.auth, limits.requests_per_second_per_key),
+            passwords: PasswordWork::default(),
             connections: OpenConnections::new(limits.max_connections),
             permits: Arc::new(PlaceRoom::new(limits.max_in_flight)),
             work: Arc::new(PlaceRoom::new(work_units(&limits))),

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod follow;
 pub mod observe;
+pub mod oidc;
 pub mod shutdown;
 pub mod snapshots;
 pub mod webhooks;

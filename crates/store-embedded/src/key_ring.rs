@@ -1,4 +1,4 @@
-//! The keys of callers: all in memory, and one value on disk. They are created and revoked some times a year, and the time of their
+//! The keys of callers and the accounts of people: all in memory, and one value on disk. They are created and revoked some times a year, and the time of their
 //! last use is stored at most once a minute.
 
 use std::sync::Arc;
@@ -29,10 +29,13 @@ fn put(kept: &SharedKeyRing, ring: KeyRing) -> Result<ExclusiveChange<Option<Key
     Ok(ExclusiveChange { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
 }
 
-/// Returns the reserve that a change from `kept` to `ring` must leave. Revoking must always be possible, and needs no space; new
-/// keys and times of use are refused like all changes that need space.
+/// Returns the reserve that a change from `kept` to `ring` must leave. Revoking keys and removing accounts must always be possible, and needs
+/// no space; all other changes are refused like all changes that need space.
 fn reserve(kept: &KeyRing, ring: &KeyRing) -> SpaceReserve {
-    let only_revokes = ring.keys.len() < kept.keys.len() && ring.keys.iter().all(|key| kept.keys.contains(key));
+    let is_shorter = ring.keys.len() + ring.accounts.len() < kept.keys.len() + kept.accounts.len();
+    let only_revokes = is_shorter
+        && ring.keys.iter().all(|key| kept.keys.contains(key))
+        && ring.accounts.iter().all(|account| kept.accounts.contains(account));
     if only_revokes { SpaceReserve::Last } else { SpaceReserve::Whole }
 }
 

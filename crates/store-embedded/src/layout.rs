@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `meta` | `format` | u32: [`FORMAT`] |
 //! | `meta` | `next` | u32: the next collection number |
-//! | `meta` | `keys` | JSON of the key ring; earlier programs do not change it |
+//! | `meta` | `keys` | JSON of the keys and accounts; earlier programs do not change it |
 //! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
 //! | `meta` | `n/` number u32 | next seq u64, number of records u64 |
 //! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges must still be deleted |

@@ -1,4 +1,4 @@
-//! The keys of callers: one document. A change contains the version that it replaces.
+//! The keys of callers and the accounts of people: one document. A change contains the version that it replaces.
 
 use std::sync::Arc;
 

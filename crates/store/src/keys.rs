@@ -1,12 +1,14 @@
-//! API keys that are created while the service runs. A store keeps them as one value with a version, which all processes of the store share.
+//! API keys that are created while the service runs, and accounts of people. A store keeps both as one value with a version, which all processes of the store share.
 //!
 //! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers change the
-//! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key.
+//! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key
+//! and the hashes of passwords.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Result;
+use super::accounts::PersonAccount;
 use doppel_core::collection::CollectionName;
 
 /// Largest number of keys. An office has some dozens of keys, one for each calling program and each desk. Every instance reads all keys about once
@@ -37,19 +39,22 @@ pub struct ManagedKey {
     pub last_used_at: Option<String>,
 }
 
-/// All keys, by name.
+/// All keys and accounts, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRing {
     /// Number of its changes; 0 for a ring that was never stored.
     pub version: u64,
     /// The keys.
     pub keys: Vec<ManagedKey>,
+    /// The accounts of people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<PersonAccount>,
 }
 
-/// The API keys of a store.
+/// The API keys and accounts of a store.
 #[async_trait]
 pub trait KeyStore {
-    /// Returns the present keys. Called about once a second.
+    /// Returns the present keys and accounts. Called about once a second.
     ///
     /// # Errors
     /// Only the errors of every call.

@@ -26,6 +26,7 @@
 
 #![warn(missing_docs)]
 
+pub mod accounts;
 pub mod changes;
 #[cfg(feature = "testkit")]
 pub mod conformance;

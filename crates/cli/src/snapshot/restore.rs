@@ -26,7 +26,7 @@ pub(super) struct SnapshotRestoreArgs {
     /// Directory to restore into, empty or missing, for its owner only afterwards [default: store.data of the configuration]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Leave out the keys that were made while the service ran: every caller that has one needs a new one
+    /// Leave out the keys and accounts that were made while the service ran: every caller that has one needs a new one
     #[arg(long)]
     without_keys: bool,
     /// Configuration file (TOML)
@@ -91,8 +91,16 @@ fn not_apart(data: &Path, what: &str, around: &Path) -> anyhow::Error {
     usage(format!("{data} is in {what} {around}; restore into a directory apart from it"))
 }
 
-/// Warns that keys that were revoked after the snapshot are valid again.
+/// Warns that keys and accounts that were revoked or removed after the snapshot are valid again.
 fn say_keys(ring: &KeyRing, are_left_out: bool) {
+    let accounts = ring.accounts.len();
+    match are_left_out {
+        _ if accounts == 0 => {}
+        true => say(&format!("left out {accounts} account(s) of people")),
+        false => say(&format!(
+            "with it {accounts} account(s) of people came back with the roles and passwords of then; remove those of people who left (doppel account list)"
+        )),
+    }
     let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
     let count = names.len();
     let names = names.join(", ");

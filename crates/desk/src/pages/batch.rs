@@ -24,7 +24,7 @@ use crate::pages::regroup_plan::{AS_OF, PlannedDecision, seen_as_of};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
 use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::{PageVisitor, WritingVisitor};
+use crate::visitor::{LeadVisitor, PageVisitor};
 use crate::words::{BatchWords, DecideWords, InboxWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -200,7 +200,7 @@ struct BatchLine {
 /// # Errors
 /// 403, 404, 422.
 pub async fn preview(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,
@@ -215,7 +215,7 @@ pub async fn preview(
 /// # Errors
 /// 403, 404, 422. If the pairs changed since the preview, the response is a new preview with status 409.
 pub async fn decide(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InCollection(collection): InCollection,

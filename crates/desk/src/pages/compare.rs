@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::view::numbers::count;
-use crate::visitor::ReadingVisitor;
+use crate::visitor::{AdminVisitor, ReadingVisitor};
 use crate::words::WorkWords;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::PairView;
@@ -43,6 +43,7 @@ struct OneSidedPairs {
 /// 403, 404; 409 if the generation is live or not complete.
 pub async fn show(
     visitor: ReadingVisitor,
+    _: AdminVisitor,
     State(app): State<App>,
     InGeneration(collection, generation): InGeneration,
 ) -> Result<Response, Problem> {

@@ -58,6 +58,7 @@ struct OneEventPage {
     /// The name of the visitor, if the forms ask for a name.
     asks_name: Option<String>,
     /// True if the visitor may correct the event.
+    may_handle: bool,
     may_decide: bool,
     /// The path of the event.
     action: String,
@@ -176,7 +177,8 @@ impl ShownEvent<'_> {
             history: detail.history.iter().rev().map(|step| self.step(step)).collect(),
             statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (own.status_of)(status))).to_vec(),
             asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
-            may_decide: visitor.may_write(),
+            may_handle: visitor.may_write(),
+            may_decide: visitor.may_lead(),
             action: page::event(collection, &detail.event.id),
             event,
         })

@@ -14,7 +14,7 @@ use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
 use crate::pages::regroup_plan::{planned, record_id, seen_as_of};
-use crate::visitor::{PageVisitor, WritingVisitor};
+use crate::visitor::{LeadVisitor, PageVisitor, WritingVisitor};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
@@ -29,7 +29,7 @@ use doppel_http::state::App;
 /// # Errors
 /// 403, 404; 503 while the events are not found yet.
 pub async fn confirm(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
@@ -43,7 +43,7 @@ pub async fn confirm(
 /// # Errors
 /// 403, 404; 409 for too many pairs; 422 if no record or all records are chosen; 503 while the events are not found yet.
 pub async fn remove(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
@@ -59,7 +59,7 @@ pub async fn remove(
 /// 403; 404 if a record does not exist; 409 if a person decided that two records of the events are different matters; 422; 503 while the
 /// events are not found yet.
 pub async fn merge(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,

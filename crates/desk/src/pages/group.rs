@@ -244,9 +244,9 @@ impl ShownGroup<'_> {
             is_chained: group.chained,
             is_contested: group.contested,
             export: format!("{place}/members.csv"),
-            join: (visitor.may_write() && fits).then(|| format!("{place}/join")),
-            merge: (visitor.may_write() && group.size <= MOST_MERGED).then(|| format!("{place}/merge")),
-            too_many: (visitor.may_write() && !fits).then(|| (own.too_many)(MOST_JOINED)),
+            join: (visitor.may_lead() && fits).then(|| format!("{place}/join")),
+            merge: (visitor.may_lead() && group.size <= MOST_MERGED).then(|| format!("{place}/merge")),
+            too_many: (visitor.may_lead() && !fits).then(|| (own.too_many)(MOST_JOINED)),
             dots: self.dots(&line),
             line_ends: line.ends.map(|(first, last)| (reader.clock.date(first), reader.clock.date(last))),
             not_drawn: (not_drawn + line.undated > 0).then(|| (own.not_drawn)(not_drawn, line.undated)),
@@ -408,7 +408,7 @@ impl ShownGroup<'_> {
                 other,
                 similarity: alike.map_or_else(String::new, |alike| format!("{}%", percent(alike.similarity))),
                 beside: with_query(&page::case(collection, &pair.earlier), &[("with", b)]),
-                cut: (visitor.may_write() && *why != WeakPairReason::Rejected)
+                cut: (visitor.may_lead() && *why != WeakPairReason::Rejected)
                     .then(|| with_query(&place, &[("a", a), ("b", b)])),
             });
         }

@@ -176,7 +176,7 @@ fn batch(
     queue: &RecordQueue,
 ) -> Option<BatchForm> {
     let words = &visitor.words().inbox;
-    (visitor.may_write() && queue.exact + queue.near > 0).then(|| BatchForm {
+    (visitor.may_lead() && queue.exact + queue.near > 0).then(|| BatchForm {
         action: page::below(collection, "batch"),
         fields: place.fields(),
         choices: super::batch::BatchKind::ALL.map(|kind| (kind.value(), kind.name(words))).to_vec(),

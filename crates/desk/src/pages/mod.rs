@@ -14,7 +14,10 @@ pub mod group;
 pub mod groups;
 pub mod inbox;
 mod inbox_place;
+pub mod me;
+pub mod oidc;
 pub mod pair;
+pub mod people;
 pub mod quality;
 pub mod regroup;
 pub mod regroup_plan;
@@ -38,7 +41,10 @@ pub fn routes() -> Router<App> {
     Router::new()
         .route("/console", get(start::show))
         .merge(starting())
+        .merge(people_routes())
         .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
+        .route("/console/sign-in/oidc", post(oidc::begin))
+        .route("/console/sign-in/oidc/callback", get(oidc::finish))
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
         .route("/console/{collection}/inbox", get(inbox::show))
@@ -77,6 +83,18 @@ fn starting() -> Router<App> {
         .route("/console/-/demo", post(start::load_demo))
         // The upload has its own limit: it is streamed, never held in memory.
         .route(START_ROUTE, post(start::upload).layer(DefaultBodyLimit::disable()))
+}
+
+/// Returns the routes of accounts and sessions. No collection has the name `-`.
+fn people_routes() -> Router<App> {
+    Router::new()
+        .route("/console/-/me", get(me::show))
+        .route("/console/-/me/password", post(me::change_password))
+        .route("/console/-/sessions/end", post(me::end_session))
+        .route("/console/-/people", get(people::show).post(people::create))
+        .route("/console/-/people/{account}", get(people::person).post(people::change))
+        .route("/console/-/people/{account}/password", post(people::reset_password))
+        .route("/console/-/people/{account}/remove", post(people::remove))
 }
 
 /// Returns the routes of tasks and generations.

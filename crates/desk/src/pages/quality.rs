@@ -11,7 +11,7 @@ use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::work_actions;
 use crate::view::chart::{STACK_WIDTH, StackPart, stacks};
 use crate::view::numbers::count;
-use crate::visitor::{AdminVisitor, ReadingVisitor};
+use crate::visitor::{AdminVisitor, LeadVisitor, ReadingVisitor};
 use crate::words::{QualityWords, WorkDone};
 use doppel_core::collection::CollectionName;
 use doppel_core::violation::Violation;
@@ -84,6 +84,7 @@ struct ExampleLine {
 /// 403; 404 for an unknown collection.
 pub async fn show(
     visitor: ReadingVisitor,
+    _: LeadVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
     uri: Uri,

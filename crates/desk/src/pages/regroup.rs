@@ -22,7 +22,7 @@ use crate::pages::regroup_plan::{GroupAction, PlannedDecision, RegroupPlan};
 use crate::undo::MadeDecision;
 use crate::view::pair::RecordCard;
 use crate::view::row::RowReader;
-use crate::visitor::{PageVisitor, WritingVisitor};
+use crate::visitor::{LeadVisitor, PageVisitor};
 use crate::words::{DecideWords, RecordWords, RegroupWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -74,7 +74,7 @@ struct GroupAfter {
 /// # Errors
 /// 403, 404, 422.
 pub async fn preview_cut(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     uri: Uri,
@@ -89,7 +89,7 @@ pub async fn preview_cut(
 /// # Errors
 /// 403, 404; 409 if the group is too large.
 pub async fn preview_join(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
 ) -> Result<Response, Problem> {
@@ -102,7 +102,7 @@ pub async fn preview_join(
 /// # Errors
 /// 403, 404; 409 if the group is too large; 422 for a record that is not in the group.
 pub async fn preview_merge(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     uri: Uri,
@@ -117,7 +117,7 @@ pub async fn preview_merge(
 /// # Errors
 /// 403, 404; 409 if the group is too large; 422. A changed state is shown on a page with status 409.
 pub async fn merge(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
@@ -132,7 +132,7 @@ pub async fn merge(
 /// # Errors
 /// 403, 404, 422. A changed state is shown on a page with status 409.
 pub async fn cut(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
@@ -147,7 +147,7 @@ pub async fn cut(
 /// # Errors
 /// 403, 404; 409 if the group is too large. A changed state is shown on a page with status 409.
 pub async fn join(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InRecord(collection, id): InRecord,
@@ -331,7 +331,7 @@ async fn decide_all(
 /// # Errors
 /// 403; 409 if the action is not known any more.
 pub async fn undo(
-    visitor: WritingVisitor,
+    visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
     InCollection(collection): InCollection,

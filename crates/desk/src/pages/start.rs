@@ -135,9 +135,9 @@ impl CollectionOverview<'_> {
             created: clock.show_text(&collection.created_at),
             next: self.next(counted.as_ref().map(|(waiting, _)| waiting)),
             waiting: counted.map(|(waiting, events)| self.waiting_line(&waiting, events)),
-            sections: DeskSection::ALL
+            sections: DeskSection::seen_by(&self.frame.visitor)
                 .map(|section: DeskSection| (page::below(name, section.path()), section.name(self.frame.words())))
-                .to_vec(),
+                .collect(),
         })
     }
 

@@ -14,7 +14,7 @@ use axum::response::Response;
 use crate::page::{self, DeskSection, PageFrame, segment};
 use crate::view::numbers::{bytes, count};
 use crate::view::time::ZonedClock;
-use crate::visitor::{PageVisitor, ReadingVisitor};
+use crate::visitor::{AdminVisitor, PageVisitor, ReadingVisitor};
 use crate::words::WorkWords;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Collection;
@@ -100,6 +100,7 @@ struct GenerationLine {
 /// 403; 404 for an unknown collection.
 pub async fn show(
     visitor: ReadingVisitor,
+    _: AdminVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
@@ -141,6 +142,7 @@ pub async fn show(
 /// 403; 404 for an unknown collection.
 pub async fn now(
     visitor: ReadingVisitor,
+    _: AdminVisitor,
     State(app): State<App>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {

@@ -8,6 +8,7 @@ pub mod marked;
 pub mod numbers;
 pub mod pair;
 pub mod row;
+pub mod session;
 pub mod time;
 
 use doppel_core::verdict::VerdictKind;

@@ -9,6 +9,7 @@ use doppel_texts::Language;
 
 use super::files;
 use super::groups::*;
+use super::people;
 use super::tables::*;
 
 pub(super) const WORDS: DeskWords = DeskWords {
@@ -19,6 +20,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         sections: "Sections",
         collections: "All collections",
         signed_in_as: "Key:",
+        person: "Signed in as",
         open_to_all: "No keys: open on this machine",
         sign_out: "Sign out",
         keyboard: "Keyboard",
@@ -32,12 +34,19 @@ pub(super) const WORDS: DeskWords = DeskWords {
     },
     sign_in: SignInWords {
         title: "Sign in",
+        name: "Account",
+        password: "Password",
+        account_hint: "Your administrator creates your account. After ten wrong passwords you have to wait.",
+        with_provider: "Sign in with the account of your office",
+        with_key: "Sign in with a key",
+        wrong_password: "The name or the password is wrong, or the account is disabled.",
         key: "Key",
         hint: "The key that you use for the API, dpl_name_…; your administrator gives you one.",
         button: "Sign in",
         wrong: "This is not a valid key.",
         ended: "Please sign in; after a while without use you are signed out.",
     },
+    people: people::EN,
     problem: ProblemWords {
         reference: "Request",
         details: "Details",
@@ -45,6 +54,11 @@ pub(super) const WORDS: DeskWords = DeskWords {
         unreadable: "The request cannot be read.",
         invalid: "Something in the form is not right; please correct it and try again.",
         missing_scope: "Your key may not do this.",
+        missing_role: "Your role does not include this. Ask your administrator if you need it.",
+        sign_in_refused: "You cannot sign in with this account of your office. Ask your administrator.",
+        sign_in_outdated: "This sign-in is out of date. Begin it again.",
+        name_taken: "An account or a key has this name. Choose another name.",
+        unknown_account: "There is no such account.",
         form_outdated: "This page is out of date. Go back, reload it and try again; nothing was done.",
         foreign: "Another site or address asked for this; it was refused.",
         unknown_page: "There is no such page.",

@@ -10,6 +10,7 @@ use super::batch::BatchWords;
 use super::events::EventsWords;
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
+use super::people::PeopleWords;
 use super::quality::QualityWords;
 use super::start::StartWords;
 use super::work::WorkWords;
@@ -20,6 +21,8 @@ pub struct DeskWords {
     pub frame: FrameWords,
     /// Texts of the sign-in page.
     pub sign_in: SignInWords,
+    /// Texts of the pages about accounts and sessions.
+    pub people: PeopleWords,
     /// Texts of problems.
     pub problem: ProblemWords,
     /// Texts about records, for all pages that show records.
@@ -72,6 +75,8 @@ pub struct FrameWords {
     pub collections: &'static str,
     /// Label of the name of the visitor's key.
     pub signed_in_as: &'static str,
+    /// Label of the name of the visitor, if they signed in with an account.
+    pub person: &'static str,
     /// Note that no keys are configured, so that everyone on this machine has access.
     pub open_to_all: &'static str,
     /// Button that signs out.
@@ -98,6 +103,18 @@ pub struct FrameWords {
 pub struct SignInWords {
     /// Heading of the page.
     pub title: &'static str,
+    /// Label of the name of the account.
+    pub name: &'static str,
+    /// Label of the password.
+    pub password: &'static str,
+    /// Explanation of accounts, and of the person who creates them.
+    pub account_hint: &'static str,
+    /// Button that leads to the identity provider.
+    pub with_provider: &'static str,
+    /// Summary of the folded form for a key.
+    pub with_key: &'static str,
+    /// Message for every wrong name or password.
+    pub wrong_password: &'static str,
     /// Label of the key field.
     pub key: &'static str,
     /// Explanation of keys, and of the person who issues them.
@@ -134,6 +151,16 @@ pub struct ProblemWords {
     pub unknown_collection: &'static str,
     /// 404: the record does not exist.
     pub unknown_record: &'static str,
+    /// 403: the role of the visitor does not allow the page or the action.
+    pub missing_role: &'static str,
+    /// 403: a sign-in at the identity provider was refused.
+    pub sign_in_refused: &'static str,
+    /// 403: a sign-in at the identity provider is too old, or of another browser.
+    pub sign_in_outdated: &'static str,
+    /// 409: an account or a key has the name.
+    pub name_taken: &'static str,
+    /// 404: the account does not exist.
+    pub unknown_account: &'static str,
     /// 409: the current state forbids the action.
     pub conflict: &'static str,
     /// 409: search is turned off.

@@ -9,6 +9,7 @@ use doppel_texts::Language;
 
 use super::files;
 use super::groups::*;
+use super::people;
 use super::tables::*;
 
 pub(super) const WORDS: DeskWords = DeskWords {
@@ -19,6 +20,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         sections: "功能",
         collections: "全部数据集",
         signed_in_as: "登录密钥：",
+        person: "登录人：",
         open_to_all: "未设密钥，本机可用",
         sign_out: "退出",
         keyboard: "键盘操作",
@@ -32,12 +34,19 @@ pub(super) const WORDS: DeskWords = DeskWords {
     },
     sign_in: SignInWords {
         title: "登录",
+        name: "账号",
+        password: "密码",
+        account_hint: "账号由系统管理员建立。密码连续输错十次后需要等待。",
+        with_provider: "用单位统一账号登录",
+        with_key: "用密钥登录",
+        wrong_password: "账号或密码不正确，或账号已停用。",
         key: "密钥",
         hint: "与接口使用同一把密钥，形如 dpl_名称_…；没有密钥请向系统管理员索取。",
         button: "登录",
         wrong: "密钥不正确。",
         ended: "请先登录；长时间未操作会自动退出。",
     },
+    people: people::ZH,
     problem: ProblemWords {
         reference: "请求编号",
         details: "详细说明",
@@ -45,6 +54,11 @@ pub(super) const WORDS: DeskWords = DeskWords {
         unreadable: "请求无法读取。",
         invalid: "填写的内容有误，请改正后重试。",
         missing_scope: "当前密钥没有执行此操作的权限。",
+        missing_role: "您的角色没有这项权限；如需使用，请联系系统管理员。",
+        sign_in_refused: "不能用这个单位账号登录，请联系系统管理员。",
+        sign_in_outdated: "这次登录已过期，请重新登录。",
+        name_taken: "这个名称已被账号或密钥使用，请换一个。",
+        unknown_account: "没有这个账号。",
         form_outdated: "页面已过期。请返回上一页，刷新后重试；刚才的操作没有执行。",
         foreign: "请求来自其他网站或其他地址，已拒绝。",
         unknown_page: "没有这个页面。",

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::accounts::{need_configured_key, need_free_name};
 use crate::auth::Administrator;
 use crate::extract::{InKey, JsonBytes};
 use crate::problem::Problem;
@@ -21,8 +22,8 @@ use doppel_config::auth::{self, MAX_NAME_BYTES, Scope};
 use doppel_core::collection::CollectionName;
 use doppel_store::keys::ManagedKey;
 
-/// Largest number of collections of a key. An office has only a few collections, and every instance reads all keys once a second.
-const MOST_COLLECTIONS: usize = 32;
+/// Largest number of collections of a key or an account. An office has only a few collections, and every instance reads all keys once a second.
+pub const MOST_COLLECTIONS: usize = 32;
 /// The number of scopes.
 const MOST_SCOPES: usize = 3;
 /// Longest life of a key in days: about a hundred years.
@@ -114,15 +115,8 @@ pub async fn create(
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut key = read(&body)?;
-    if !app.keys.has_configured() {
-        let detail = "the configuration has no key, so that everyone on this machine may do everything; put one with the scope admin \
-                      there first (doppel config new-key)";
-        return Err(Problem::new(StatusCode::CONFLICT, "no_configured_key", detail));
-    }
-    if app.keys.is_configured(&key.name) {
-        let detail = format!("the configuration has a key called {:?}; choose another name", key.name);
-        return Err(Problem::at(StatusCode::CONFLICT, "key_exists", "/name", detail));
-    }
+    need_configured_key(&app)?;
+    need_free_name(&app, &key.name)?;
     let (secret, sha256) = auth::new_key(&key.name).map_err(|error| Problem::internal(error.to_string()))?;
     key.sha256 = sha256;
     key.created_by = administrator.0.name.to_string();
@@ -222,7 +216,8 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)
 }
 
-fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName>> {
+/// Reads the names of the only collections of a key or an account.
+pub(super) fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName>> {
     let given = input.take("collections")?;
     let listed: Option<Vec<CollectionName>> = given
         .as_array()

@@ -1,5 +1,6 @@
 //! Handlers, one file per subject.
 
+pub mod accounts;
 pub mod admin;
 pub mod arrivals;
 pub mod bulk;

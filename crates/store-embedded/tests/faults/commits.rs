@@ -298,7 +298,7 @@ fn managed_key(name: &str) -> ManagedKey {
 }
 
 async fn put_keys(store: &Arc<dyn Store>, version: u64, keys: Vec<ManagedKey>) -> Result<Option<KeyRing>> {
-    store.put_key_ring(KeyRing { version, keys }).await
+    store.put_key_ring(KeyRing { version, keys, ..KeyRing::default() }).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -181,7 +181,7 @@ checks! {
 checks! {
     /// The checks of [`Keys`](super::Keys): in this order, in a store without keys.
     KEYS:
-    keys::keys_come_back_as_they_went_in,
+    keys::keys_and_accounts_come_back_as_they_went_in,
     keys::who_names_another_version_of_the_keys_changes_nothing,
     keys::of_changes_of_the_keys_at_once_exactly_one_is_made,
 }

@@ -1,0 +1,181 @@
+//! Accounts of people: creating, changing and removing them. The store keeps them with the keys, see [`crate::keys`].
+
+use doppel_core::collection::CollectionName;
+use doppel_store::accounts::{MOST_ACCOUNTS, PersonAccount};
+use doppel_store::keys::KeyRing;
+
+use crate::keys::check_name;
+use crate::{Engine, Error, Result};
+
+/// The members of an account that an administrator sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountSettings {
+    /// The name that pages and decisions show.
+    pub display_name: String,
+    /// The role.
+    pub role: String,
+    /// The collections for which the account may be used; `None` for all.
+    pub collections: Option<Vec<CollectionName>>,
+    /// True if the person cannot sign in.
+    pub is_disabled: bool,
+}
+
+impl Engine {
+    /// Stores a new account. Returns all stored keys and accounts.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`] or [`Error::AccountExists`] if the name is in use, [`Error::TooManyAccounts`].
+    pub async fn create_account(&self, account: PersonAccount) -> Result<KeyRing> {
+        self.change_keys(|ring| {
+            check_name(&account.name, ring)?;
+            if ring.accounts.len() >= MOST_ACCOUNTS {
+                return Err(Error::TooManyAccounts);
+            }
+            ring.accounts.push(account.clone());
+            ring.accounts.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Replaces the settings of an account at the time `now` (RFC 3339, UTC). Returns all stored keys and accounts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAccount`].
+    pub async fn change_account(&self, name: &str, settings: &AccountSettings, now: &str) -> Result<KeyRing> {
+        let AccountSettings { display_name, role, collections, is_disabled } = settings;
+        self.change_one_account(name, now, |account| {
+            account.display_name.clone_from(display_name);
+            account.role.clone_from(role);
+            account.collections.clone_from(collections);
+            account.is_disabled = *is_disabled;
+        })
+        .await
+    }
+
+    /// Replaces the hash of a password at the time `now` (RFC 3339, UTC). Returns all stored keys and accounts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAccount`].
+    pub async fn set_password(&self, name: &str, password_hash: &str, now: &str) -> Result<KeyRing> {
+        self.change_one_account(name, now, |account| account.password_hash = Some(password_hash.to_owned())).await
+    }
+
+    async fn change_one_account(
+        &self,
+        name: &str,
+        now: &str,
+        change: impl Fn(&mut PersonAccount) + Send + Sync,
+    ) -> Result<KeyRing> {
+        self.change_keys(|ring| {
+            let account = ring.accounts.iter_mut().find(|account| account.name == name);
+            let account = account.ok_or_else(|| Error::UnknownAccount(name.to_owned()))?;
+            change(account);
+            now.clone_into(&mut account.changed_at);
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Removes an account. Returns all stored keys and accounts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAccount`].
+    pub async fn remove_account(&self, name: &str) -> Result<KeyRing> {
+        self.change_keys(|ring| {
+            let before = ring.accounts.len();
+            ring.accounts.retain(|account| account.name != name);
+            if ring.accounts.len() == before { Err(Error::UnknownAccount(name.to_owned())) } else { Ok(true) }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use doppel_store::keys::ManagedKey;
+
+    const NOW: &str = "2026-01-02T00:00:00Z";
+
+    fn account(name: &str) -> PersonAccount {
+        PersonAccount {
+            name: name.into(),
+            display_name: "张伟".into(),
+            role: "clerk".into(),
+            collections: None,
+            password_hash: None,
+            is_disabled: false,
+            created_at: "2026-01-01T00:00:00Z".into(),
+            created_by: "operator".into(),
+            changed_at: "2026-01-01T00:00:00Z".into(),
+        }
+    }
+
+    fn key(name: &str) -> ManagedKey {
+        ManagedKey {
+            name: name.into(),
+            sha256: "0".repeat(64),
+            scopes: vec!["read".into()],
+            collections: None,
+            created_at: "2026-01-01T00:00:00Z".into(),
+            created_by: "operator".into(),
+            expires_at: None,
+            last_used_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_belongs_to_one_key_or_one_account() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        engine.create_key(key("intake")).await.unwrap();
+        engine.create_account(account("zhang")).await.unwrap();
+        let ring = engine.create_account(account("li")).await.unwrap();
+        assert_eq!(ring.accounts.iter().map(|account| &*account.name).collect::<Vec<_>>(), ["li", "zhang"]);
+        assert!(matches!(engine.create_account(account("zhang")).await, Err(Error::AccountExists(_))));
+        assert!(matches!(engine.create_account(account("intake")).await, Err(Error::KeyExists(_))));
+        assert!(matches!(engine.create_key(key("zhang")).await, Err(Error::AccountExists(_))));
+    }
+
+    #[tokio::test]
+    async fn an_account_is_changed_and_removed() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        engine.create_account(account("zhang")).await.unwrap();
+        let settings = AccountSettings {
+            display_name: "张伟（一科）".into(),
+            role: "lead".into(),
+            collections: Some(vec![CollectionName::new("letters").unwrap()]),
+            is_disabled: true,
+        };
+        engine.change_account("zhang", &settings, NOW).await.unwrap();
+        let ring = engine.set_password("zhang", "$argon2id$", NOW).await.unwrap();
+        let AccountSettings { display_name, role, collections, is_disabled } = settings;
+        let password_hash = Some("$argon2id$".to_owned());
+        let changed_at = NOW.to_owned();
+        let changed = PersonAccount {
+            display_name,
+            role,
+            collections,
+            is_disabled,
+            password_hash,
+            changed_at,
+            ..account("zhang")
+        };
+        assert_eq!(ring.accounts, [changed]);
+        assert!(engine.remove_account("zhang").await.unwrap().accounts.is_empty());
+        assert!(matches!(engine.remove_account("zhang").await, Err(Error::UnknownAccount(_))));
+        assert!(matches!(engine.set_password("zhang", "", NOW).await, Err(Error::UnknownAccount(_))));
+    }
+
+    #[tokio::test]
+    async fn the_number_of_accounts_is_bounded() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        for number in 0..MOST_ACCOUNTS {
+            engine.create_account(account(&format!("p{number}"))).await.unwrap();
+        }
+        assert!(matches!(engine.create_account(account("one-more")).await, Err(Error::TooManyAccounts)));
+        engine.remove_account("p7").await.unwrap();
+        assert!(engine.create_account(account("one-more")).await.is_ok());
+    }
+}

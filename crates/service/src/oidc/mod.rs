@@ -1,0 +1,272 @@
+//! Signing in at an identity provider: the authorisation code flow of OpenID Connect with PKCE, `state` and `nonce`.
+//!
+//! doppel takes three things from the provider: the name of the account, the shown name and the role. It keeps no token of the provider. The
+//! addresses and keys of the provider come from its description, which is read again after an hour, and at the earliest after a minute for a
+//! key that is not known.
+//!
+//! Sources: OpenID Connect Core 1.0 (sections 3.1 and 5.1), OpenID Connect Discovery 1.0, RFC 6749, RFC 7636, RFC 9700.
+
+mod token;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, Url};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+use url::form_urlencoded;
+
+use crate::clock;
+use doppel_config::auth::PersonRole;
+use doppel_config::oidc::{OidcConfig, is_protected};
+use token::{KeySet, TokenRules};
+
+/// Time limit of one request to the provider. A person waits meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer of the provider in bytes. Descriptions, keys and tokens have some kilobytes.
+const MOST_BYTES: usize = 256 << 10;
+/// Time after which the description and the keys of the provider are read again.
+const READ_AGAIN: Duration = Duration::from_secs(60 * 60);
+/// Shortest time between two readings because of an unknown key.
+const SOONEST: Duration = Duration::from_secs(60);
+
+/// The reason why nobody is signed in. The text is for the log: it has no token and no name.
+#[derive(Debug, thiserror::Error)]
+pub enum OidcError {
+    /// The provider does not answer, or its answer cannot be read.
+    #[error("the identity provider: {0:#}")]
+    Unavailable(anyhow::Error),
+    /// The provider refuses the code, or its answer is not about this sign-in.
+    #[error("the sign-in is refused: {0}")]
+    Refused(&'static str),
+}
+
+/// The random values of one sign-in. Each is used once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignInSecrets {
+    /// Comes back with the code, and binds it to the browser that asked.
+    pub state: String,
+    /// Comes back in the token, and binds it to this sign-in.
+    nonce: String,
+    /// Proves to the provider that the code is used by the service that asked for it (PKCE).
+    verifier: String,
+}
+
+impl SignInSecrets {
+    /// Makes random values; `None` if the system has no randomness.
+    pub fn random() -> Option<Self> {
+        Some(Self { state: random_text()?, nonce: random_text()?, verifier: random_text()? })
+    }
+}
+
+/// Returns 256 random bits as a text.
+fn random_text() -> Option<String> {
+    clock::random().map(|bytes| URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// A person, as the provider describes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvidedPerson {
+    /// The name of the account.
+    pub name: String,
+    /// The name to show; empty if the provider gives none.
+    pub display_name: String,
+    /// The role; `None` if the configuration takes no roles from the provider, or if it knows none of the person's.
+    pub role: Option<PersonRole>,
+}
+
+/// The parts of the provider's description that are used.
+#[derive(Clone, Debug, Deserialize)]
+struct ProviderDescription {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    id_token: String,
+}
+
+/// The description and the keys of the provider.
+#[derive(Clone)]
+struct KnownProvider {
+    description: ProviderDescription,
+    keys: KeySet,
+    read: Instant,
+}
+
+/// The identity provider.
+pub struct IdentityProvider {
+    config: OidcConfig,
+    client: Client,
+    known: Mutex<Option<KnownProvider>>,
+}
+
+impl IdentityProvider {
+    /// Creates the client of the provider. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The system has no certificates.
+    pub fn new(config: &OidcConfig) -> anyhow::Result<Self> {
+        // Installs the provider of cryptography of this process. This fails if it is installed already, and there is only one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = Client::builder().timeout(TIMEOUT).redirect(Policy::none()).no_proxy();
+        // Plain http is for this machine only and needs no certificates, and some systems have none.
+        let is_plain = config.issuer.starts_with("http://");
+        let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
+        let client = builder.build().context("the client of the identity provider cannot be created")?;
+        Ok(Self { config: config.clone(), client, known: Mutex::default() })
+    }
+
+    /// True if the provider gives the roles.
+    pub fn gives_roles(&self) -> bool {
+        !self.config.role_claim.is_empty()
+    }
+
+    /// Returns the address at the provider to which a browser goes to sign in.
+    ///
+    /// # Errors
+    /// [`OidcError::Unavailable`].
+    pub async fn address(&self, secrets: &SignInSecrets) -> Result<String, OidcError> {
+        let known = self.known(READ_AGAIN).await?;
+        let mut url = endpoint(&known.description.authorization_endpoint)?;
+        let scopes = std::iter::once("openid").chain(self.config.scopes.iter().map(String::as_str));
+        let scope = scopes.collect::<Vec<_>>().join(" ");
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(secrets.verifier.as_bytes()));
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.config.client_id)
+            .append_pair("redirect_uri", &self.config.redirect_url())
+            .append_pair("scope", &scope)
+            .append_pair("state", &secrets.state)
+            .append_pair("nonce", &secrets.nonce)
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256");
+        Ok(url.into())
+    }
+
+    /// Exchanges the code of a sign-in, and checks the token that the provider gives for it.
+    ///
+    /// # Errors
+    /// [`OidcError`].
+    pub async fn person(&self, code: &str, secrets: &SignInSecrets) -> Result<ProvidedPerson, OidcError> {
+        let known = self.known(READ_AGAIN).await?;
+        let answer: TokenAnswer = self.exchange(&known.description, code, secrets).await?;
+        let token = &answer.id_token;
+        // A provider may sign with a new key at any time.
+        let known = match known.keys.has_key_of(token) {
+            true => known,
+            false => self.known(SOONEST).await?,
+        };
+        let rules = TokenRules {
+            issuer: &self.config.issuer,
+            client_id: &self.config.client_id,
+            nonce: &secrets.nonce,
+            now_s: clock::timestamp().as_second(),
+        };
+        let claims = known.keys.verify(token, &rules).map_err(OidcError::Refused)?;
+        let name = text_of(&self.config.name_claim, &claims);
+        if name.is_empty() {
+            return Err(OidcError::Refused("the token has no name of an account (console.oidc.name_claim)"));
+        }
+        let role = claims.get(&self.config.role_claim).and_then(|claim| match claim {
+            Value::String(one) => self.config.role_of([one.as_str()]),
+            Value::Array(all) => self.config.role_of(all.iter().filter_map(Value::as_str)),
+            _ => None,
+        });
+        Ok(ProvidedPerson { name, display_name: text_of(&self.config.display_claim, &claims), role })
+    }
+
+    async fn exchange(
+        &self,
+        description: &ProviderDescription,
+        code: &str,
+        secrets: &SignInSecrets,
+    ) -> Result<TokenAnswer, OidcError> {
+        let secret = self.config.client_secret().map_err(OidcError::Unavailable)?;
+        let form = self.exchange_form(code, secrets);
+        let request = self.client.post(endpoint(&description.token_endpoint)?);
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
+        let request = match secret {
+            Some(secret) => request.header(AUTHORIZATION, basic(&self.config.client_id, &secret)),
+            None => request,
+        };
+        read(request).await
+    }
+
+    /// Returns the body of the request for a token.
+    fn exchange_form(&self, code: &str, secrets: &SignInSecrets) -> String {
+        form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "authorization_code")
+            .append_pair("client_id", &self.config.client_id)
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &self.config.redirect_url())
+            .append_pair("code_verifier", &secrets.verifier)
+            .finish()
+    }
+
+    /// Returns the description and the keys of the provider, not older than `most_age`.
+    async fn known(&self, most_age: Duration) -> Result<KnownProvider, OidcError> {
+        // Others wait for the one who reads, so that the provider is asked once.
+        let mut known = self.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < most_age) {
+            return Ok(known.clone());
+        }
+        let issuer = &self.config.issuer;
+        let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let description: ProviderDescription = read(self.client.get(endpoint(&place)?)).await?;
+        if description.issuer != *issuer {
+            return Err(OidcError::Refused("the provider names another issuer (console.oidc.issuer)"));
+        }
+        let keys: KeySet = read(self.client.get(endpoint(&description.jwks_uri)?)).await?;
+        let new = KnownProvider { description, keys, read: Instant::now() };
+        *known = Some(new.clone());
+        Ok(new)
+    }
+}
+
+/// Returns the text of a claim; an empty text without it.
+fn text_of(claim: &str, claims: &Map<String, Value>) -> String {
+    claims.get(claim).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Returns the header for a client with a secret (RFC 6749, section 2.3.1: both parts are encoded as in a form).
+fn basic(client_id: &str, secret: &str) -> String {
+    let [client_id, secret] =
+        [client_id, secret].map(|text| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
+    format!("Basic {}", STANDARD.encode(format!("{client_id}:{secret}")))
+}
+
+fn endpoint(text: &str) -> Result<Url, OidcError> {
+    let url: Option<Url> = text.parse().ok();
+    url.filter(is_protected).ok_or(OidcError::Refused("the provider names an address that is not https"))
+}
+
+/// Sends a request, and reads a JSON answer of bounded size.
+async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, OidcError> {
+    let answer = request.send().await.map_err(|error| OidcError::Unavailable(error.without_url().into()))?;
+    match answer.status() {
+        status if status.is_success() => {}
+        status if status.is_client_error() => return Err(OidcError::Refused("the provider refuses the request")),
+        status => return Err(OidcError::Unavailable(anyhow::anyhow!("it answers {}", status.as_u16()))),
+    }
+    let mut answer = answer;
+    let mut body = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| OidcError::Unavailable(error.without_url().into()))? {
+        if body.len() + piece.len() > MOST_BYTES {
+            return Err(OidcError::Unavailable(anyhow::anyhow!("its answer is too large")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    // The error would repeat a part of the answer.
+    serde_json::from_slice(&body).map_err(|_| OidcError::Unavailable(anyhow::anyhow!("its answer cannot be read")))
+}
