@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 74] = [
+const DECISIONS: [(&str, &str, KeyDecision); 76] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -80,6 +80,8 @@ const DECISIONS: [(&str, &str, KeyDecision); 74] = [
     ("post", "/v1/collections/{collection}/related", ByPath),
     ("get", "/v1/collections/{collection}/records/{id}/related", ByPath),
     ("get", "/v1/collections/{collection}/search", ByPath),
+    ("get", "/v1/collections/{collection}/vectors", ByPath),
+    ("post", "/v1/collections/{collection}/vectors", ByPath),
     ("post", "/v1/collections/{collection}/explain", ByPath),
     ("get", "/v1/collections/{collection}/groups", ByPath),
     ("get", "/v1/collections/{collection}/groups/{id}", ByPath),

@@ -4,6 +4,8 @@
 //! judged counts as 0. Known duplicates of a query are left out of its ranking, and so are generated copies of any record. The decisions of
 //! people in a collection can be used as judgements: see [`decided`](super::decided).
 
+mod vectors;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
 use std::path::Path;
@@ -15,9 +17,12 @@ use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
 use doppel_search::extract::RowExtract;
 use doppel_search::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSource, OpenedIndex};
+use doppel_search::vectors::VectorQuestion;
 use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
+use self::vectors::MeasuredVectors;
+pub use self::vectors::{SetVectors, VectorsReport, WeightQuality};
 use super::dataset::{DatasetError, LabelledSet, each_line};
 use crate::bm25::{Bm25Index, TermCut};
 
@@ -64,7 +69,7 @@ pub struct RankingQuality {
 }
 
 /// The quality of our ranking and of simple ones.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RankingReport {
     /// The quality of the index with its weights.
     #[serde(flatten)]
@@ -85,6 +90,9 @@ pub struct RankingReport {
     /// The same for queries whose matters are known, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halves: Option<HalvesReport>,
+    /// The quality with vectors, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_vectors: Option<VectorsReport>,
 }
 
 /// Weights that were fitted on one half of the matters and measured on the other half.
@@ -243,8 +251,18 @@ struct IndexedSet<'a> {
     left_out: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-/// Ranks the records of `set` for each query by `weights`, and by the simple rankings. The index is created in `folder`. If `fit` is true,
-/// the weights are also fitted.
+/// How a ranking is measured.
+pub struct RankingMeasurement<'a> {
+    pub weights: &'a Weights,
+    /// The folder in which files are created. It must exist.
+    pub folder: &'a Path,
+    /// True to fit the weights, too.
+    pub fit: bool,
+    /// The vectors of the records, to measure the ranking with them, too.
+    pub vectors: Option<SetVectors>,
+}
+
+/// Ranks the records of `set` for each query by its weights, and by the simple rankings.
 ///
 /// # Errors
 /// [`RelatedError`].
@@ -252,16 +270,23 @@ pub fn evaluate(
     set: &LabelledSet,
     judgements: &QueryJudgements,
     settings: &Settings,
-    weights: &Weights,
-    folder: &Path,
-    fit: bool,
+    measurement: RankingMeasurement<'_>,
 ) -> Result<RankingReport, RelatedError> {
+    let RankingMeasurement { weights, folder, fit, vectors } = measurement;
     if !judgements.queries.values().flat_map(BTreeMap::values).any(|rel| *rel >= USEFUL) {
         return Err(RelatedError::NothingJudged);
     }
-    let measuring = IndexedSet::new(set, judgements, settings, folder)?;
+    let measuring = IndexedSet::new(set, judgements, settings, &folder.join("index"))?;
     let [words, pairs] = [TermCut::Words, TermCut::Pairs].map(|cut| measuring.plain(set, settings, cut));
+    let with_vectors = match vectors {
+        Some(vectors) => {
+            let count = vectors.len();
+            Some(MeasuredVectors::new(&measuring, weights, vectors, &folder.join("vectors"))?.report(count)?)
+        }
+        None => None,
+    };
     Ok(RankingReport {
+        with_vectors,
         quality: measuring.quality(&measuring.all(), weights)?,
         queries: judgements.queries.len(),
         same: judgements.same(),
@@ -313,8 +338,17 @@ impl<'a> IndexedSet<'a> {
     }
 
     fn rank(&self, query: u32, weights: &Weights) -> Result<Vec<u32>, RelatedError> {
+        self.rank_with(query, weights, None)
+    }
+
+    fn rank_with(
+        &self,
+        query: u32,
+        weights: &Weights,
+        vectors: Option<&VectorQuestion>,
+    ) -> Result<Vec<u32>, RelatedError> {
         let Some(extract) = self.extracts.get(&query) else { return Ok(Vec::new()) };
-        let hits = self.index.related(extract, None, MAX_RELATED, weights)?;
+        let hits = self.index.related_with_vectors(extract, None, MAX_RELATED, weights, vectors)?;
         let positions = hits.iter().filter_map(|hit| self.positions.get(&hit.id).copied());
         Ok(positions.filter(|position| !self.left_out[&query].contains(position)).collect())
     }
