@@ -19,7 +19,7 @@ use crate::{id, letter, row};
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn engine(store: &Arc<ModelStore>) -> Engine {
+pub(crate) fn engine(store: &Arc<ModelStore>) -> Engine {
     let options = Options {
         auto_create: true,
         max_auto_created: usize::MAX,
