@@ -154,7 +154,13 @@ fn trouble_of_the_model_slows_no_registration_and_everything_catches_up() {
     wait_until(&server, |state| is_complete(state, 16));
     let answer = related(&server, &json!({ "content": text(30) + "了" }));
     assert_eq!(answer["vectors"], "unavailable");
+    // The service does not wait for the server when it stops.
+    embedder.become_model(ModelManner::Slow { number: 1, millis: 30_000 });
+    put(&server, "last", &text(31));
+    std::thread::sleep(Duration::from_secs(2));
+    let begun = Instant::now();
     server.stop();
+    assert!(begun.elapsed() < Duration::from_secs(8), "stopping took {:?}", begun.elapsed());
 }
 
 #[test]

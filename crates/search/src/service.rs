@@ -24,7 +24,7 @@ use crate::follow::{FOLDER_PREFIX, FollowedIndex, IndexFollower};
 use crate::index::IndexError;
 use crate::query::{SearchHits, SearchQuery};
 use crate::related::RelatedRecord;
-use crate::vectors::follow::VectorsFollower;
+use crate::vectors::follow::follow;
 use crate::vectors::{VectorService, VectorState};
 use crate::weights::Weights;
 use crate::writers::WriterPool;
@@ -191,7 +191,7 @@ impl SearchService {
         let (end_sender, mut ends) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
         if let Some(vectors) = &self.0.vectors {
-            tasks.spawn(VectorsFollower::new(self.clone(), Arc::clone(vectors), stopping.clone()).run());
+            tasks.spawn(follow(self.clone(), Arc::clone(vectors), stopping.clone()));
         }
         loop {
             let collections = match self.store().collections().await {

@@ -61,7 +61,7 @@ impl From<std::io::Error> for SearchError {
 }
 
 /// The task that keeps vectors up to date.
-pub(crate) struct VectorsFollower {
+struct VectorsFollower {
     service: SearchService,
     vectors: Arc<VectorService>,
     stopping: CancellationToken,
@@ -71,31 +71,40 @@ pub(crate) struct VectorsFollower {
     said: Option<String>,
 }
 
+/// Keeps the vectors of all collections up to date until the service stops.
+pub(crate) async fn follow(service: SearchService, vectors: Arc<VectorService>, stopping: CancellationToken) {
+    loop {
+        let follower = VectorsFollower::new(service.clone(), Arc::clone(&vectors), stopping.clone());
+        match tokio::spawn(follower.run()).await {
+            Ok(()) => return,
+            Err(error) => tracing::error!(%error, "the task that updates vectors panicked; it is started again"),
+        }
+        tokio::time::sleep(ROUND_INTERVAL).await;
+    }
+}
+
 impl VectorsFollower {
-    pub(crate) fn new(service: SearchService, vectors: Arc<VectorService>, stopping: CancellationToken) -> Self {
+    fn new(service: SearchService, vectors: Arc<VectorService>, stopping: CancellationToken) -> Self {
         Self { service, vectors, stopping, model: None, said: None }
     }
 
-    /// Follows all collections until the service stops.
-    pub(crate) async fn run(mut self) {
-        while !self.stopping.is_cancelled() {
-            let more = match self.round().await {
-                Ok(more) => {
-                    self.said = None;
-                    more
-                }
-                Err(error) => {
-                    self.say(&error);
-                    false
-                }
+    /// Follows all collections until the service stops. A round can end at any time, as if the process were killed.
+    async fn run(mut self) {
+        let stopping = self.stopping.clone();
+        loop {
+            let more = tokio::select! {
+                more = self.round() => more,
+                () = stopping.cancelled() => return,
             };
-            if more {
-                continue;
+            match more {
+                Ok(true) => continue,
+                Ok(false) => self.said = None,
+                Err(error) => self.say(&error),
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_INTERVAL) => {}
                 () = self.vectors.wanted.notified() => self.model = None,
-                () = self.stopping.cancelled() => {}
+                () = stopping.cancelled() => return,
             }
         }
     }
@@ -115,9 +124,6 @@ impl VectorsFollower {
         self.remove_orphans(&collections).await;
         let mut has_more = false;
         for state in &collections {
-            if self.stopping.is_cancelled() {
-                return Ok(false);
-            }
             let served = match self.followed(state).await {
                 Ok(followed) => self.serve(&followed).await,
                 Err(error) => Err(error.into()),
