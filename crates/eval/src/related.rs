@@ -21,7 +21,7 @@ use doppel_search::vectors::VectorQuestion;
 use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
-use self::vectors::MeasuredVectors;
+use self::vectors::WeightedRankings;
 pub use self::vectors::{SetVectors, VectorsReport, WeightQuality};
 use super::dataset::{DatasetError, LabelledSet, each_line};
 use crate::bm25::{Bm25Index, TermCut};
@@ -281,7 +281,7 @@ pub fn evaluate(
     let with_vectors = match vectors {
         Some(vectors) => {
             let count = vectors.len();
-            Some(MeasuredVectors::new(&measuring, weights, vectors, &folder.join("vectors"))?.report(count)?)
+            Some(WeightedRankings::new(&measuring, weights, vectors, &folder.join("vectors"))?.report(count))
         }
         None => None,
     };

@@ -1,6 +1,5 @@
 //! The ranking with the vectors of a model: the quality at each weight of the cosine, and a weight that is fitted.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use doppel_core::numbers::Seq;
@@ -38,72 +37,73 @@ pub struct WeightQuality {
     pub quality: RankingQuality,
 }
 
-/// An indexed set with its vectors.
-pub(super) struct MeasuredVectors<'a> {
+/// The rankings of all queries at each weight of the cosine.
+pub(super) struct WeightedRankings<'a> {
     set: &'a IndexedSet<'a>,
-    weights: &'a Weights,
-    vectors: EvaluatedVectors,
+    queries: Vec<u32>,
+    /// For each weight, the ranking of each query. The first weight is 0.
+    rankings: Vec<(f32, Vec<Vec<u32>>)>,
 }
 
-impl<'a> MeasuredVectors<'a> {
-    /// Puts the vectors into a file.
+impl<'a> WeightedRankings<'a> {
+    /// Puts the vectors into a file and ranks the records for each query.
     ///
     /// # Errors
-    /// The file cannot be written, or the vectors have different dimensions.
+    /// The files cannot be written or read, or the vectors have different dimensions.
     pub(super) fn new(
         set: &'a IndexedSet<'a>,
-        weights: &'a Weights,
+        weights: &Weights,
         vectors: SetVectors,
         file: &Path,
     ) -> Result<Self, RelatedError> {
         let vectors: Vec<_> =
             vectors.into_iter().map(|(position, vector)| (Seq(u64::from(position) + 1), vector)).collect();
         let vectors = EvaluatedVectors::new(file, &vectors).map_err(IndexError::from)?;
-        Ok(Self { set, weights, vectors })
+        let queries = set.all();
+        let mut rankings = Vec::new();
+        for weight in std::iter::once(0.0).chain(TRIED) {
+            let ranked = queries.iter().map(|query| {
+                let question = vectors.question(Seq(u64::from(*query) + 1), weight);
+                set.rank_with(*query, weights, question.as_ref())
+            });
+            rankings.push((weight, ranked.collect::<Result<_, _>>()?));
+        }
+        Ok(Self { set, queries, rankings })
     }
 
     /// Measures each weight, and fits one.
-    pub(super) fn report(&self, vectors: usize) -> Result<VectorsReport, RelatedError> {
-        let all = self.set.all();
-        let mut by_weight = Vec::with_capacity(TRIED.len());
-        for weight in TRIED {
-            by_weight.push(WeightQuality { weight, quality: self.quality(&all, weight)? });
-        }
-        let mut rankings = BTreeMap::new();
-        for fold in 0..FOLDS {
-            let others = all.iter().enumerate().filter(|(n, _)| n % FOLDS != fold).map(|(_, query)| *query);
-            let weight = self.fit(&others.collect::<Vec<_>>())?;
-            for query in all.iter().skip(fold).step_by(FOLDS) {
-                rankings.insert(*query, self.rank(*query, weight)?);
-            }
-        }
-        let judged = self.set.judgements.queries.values();
-        let held_out = RankingQuality::of(judged.zip(rankings.values().map(Vec::as_slice)));
-        Ok(VectorsReport { vectors, by_weight, held_out, weight: self.fit(&all)? })
+    pub(super) fn report(&self, vectors: usize) -> VectorsReport {
+        let tried = self.rankings.iter().skip(1);
+        let by_weight = tried.map(|(weight, ranked)| WeightQuality {
+            weight: *weight,
+            quality: self.quality(|_| true, |query| &ranked[query]),
+        });
+        let fitted: Vec<usize> = (0..FOLDS).map(|fold| self.fit(|query| query % FOLDS != fold)).collect();
+        let held_out = self.quality(|_| true, |query| &self.rankings[fitted[query % FOLDS]].1[query]);
+        let weight = self.rankings[self.fit(|_| true)].0;
+        VectorsReport { vectors, by_weight: by_weight.collect(), held_out, weight }
     }
 
-    /// Returns the smallest weight that is not worse than the others by more than chance explains; 0 if none is better than words alone.
-    fn fit(&self, queries: &[u32]) -> Result<f32, RelatedError> {
-        let mut best = 0.0;
-        let mut reached = self.set.quality(queries, self.weights)?.objective();
-        for weight in TRIED {
-            let objective = self.quality(queries, weight)?.objective();
+    /// Returns the position of the smallest weight that is not worse than the others by more than chance explains. Position 0 is the ranking by words
+    /// alone.
+    fn fit(&self, is_used: impl Fn(usize) -> bool) -> usize {
+        let objectives =
+            self.rankings.iter().map(|(_, ranked)| self.quality(&is_used, |query| &ranked[query]).objective());
+        let mut best = 0;
+        let mut reached = f64::NEG_INFINITY;
+        for (position, objective) in objectives.enumerate() {
             if objective > reached + LEAST_GAIN {
-                best = weight;
+                best = position;
                 reached = objective;
             }
         }
-        Ok(best)
+        best
     }
 
-    fn quality(&self, queries: &[u32], weight: f32) -> Result<RankingQuality, RelatedError> {
-        let rankings: Vec<_> = queries.iter().map(|query| self.rank(*query, weight)).collect::<Result<_, _>>()?;
-        let judged = queries.iter().map(|query| &self.set.judgements.queries[query]);
-        Ok(RankingQuality::of(judged.zip(rankings.iter().map(Vec::as_slice))))
-    }
-
-    fn rank(&self, query: u32, weight: f32) -> Result<Vec<u32>, RelatedError> {
-        let question = self.vectors.question(Seq(u64::from(query) + 1), weight);
-        self.set.rank_with(query, self.weights, question.as_ref())
+    /// Returns the quality over some queries, which are given by their positions.
+    fn quality<'r>(&self, is_used: impl Fn(usize) -> bool, ranking: impl Fn(usize) -> &'r Vec<u32>) -> RankingQuality {
+        let used = self.queries.iter().enumerate().filter(|(position, _)| is_used(*position));
+        let judged = used.map(|(position, query)| (&self.set.judgements.queries[query], ranking(position).as_slice()));
+        RankingQuality::of(judged)
     }
 }
