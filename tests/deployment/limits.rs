@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use doppel_config::embedder::MAX_BATCH;
 use doppel_config::{Config, LimitsConfig as Requests};
 use doppel_core::collection::{MAX_CHANNELS, MAX_FIELDS as MAX_COLLECTION_FIELDS, MAX_LEXICON_ENTRIES};
 use doppel_core::index::{MAX_CANDIDATES, MAX_KEYS};
@@ -17,7 +18,10 @@ use doppel_http::coding::expand;
 use doppel_http::passwords;
 use doppel_http::routes::changes::LONGEST_WAIT_S;
 use doppel_http::server::MAX_HEAD_BYTES;
+use doppel_search::embedder::MAX_DIMENSION;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
+use doppel_search::vectors::{LONGEST_RETRY_AFTER, MAX_ASKING};
+use doppel_service::embedder::MAX_ANSWER_BYTES;
 use doppel_service::webhooks::{MAX_FREQUENT, MAX_LOGGED};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
 use doppel_sources::tables::guard::child::{ChildBudget, MOST_CHILDREN};
@@ -113,6 +117,11 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Keys of a lookup", MAX_KEYS.to_string()),
         ("Question of a search", in_characters(MAX_QUESTION_CHARS)),
         ("Words and phrases of a question", MAX_PARTS.to_string()),
+        ("Texts of one request to a model's server", MAX_BATCH.to_string()),
+        ("Answer of a model's server", mebibytes(MAX_ANSWER_BYTES as u64)),
+        ("Numbers of a vector", MAX_DIMENSION.to_string()),
+        ("Questions that wait for a vector at once", MAX_ASKING.to_string()),
+        ("Pause that a model's server can ask for", format!("{} s", LONGEST_RETRY_AFTER.as_secs())),
         ("Manifest of a snapshot", mebibytes(MOST_MANIFEST)),
         ("Chunk of a snapshot, unpacked", mebibytes(MAX_STATED_BYTES)),
         ("Time for a body, or for a line of it", whole_seconds(requests.body_timeout_ms)),

@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 79] = [
+const DECISIONS: [(&str, &str, KeyDecision); 82] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -85,6 +85,8 @@ const DECISIONS: [(&str, &str, KeyDecision); 79] = [
     ("post", "/v1/collections/{collection}/related", ByPath),
     ("get", "/v1/collections/{collection}/records/{id}/related", ByPath),
     ("get", "/v1/collections/{collection}/search", ByPath),
+    ("get", "/v1/collections/{collection}/vectors", ByPath),
+    ("post", "/v1/collections/{collection}/vectors", ByPath),
     ("post", "/v1/collections/{collection}/explain", ByPath),
     ("get", "/v1/collections/{collection}/groups", ByPath),
     ("get", "/v1/collections/{collection}/groups/{id}", ByPath),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
+#[path = "../support/embedder.rs"]
+mod embedder;
 #[path = "../support/receiver.rs"]
 mod receiver;
 #[path = "../support/mod.rs"]
@@ -37,4 +39,5 @@ mod snapshots;
 mod tasks;
 mod tls;
 mod turns;
+mod vectors;
 mod webhooks;

@@ -4,6 +4,7 @@ mod all;
 mod evidence;
 mod related;
 mod table;
+mod vectors;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -129,6 +130,9 @@ pub struct EvalArgs {
     /// Also fit the weights to the judgements, and measure them on queries that were left out of the fitting
     #[arg(long, requires = "ranking")]
     pub fit: bool,
+    /// Also rank with the vectors of the model in search.embedder of the configuration
+    #[arg(long, requires = "ranking")]
+    pub vectors: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = EvalFormat::Table)]
     pub format: EvalFormat,

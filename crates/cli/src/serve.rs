@@ -25,7 +25,9 @@ use doppel_http::state::{App, OptionalParts, TelemetryParts};
 use doppel_http::tls::CertificatesInUse;
 use doppel_http::traces::Traces;
 #[cfg(feature = "search")]
-use doppel_search::service::{SearchOptions, SearchService};
+use doppel_search::service::{OfficeModel, SearchOptions, SearchService};
+#[cfg(feature = "search")]
+use doppel_service::embedder::{self, EmbeddingClient};
 use doppel_service::follow;
 use doppel_service::shutdown::{HangUps, Phase, Shutdown, Signals};
 use doppel_service::{observe, webhooks};
@@ -211,7 +213,18 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
     let weights = config.search.weights;
     let changes_kept = config.collections.changes_kept;
     let options = SearchOptions { folder: folder.path().to_owned(), weights, changes_kept };
-    Ok(Some((SearchService::new(engine.clone(), options), folder)))
+    Ok(Some((SearchService::new(engine.clone(), options, office_model(config)?), folder)))
+}
+
+/// Returns the model of the office, if the configuration names one.
+#[cfg(feature = "search")]
+fn office_model(config: &Config) -> anyhow::Result<Option<OfficeModel>> {
+    let embedder = &config.search.embedder;
+    if !embedder.is_on() {
+        return Ok(None);
+    }
+    let client = EmbeddingClient::new(embedder)?;
+    Ok(Some(OfficeModel { embedder: Arc::new(client), options: embedder::options(embedder) }))
 }
 
 /// Binds the address. Waits a moment for a predecessor that was just killed: the kernel needs time to release the port.

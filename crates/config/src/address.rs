@@ -6,8 +6,17 @@ use url::Url;
 
 /// True if the host of a URL is an address outside the public internet. A name says nothing before it is resolved.
 pub fn is_private_literal(url: &Url) -> bool {
+    literal(url).is_some_and(|address| !is_public(address))
+}
+
+/// True if the host of a URL is an address of the public internet. A name says nothing before it is resolved.
+pub fn is_public_literal(url: &Url) -> bool {
+    literal(url).is_some_and(is_public)
+}
+
+fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host.parse::<IpAddr>().is_ok_and(|address| !is_public(address))
+    host.parse().ok()
 }
 
 /// True for an address of the public internet.

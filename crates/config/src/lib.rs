@@ -8,6 +8,7 @@
 pub mod address;
 pub mod auth;
 mod console;
+pub mod embedder;
 mod errors;
 pub mod limits;
 pub mod log;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use auth::AuthConfig;
 pub use console::ConsoleConfig;
+pub use embedder::EmbedderConfig;
 pub use limits::{LeastPace, LimitsConfig};
 pub use log::{LogConfig, LogFormat};
 pub use search::SearchConfig;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
+use crate::embedder::EmbedderConfig;
+
 /// `[search]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -17,11 +19,13 @@ pub struct SearchConfig {
     pub dir: PathBuf,
     /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of people.
     pub weights: Weights,
+    /// The server of a model that turns texts into vectors, which make the ranking of related records better.
+    pub embedder: EmbedderConfig,
 }
 
 impl Default for SearchConfig {
     fn default() -> Self {
-        Self { enabled: true, dir: PathBuf::new(), weights: Weights::default() }
+        Self { enabled: true, dir: PathBuf::new(), weights: Weights::default(), embedder: EmbedderConfig::default() }
     }
 }
 
@@ -32,7 +36,12 @@ impl SearchConfig {
         if weights.iter().any(|weight| !(0.0..=100.0).contains(weight)) || !(1.0..=100_000.0).contains(&days) {
             return Err("search.weights: give each a number from 0 to 100, and days one from 1 to 100000".into());
         }
-        Ok(())
+        if self.embedder.is_on() && !self.enabled {
+            return Err(
+                "search.embedder: vectors need the search index; set search.enabled, or leave the url empty".into()
+            );
+        }
+        self.embedder.check().map_err(|reason| format!("search.embedder.{reason}"))
     }
 }
 

@@ -4,6 +4,8 @@
 //! judged counts as 0. Known duplicates of a query are left out of its ranking, and so are generated copies of any record. The decisions of
 //! people in a collection can be used as judgements: see [`decided`](super::decided).
 
+mod vectors;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
 use std::path::Path;
@@ -15,9 +17,12 @@ use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
 use doppel_search::extract::RowExtract;
 use doppel_search::index::{Index, IndexEntry, IndexError, IndexProgress, IndexSource, OpenedIndex};
+use doppel_search::vectors::VectorQuestion;
 use doppel_search::weights::Weights;
 use serde::{Deserialize, Serialize};
 
+use self::vectors::WeightedRankings;
+pub use self::vectors::{SetVectors, VectorsReport, WeightQuality};
 use super::dataset::{DatasetError, LabelledSet, each_line};
 use crate::bm25::{Bm25Index, TermCut};
 
@@ -64,7 +69,7 @@ pub struct RankingQuality {
 }
 
 /// The quality of our ranking and of simple ones.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RankingReport {
     /// The quality of the index with its weights.
     #[serde(flatten)]
@@ -85,6 +90,9 @@ pub struct RankingReport {
     /// The same for queries whose matters are known, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halves: Option<HalvesReport>,
+    /// The quality with vectors, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_vectors: Option<VectorsReport>,
 }
 
 /// Weights that were fitted on one half of the matters and measured on the other half.
@@ -243,8 +251,18 @@ struct IndexedSet<'a> {
     left_out: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-/// Ranks the records of `set` for each query by `weights`, and by the simple rankings. The index is created in `folder`. If `fit` is true,
-/// the weights are also fitted.
+/// How a ranking is measured.
+pub struct RankingMeasurement<'a> {
+    pub weights: &'a Weights,
+    /// The folder in which files are created. It must exist.
+    pub folder: &'a Path,
+    /// True to fit the weights, too.
+    pub fit: bool,
+    /// The vectors of the records, to measure the ranking with them, too.
+    pub vectors: Option<SetVectors>,
+}
+
+/// Ranks the records of `set` for each query by its weights, and by the simple rankings.
 ///
 /// # Errors
 /// [`RelatedError`].
@@ -252,16 +270,23 @@ pub fn evaluate(
     set: &LabelledSet,
     judgements: &QueryJudgements,
     settings: &Settings,
-    weights: &Weights,
-    folder: &Path,
-    fit: bool,
+    measurement: RankingMeasurement<'_>,
 ) -> Result<RankingReport, RelatedError> {
+    let RankingMeasurement { weights, folder, fit, vectors } = measurement;
     if !judgements.queries.values().flat_map(BTreeMap::values).any(|rel| *rel >= USEFUL) {
         return Err(RelatedError::NothingJudged);
     }
-    let measuring = IndexedSet::new(set, judgements, settings, folder)?;
+    let measuring = IndexedSet::new(set, judgements, settings, &folder.join("index"))?;
     let [words, pairs] = [TermCut::Words, TermCut::Pairs].map(|cut| measuring.plain(set, settings, cut));
+    let with_vectors = match vectors {
+        Some(vectors) => {
+            let count = vectors.len();
+            Some(WeightedRankings::new(&measuring, weights, vectors, &folder.join("vectors"))?.report(count))
+        }
+        None => None,
+    };
     Ok(RankingReport {
+        with_vectors,
         quality: measuring.quality(&measuring.all(), weights)?,
         queries: judgements.queries.len(),
         same: judgements.same(),
@@ -313,8 +338,17 @@ impl<'a> IndexedSet<'a> {
     }
 
     fn rank(&self, query: u32, weights: &Weights) -> Result<Vec<u32>, RelatedError> {
+        self.rank_with(query, weights, None)
+    }
+
+    fn rank_with(
+        &self,
+        query: u32,
+        weights: &Weights,
+        vectors: Option<&VectorQuestion>,
+    ) -> Result<Vec<u32>, RelatedError> {
         let Some(extract) = self.extracts.get(&query) else { return Ok(Vec::new()) };
-        let hits = self.index.related(extract, None, MAX_RELATED, weights)?;
+        let hits = self.index.related_with_vectors(extract, None, MAX_RELATED, weights, vectors)?;
         let positions = hits.iter().filter_map(|hit| self.positions.get(&hit.id).copied());
         Ok(positions.filter(|position| !self.left_out[&query].contains(position)).collect())
     }
@@ -437,43 +471,4 @@ fn joined(fields: &[&doppel_core::text::DocumentField]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn measures_are_those_of_the_textbook() {
-        let judged = BTreeMap::from([(1, 2), (2, 2), (3, 1), (4, 0)]);
-        let ranking = [4, 1, 9, 3, 8, 7, 2];
-        let quality = RankingQuality::of([(&judged, &ranking[..])]);
-        let gain = 3.0 / 3_f64.log2() + 1.0 / 5_f64.log2() + 3.0 / 8_f64.log2();
-        let best = 3.0 + 3.0 / 3_f64.log2() + 1.0 / 4_f64.log2();
-        assert_eq!((quality.recall_at_5, quality.recall_at_10, quality.mrr), (0.5, 1.0, 0.5));
-        assert!((quality.ndcg_at_10 - gain / best).abs() < 1e-12);
-    }
-
-    #[test]
-    fn queries_without_a_record_of_the_same_matter_count_for_ndcg_alone() {
-        let same = BTreeMap::from([(1, 2)]);
-        let useful = BTreeMap::from([(1, 1)]);
-        let none = BTreeMap::from([(1, 0)]);
-        let quality = RankingQuality::of([(&same, &[1][..]), (&useful, &[2, 1][..]), (&none, &[][..])]);
-        assert_eq!((quality.recall_at_5, quality.mrr), (1.0, 1.0));
-        assert!((quality.ndcg_at_10 - f64::midpoint(1.0, 1.0 / 3_f64.log2())).abs() < 1e-12);
-    }
-
-    #[test]
-    fn judgements_that_cannot_be_used_name_the_line_and_the_remedy() {
-        let records = "{\"id\":\"a\",\"content\":\"x\"}\n{\"id\":\"b\",\"content\":\"y\"}";
-        let set = LabelledSet::read(("r", records.as_bytes()), ("g", &b""[..])).unwrap();
-        let read =
-            |lines: &str| QueryJudgements::read(&set, ("j", lines.as_bytes())).map_err(|error| error.to_string());
-        let line = r#"{"query":"a","id":"b","rel":2}"#;
-        assert_eq!(read(line).unwrap().same(), 1);
-        assert!(read(&format!("{line}\n{line}")).unwrap_err().starts_with("j line 2: b is judged twice for a"));
-        assert_eq!(
-            read(r#"{"query":"a","id":"z","rel":2}"#).unwrap_err(),
-            "j line 1: the record z is not among the records"
-        );
-        assert!(read(r#"{"query":"a","id":"b","rel":3}"#).unwrap_err().contains("give 2, 1 or 0"));
-    }
-}
+mod tests;

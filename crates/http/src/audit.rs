@@ -76,7 +76,13 @@ fn is_audited(method: &Method, route: &str) -> bool {
     let parts: Vec<&str> = route.split('/').skip(1).collect();
     match parts.as_slice() {
         ["v1", "admin" | "tasks", ..] | ["v1", "collections", _] => true,
-        ["v1", "collections", _, "decisions" | "forms" | "generations" | "groups" | "model" | "statistics", ..] => true,
+        [
+            "v1",
+            "collections",
+            _,
+            "decisions" | "forms" | "generations" | "groups" | "model" | "statistics" | "vectors",
+            ..,
+        ] => true,
         ["console", "sign-in" | "sign-out", ..] => true,
         ["console", "-", ..] | ["console", _, "batch" | "decide" | "undo" | "work" | "groups", ..] => true,
         _ => *method == Method::DELETE,

@@ -86,9 +86,9 @@ pub fn routes() -> OpenApiRouter<App> {
 /// Returns the routes of search.
 #[cfg(feature = "search")]
 fn search_routes() -> OpenApiRouter<App> {
-    use crate::routes::search;
+    use crate::routes::{search, vectors};
     let router = OpenApiRouter::new().routes(routes!(search::related)).routes(routes!(search::related_to));
-    router.routes(routes!(search::search))
+    router.routes(routes!(search::search)).routes(routes!(vectors::get, vectors::change))
 }
 
 /// This build has no search.

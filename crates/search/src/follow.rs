@@ -427,7 +427,7 @@ fn panicked(work: &str) -> IndexError {
 }
 
 /// Returns the source of the index of a collection. The name in the source is unique also among the collections of other stores.
-fn source(state: &CollectionState) -> IndexSource {
+pub(crate) fn source(state: &CollectionState) -> IndexSource {
     IndexSource::new(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
 }
 

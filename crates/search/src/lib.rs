@@ -4,10 +4,13 @@
 //! ([`service`]). If an index is missing, damaged or made by other rules, the service builds it again ([`index`]). A registration never
 //! waits for an index; each answer states how many changes its index is behind.
 //!
-//! Without the feature `index` only the settings are here ([`weights`]).
+//! If the office has a model, records also have vectors ([`vectors`]), which make the ranking of related records better.
+//!
+//! Without the feature `index` only the settings and the interface of a model are here ([`weights`], [`embedder`]).
 
 #[cfg(feature = "index")]
 mod directory;
+pub mod embedder;
 #[cfg(feature = "index")]
 pub mod extract;
 #[cfg(feature = "index")]
@@ -24,6 +27,8 @@ pub mod related;
 pub mod service;
 #[cfg(feature = "index")]
 mod tokens;
+#[cfg(feature = "index")]
+pub mod vectors;
 pub mod weights;
 #[cfg(feature = "index")]
 mod writers;

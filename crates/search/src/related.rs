@@ -14,6 +14,7 @@ use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, Term};
 
 use crate::extract::{RowExtract, SEPARATOR, count_words};
 use crate::index::{Index, PETITIONERS, Result, SEQ, TIME};
+use crate::vectors::VectorQuestion;
 use crate::weights::Weights;
 use doppel_core::record::RecordId;
 use doppel_store::Seq;
@@ -102,6 +103,21 @@ impl Index {
         limit: usize,
         weights: &Weights,
     ) -> Result<Vec<RelatedRecord>> {
+        self.related_with_vectors(asked, except, limit, weights, None)
+    }
+
+    /// As [`related`](Self::related). If the question has a vector, the cosine of each candidate is one of its features.
+    ///
+    /// # Errors
+    /// As [`related`](Self::related).
+    pub fn related_with_vectors(
+        &self,
+        asked: &RowExtract,
+        except: Option<&RecordId>,
+        limit: usize,
+        weights: &Weights,
+        vectors: Option<&VectorQuestion>,
+    ) -> Result<Vec<RelatedRecord>> {
         let searcher = self.searcher()?;
         let words = best_terms(&searcher, self.fields.words, &asked.words, weights)?;
         let mut candidates = find_candidates(&searcher, &words.found[..count_candidate_terms(&words.found)])?;
@@ -118,7 +134,10 @@ impl Index {
                 candidate.score *= (candidate.covered / all).powf(weights.coverage);
             }
         }
-        let own_score = words.own_score + self.add_features(&searcher, asked, &mut candidates, weights)?;
+        let mut own_score = words.own_score + self.add_features(&searcher, asked, &mut candidates, weights)?;
+        if let Some(vectors) = vectors {
+            own_score += add_cosines(&searcher, &mut candidates, vectors)?;
+        }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
         let mut related = Vec::with_capacity(limit);
         for candidate in &candidates {
@@ -334,6 +353,21 @@ fn for_each_posting(
         }
     }
     Ok(())
+}
+
+/// Adds the cosine of the vectors, times the rarity of a term that one record has, to the scores of the candidates. Returns the score that the
+/// question itself has for it.
+fn add_cosines(searcher: &Searcher, candidates: &mut [RankedCandidate], vectors: &VectorQuestion) -> Result<f32> {
+    let weight = vectors.weight() * idf(1.0, searcher.num_docs().max(1) as f32);
+    let mut seqs = Vec::with_capacity(candidates.len());
+    for candidate in &*candidates {
+        let columns = searcher.segment_reader(candidate.at.segment_ord).fast_fields();
+        seqs.push(Seq(columns.u64(SEQ)?.first(candidate.at.doc_id).unwrap_or(0)));
+    }
+    for (candidate, cosine) in candidates.iter_mut().zip(vectors.cosines(&seqs)) {
+        candidate.score += weight * cosine;
+    }
+    Ok(weight)
 }
 
 /// Makes the related record of a candidate. Its terms are still empty.

@@ -19,10 +19,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use crate::embedder::{EmbedderOptions, TextEmbedder};
 use crate::follow::{FOLDER_PREFIX, FollowedIndex, IndexFollower};
 use crate::index::IndexError;
 use crate::query::{SearchHits, SearchQuery};
 use crate::related::RelatedRecord;
+use crate::vectors::follow::follow;
+use crate::vectors::{VectorService, VectorState};
 use crate::weights::Weights;
 use crate::writers::WriterPool;
 use doppel_core::collection::CollectionName;
@@ -51,6 +54,8 @@ pub enum SearchError {
     Off,
     #[error("collection {0} does not exist; create it with PUT /v1/collections/{0}")]
     UnknownCollection(CollectionName),
+    #[error("there is no model for vectors; search.embedder names one")]
+    NoModel,
     #[error("collection {0} has no record with this id")]
     UnknownRecord(CollectionName, RecordId),
     #[error("the row cannot be read")]
@@ -112,6 +117,13 @@ pub struct SearchOptions {
     pub changes_kept: u64,
 }
 
+/// The model of an office with the settings of its use.
+#[derive(Clone)]
+pub struct OfficeModel {
+    pub embedder: Arc<dyn TextEmbedder>,
+    pub options: EmbedderOptions,
+}
+
 /// Answers questions and keeps the indexes up to date. Cloning it is cheap.
 #[derive(Clone)]
 pub struct SearchService(pub(crate) Arc<SharedState>);
@@ -119,6 +131,8 @@ pub struct SearchService(pub(crate) Arc<SharedState>);
 pub(crate) struct SharedState {
     pub(crate) engine: Engine,
     pub(crate) options: SearchOptions,
+    /// The vectors, if the office has a model.
+    pub(crate) vectors: Option<Arc<VectorService>>,
     pub(crate) indexes: RwLock<HashMap<CollectionName, Arc<FollowedIndex>>>,
     /// Notified when a new index was added to `indexes`.
     pub(crate) opened: Notify,
@@ -135,6 +149,15 @@ pub(crate) struct SharedState {
     waiting: Semaphore,
 }
 
+/// The answer to a question for related records.
+pub struct RelatedAnswer {
+    /// The records, best first.
+    pub related: Vec<RelatedRecord>,
+    pub as_of: AsOf,
+    /// Whether vectors took part; `None` without a model.
+    pub vectors: Option<VectorState>,
+}
+
 /// The answer to a search.
 pub struct SearchAnswer {
     pub hits: SearchHits,
@@ -144,11 +167,13 @@ pub struct SearchAnswer {
 }
 
 impl SearchService {
-    pub fn new(engine: Engine, options: SearchOptions) -> Self {
+    pub fn new(engine: Engine, options: SearchOptions, model: Option<OfficeModel>) -> Self {
+        let vectors = model.map(|OfficeModel { embedder, options }| Arc::new(VectorService::new(embedder, options)));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self(Arc::new(SharedState {
             engine,
             options,
+            vectors,
             indexes: RwLock::default(),
             opened: Notify::new(),
             missed: Notify::new(),
@@ -165,6 +190,9 @@ impl SearchService {
         let mut followed: HashMap<CollectionName, CollectionNumber> = HashMap::new();
         let (end_sender, mut ends) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
+        if let Some(vectors) = &self.0.vectors {
+            tasks.spawn(follow(self.clone(), Arc::clone(vectors), stopping.clone()));
+        }
         loop {
             let collections = match self.store().collections().await {
                 Ok(collections) => Some(collections),
@@ -213,7 +241,8 @@ impl SearchService {
         }
     }
 
-    /// Returns the records that are related to a row, best first.
+    /// Returns the records that are related to a row, best first, without the record `except`. With a model, the answer may take as long as the
+    /// configuration lets a question wait for a vector.
     ///
     /// # Errors
     /// [`SearchError::UnknownCollection`], [`SearchError::Invalid`], [`SearchError::Opening`], [`SearchError::Index`];
@@ -224,17 +253,26 @@ impl SearchService {
         row: Row,
         except: Option<RecordId>,
         limit: usize,
-    ) -> Result<(Vec<RelatedRecord>, AsOf)> {
+    ) -> Result<RelatedAnswer> {
         let index = self.index_of(collection).await?;
         let as_of = self.as_of(&index).await?;
-        let CollectionIndex::Index(followed) = index else { return Ok((Vec::new(), as_of)) };
+        let asked = match &self.0.vectors {
+            Some(vectors) => Some(vectors.question(index.state(), &row, except.as_ref()).await),
+            None => None,
+        };
+        let vectors = asked.as_ref().map(|asked| asked.as_ref().err().copied().unwrap_or(VectorState::Used));
+        let CollectionIndex::Index(followed) = index else {
+            return Ok(RelatedAnswer { related: Vec::new(), as_of, vectors });
+        };
+        let question = asked.and_then(std::result::Result::ok);
         let weights = self.0.options.weights;
         let related = self.ask(&followed, move |followed| {
             let asked = followed.index.extractor().extract(&row).map_err(SearchError::Invalid)?;
-            Ok(followed.index.related(&asked, except.as_ref(), limit, &weights)?)
+            let except = except.as_ref();
+            Ok(followed.index.related_with_vectors(&asked, except, limit, &weights, question.as_ref())?)
         });
         let related = related.await?;
-        Ok((related, as_of.at_most(followed.index.reached())))
+        Ok(RelatedAnswer { related, as_of: as_of.at_most(followed.index.reached()), vectors })
     }
 
     /// Finds the records that match a query.

@@ -126,6 +126,18 @@ fn describe() {
         "doppel_search_behind",
         "changes that the search indexes have not reached, of all collections together"
     );
+    describe_gauge!("doppel_vectors", "records with a vector of the model that answers");
+    describe_gauge!(
+        "doppel_vectors_missing",
+        "records without a vector: without text, or refused by the model's server"
+    );
+    describe_gauge!("doppel_vectors_behind", "changes that the vectors have not reached, of all collections together");
+    describe_gauge!("doppel_vectors_memory_bytes", "bytes of memory of the vectors, besides the system's cache");
+    describe_gauge!("doppel_vectors_disk_bytes", "bytes of the vectors on disk");
+    describe_counter!(
+        "doppel_embedder_requests_total",
+        "requests to the model's server, by outcome (answered, too_large, timeout, busy, unreachable, refused)"
+    );
     describe_gauge!(
         "doppel_tls_certificate_expires_in_seconds",
         "seconds until the certificate in force expires, below 0 when it has; infinite where the service speaks no TLS"

@@ -6,14 +6,17 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{EvalArgs, EvalFormat};
+use super::{EvalArgs, EvalFormat, vectors};
 use crate::answer;
 use crate::output::CommandOutputs;
 use crate::transfer::{ExportedCollection, whole};
 use doppel_core::collection::Settings;
 use doppel_eval::dataset::{LabelledSet, open};
 use doppel_eval::decided::{self, DecisionUse};
-use doppel_eval::related::{FittedWeights, HalvesReport, QueryJudgements, RankingQuality, RankingReport, evaluate};
+use doppel_eval::related::{
+    FittedWeights, HalvesReport, QueryJudgements, RankingMeasurement, RankingQuality, RankingReport, VectorsReport,
+    WeightQuality, evaluate,
+};
 use doppel_search::weights::Weights;
 
 /// Measures the ranking by judgements and prints the result.
@@ -64,7 +67,9 @@ fn measure(
         None => Weights::default(),
     };
     let folder = outputs.scratch(&std::env::temp_dir())?;
-    let report = evaluate(set, judgements, settings, &weights, &folder.path().join("index"), args.fit)?;
+    let vectors = if args.vectors { Some(vectors::of_set(args, set, settings)?) } else { None };
+    let measurement = RankingMeasurement { weights: &weights, folder: folder.path(), fit: args.fit, vectors };
+    let report = evaluate(set, judgements, settings, measurement)?;
     let measured = RelatedMeasurements { report, decisions };
     match args.format {
         EvalFormat::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
@@ -84,10 +89,17 @@ fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> Str
              {gone} of records that are gone\n"
         );
     }
-    text += &format!("\n{:28} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "recall@5", "@10", "@20", "MRR", "nDCG@10");
+    text += &format!("\n{:30} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "recall@5", "@10", "@20", "MRR", "nDCG@10");
     text += &line("related", &report.quality);
     text += &line("BM25 of words", &report.words);
     text += &line("BM25 of character pairs", &report.pairs);
+    if let Some(VectorsReport { vectors, by_weight, held_out, weight }) = &report.with_vectors {
+        for WeightQuality { weight, quality } in by_weight {
+            text += &line(&format!("with vectors, weight {weight}"), quality);
+        }
+        text += &line("with vectors, fitted on others", held_out);
+        text += &format!("\n{vectors} vectors; the weight that is fitted on all questions is {weight}\n");
+    }
     if let Some(FittedWeights { held_out, weights }) = &report.fitted {
         text += &line("fitted, on others", held_out);
         text += &format!("\nfitted on all:\n\n{}", section(weights));
@@ -106,7 +118,7 @@ fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> Str
 
 fn line(name: &str, quality: &RankingQuality) -> String {
     let RankingQuality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
-    format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
+    format!("{name:30} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
 }
 
 /// Returns the weights as a section of the configuration.

@@ -32,7 +32,7 @@ pub async fn related(
     most: usize,
 ) -> Result<Vec<RelatedCase>, Problem> {
     let service = context.app.search.as_ref().ok_or(SearchError::Off)?;
-    let (found, _) = service.related(context.collection, row, except, most).await?;
+    let found = service.related(context.collection, row, except, most).await?.related;
     let ids: Vec<RecordId> = found.iter().map(|found| found.id.clone()).collect();
     let mut facts = context.facts(&ids).await?;
     let related = found.into_iter().filter_map(|found| {

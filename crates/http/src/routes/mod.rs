@@ -29,6 +29,8 @@ pub mod snapshots;
 pub mod sources;
 pub mod statistics;
 pub mod tasks;
+#[cfg(feature = "search")]
+pub mod vectors;
 pub mod webhooks;
 
 use axum::Json;

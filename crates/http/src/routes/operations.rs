@@ -65,6 +65,13 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoP
         metrics::gauge!("doppel_search_memory_bytes").set(usage.memory_bytes as f64);
         metrics::gauge!("doppel_search_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_search_behind").set(usage.behind as f64);
+        if let Some(vectors) = search.vector_usage().await {
+            metrics::gauge!("doppel_vectors").set(vectors.vectors as f64);
+            metrics::gauge!("doppel_vectors_missing").set(vectors.missing as f64);
+            metrics::gauge!("doppel_vectors_behind").set(vectors.behind as f64);
+            metrics::gauge!("doppel_vectors_memory_bytes").set(vectors.memory_bytes as f64);
+            metrics::gauge!("doppel_vectors_disk_bytes").set(vectors.disk_bytes as f64);
+        }
     }
     if let Some(tls) = &app.tls {
         metrics::gauge!("doppel_tls_certificate_expires_in_seconds").set(tls.seconds_left() as f64);

@@ -34,7 +34,8 @@ use doppel_search::fragments::find_fragments;
 use doppel_search::query::{
     HitCursor, HitTotal, MAX_PARTS, MAX_QUESTION_CHARS, Order, SearchHit, SearchQuery, split_question,
 };
-use doppel_search::service::{AsOf, SearchAnswer, SearchError, SearchService};
+use doppel_search::service::{AsOf, RelatedAnswer, SearchAnswer, SearchError, SearchService};
+use doppel_search::vectors::VectorState;
 use doppel_store::{Seq, StoredRecord};
 
 /// The default and the largest number of related records in an answer.
@@ -52,6 +53,7 @@ impl From<SearchError> for Problem {
             SearchError::UnknownCollection(name) => Error::UnknownCollection(name).into(),
             SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
             SearchError::Invalid(violations) => Self::invalid(violations),
+            SearchError::NoModel => Self::new(StatusCode::CONFLICT, "vectors_disabled", detail),
             SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
             // A damaged index is built again.
             SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
@@ -64,7 +66,7 @@ fn off() -> Problem {
     Problem::new(StatusCode::CONFLICT, "search_disabled", "search is turned off; search.enabled turns it on")
 }
 
-fn service(app: &App) -> Result<&SearchService, Problem> {
+pub(super) fn service(app: &App) -> Result<&SearchService, Problem> {
     app.search.as_ref().ok_or_else(off)
 }
 
@@ -116,6 +118,8 @@ pub struct RelatedList {
     pub related: Vec<RelatedRecord>,
     /// The change up to which the response is complete.
     pub as_of: AsOf,
+    /// Whether vectors of a model took part in the ranking, or why not. `null` if the service has no model.
+    pub vectors: Option<VectorState>,
 }
 
 /// Find cases that are related to a row
@@ -186,7 +190,7 @@ async fn list(
     params: RelatedParams,
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {
-    let (mut found, as_of) =
+    let RelatedAnswer { related: mut found, as_of, vectors } =
         service(app)?.related(collection, row.clone(), except.clone(), params.limit as usize).await?;
     // Records that were removed or replaced since the index was written are left out.
     let mut there = HashSet::with_capacity(found.len());
@@ -209,7 +213,7 @@ async fn list(
         terms: found.terms,
         row: None,
     });
-    Ok(RelatedList { related: related.collect(), as_of })
+    Ok(RelatedList { related: related.collect(), as_of, vectors })
 }
 
 fn shown(micros: i64) -> Option<String> {

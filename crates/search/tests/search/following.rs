@@ -19,7 +19,7 @@ use crate::{id, letter, row};
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn engine(store: &Arc<ModelStore>) -> Engine {
+pub(crate) fn engine(store: &Arc<ModelStore>) -> Engine {
     let options = Options {
         auto_create: true,
         max_auto_created: usize::MAX,
@@ -47,7 +47,7 @@ impl RunningService {
     fn start(store: &Arc<ModelStore>, folder: &Path) -> Self {
         let engine = engine(store);
         let options = SearchOptions { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
-        let search = SearchService::new(engine.clone(), options);
+        let search = SearchService::new(engine.clone(), options, None);
         let stop = CancellationToken::new();
         let task = tokio::spawn(search.clone().run(stop.clone()));
         Self { engine, search, stop, task, name: CollectionName::new("letters").expect("a name") }
@@ -114,9 +114,8 @@ async fn searches_follow_registrations_replacements_and_removals_also_after_a_re
     running.engine.remove(&running.name, &id("a")).await.expect("a removal");
     running.finds("路灯", &[]).await;
     running.finds("井盖", &["b"]).await;
-    let (related, as_of) =
-        running.search.related(&running.name, letter("井盖破损"), None, 10).await.expect("an answer");
-    assert_eq!((related[0].id.clone(), as_of.behind), (id("b"), 0));
+    let answer = running.search.related(&running.name, letter("井盖破损"), None, 10).await.expect("an answer");
+    assert_eq!((answer.related[0].id.clone(), answer.as_of.behind, answer.vectors), (id("b"), 0, None));
     running.stop().await;
     // This record arrives while no service runs.
     let engine = engine(&store);

@@ -6,6 +6,7 @@ mod damage;
 mod following;
 mod ranking;
 mod searching;
+mod vectors;
 
 use std::path::Path;
 

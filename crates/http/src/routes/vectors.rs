@@ -1,0 +1,66 @@
+//! The vectors of a collection: how far they are, and pausing, resuming and canceling their making.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::ToSchema;
+
+use crate::auth::{Administrator, Reader};
+use crate::extract::{InCollection, JsonBytes};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::input::ObjectReader;
+use crate::routes::search::service;
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_search::vectors::{VectorsAction, VectorsView};
+
+/// The request to pause, resume or cancel the making of vectors.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct VectorsInput {
+    /// The action.
+    action: VectorsAction,
+}
+
+/// Read the state of the vectors of a collection
+///
+/// An office may have a model that turns texts into vectors (`search.embedder`). They make the ranking of related records better, and nothing else
+/// depends on them.
+#[utoipa::path(get, path = "/v1/collections/{collection}/vectors", operation_id = "getVectors", tag = "search",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "the state of this instance", body = VectorsView),
+        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: there is no model; `text_not_kept`: there are no texts")))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Json<VectorsView>, Problem> {
+    Ok(Json(service(&app)?.vectors(&collection).await?))
+}
+
+/// Pause, resume or cancel the making of vectors
+///
+/// If the server has another model, this instance makes the vectors of all records again, while the earlier ones still answer. `cancel` gives the new
+/// ones up until `resume`, or until the server has yet another model.
+#[utoipa::path(post, path = "/v1/collections/{collection}/vectors", operation_id = "changeVectors", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    request_body = VectorsInput,
+    responses((status = 200, description = "the state after it", body = VectorsView),
+        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: there is no model; `text_not_kept`: there are no texts")))]
+pub async fn change(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<VectorsView>, Problem> {
+    let mut input = ObjectReader::parse(&body)?;
+    if !input.has("action") {
+        input.refuse::<()>("action", "missing_key", "give pause, resume or cancel");
+    }
+    let action = input.word("action", "pause, resume or cancel");
+    input.finish()?;
+    let action: VectorsAction = action.ok_or_else(|| Problem::invalid(Vec::new()))?;
+    Ok(Json(service(&app)?.change_vectors(&collection, action).await?))
+}

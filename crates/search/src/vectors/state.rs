@@ -1,0 +1,250 @@
+//! The vectors of one collection: the set that answers, and the set of another model that is being built beside it.
+//!
+//! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and its
+//! progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::file::VectorFile;
+use super::fingerprint::ModelFingerprint;
+use crate::index::{IndexProgress, IndexSource};
+use doppel_store::Seq;
+
+/// Version of the files. Vectors of another version are made again.
+const FORMAT: u32 = 1;
+/// The name of the file with the state.
+const STATE: &str = "state.json";
+
+/// The state in the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct VectorsState {
+    format: u32,
+    /// The collection and the settings by which its texts were read.
+    pub(crate) source: IndexSource,
+    /// The set that answers.
+    pub(crate) live: Option<SetState>,
+    /// The set that is being built.
+    pub(crate) next: Option<SetState>,
+    /// True if a person paused the work.
+    pub(crate) paused: bool,
+    /// The model whose vectors a person does not want.
+    pub(crate) canceled: Option<ModelFingerprint>,
+    /// The number of the last change whose removal both sets know of.
+    pub(crate) removals: Seq,
+}
+
+/// The state of a set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SetState {
+    pub(crate) model: ModelFingerprint,
+    pub(crate) progress: IndexProgress,
+}
+
+/// A set of vectors of one model.
+pub(crate) struct VectorSet {
+    pub(crate) model: ModelFingerprint,
+    pub(crate) file: VectorFile,
+}
+
+/// The vectors of a collection.
+pub(crate) struct CollectionVectors {
+    folder: PathBuf,
+    kept: Mutex<KeptVectors>,
+}
+
+/// The state with its open files.
+struct KeptVectors {
+    state: VectorsState,
+    live: Option<Arc<VectorSet>>,
+    next: Option<Arc<VectorSet>>,
+}
+
+impl CollectionVectors {
+    /// Opens the vectors in a folder. Vectors that are missing, damaged or of other rules are made again; the vector of an unchanged text is kept.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub(crate) fn open(folder: &Path, source: IndexSource) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let mut state = read_state(folder).unwrap_or_else(|| VectorsState {
+            format: FORMAT,
+            source: source.clone(),
+            live: None,
+            next: None,
+            paused: false,
+            canceled: None,
+            removals: Seq(0),
+        });
+        let is_changed = state.source != source;
+        state.source = source;
+        let live = open_set(folder, &mut state.live, is_changed)?;
+        let next = open_set(folder, &mut state.next, is_changed)?;
+        let opened = Self { folder: folder.to_owned(), kept: Mutex::new(KeptVectors { state, live, next }) };
+        opened.remove_other_files()?;
+        Ok(opened)
+    }
+
+    pub(crate) fn state(&self) -> VectorsState {
+        self.kept.lock().state.clone()
+    }
+
+    pub(crate) fn live(&self) -> Option<Arc<VectorSet>> {
+        self.kept.lock().live.clone()
+    }
+
+    pub(crate) fn next(&self) -> Option<Arc<VectorSet>> {
+        self.kept.lock().next.clone()
+    }
+
+    /// Returns the open sets.
+    pub(crate) fn sets(&self) -> Vec<Arc<VectorSet>> {
+        let kept = self.kept.lock();
+        kept.live.iter().chain(&kept.next).cloned().collect()
+    }
+
+    /// Begins a set of another model. An earlier set that is not complete is given up.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn begin(&self, model: &ModelFingerprint, last: Seq) -> io::Result<()> {
+        let progress = IndexProgress::Filling { after: Seq(0), last };
+        let mut state = Some(SetState { model: model.clone(), progress });
+        let set = open_set(&self.folder, &mut state, false)?;
+        self.change(|kept| {
+            kept.state.next = state;
+            kept.next = set;
+        })?;
+        self.remove_other_files()
+    }
+
+    /// Lets the new set answer, and deletes the earlier one. Does nothing if the new set was given up.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn switch(&self) -> io::Result<()> {
+        self.change(|kept| {
+            if kept.next.is_some() {
+                kept.state.live = kept.state.next.take();
+                kept.live = kept.next.take();
+            }
+        })?;
+        self.remove_other_files()
+    }
+
+    /// Gives up the new set, because the model of the earlier one answers again.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn give_up(&self) -> io::Result<()> {
+        self.change(|kept| {
+            kept.state.next = None;
+            kept.next = None;
+        })?;
+        self.remove_other_files()
+    }
+
+    /// Gives up the new set, because a person does not want it.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn cancel(&self) -> io::Result<()> {
+        self.change(|kept| {
+            if let Some(next) = kept.state.next.take() {
+                kept.state.canceled = Some(next.model);
+            }
+            kept.next = None;
+        })?;
+        self.remove_other_files()
+    }
+
+    /// Returns the progress of a set; `None` if the set was given up.
+    pub(crate) fn progress(&self, set: &Arc<VectorSet>) -> Option<IndexProgress> {
+        let mut kept = self.kept.lock();
+        kept.set_mut(set).map(|state| state.progress)
+    }
+
+    /// Sets the progress of a set, unless the set was given up.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn advance(&self, set: &Arc<VectorSet>, progress: IndexProgress) -> io::Result<()> {
+        self.change(|kept| {
+            if let Some(state) = kept.set_mut(set) {
+                state.progress = progress;
+            }
+        })
+    }
+
+    /// Changes the state and writes it.
+    ///
+    /// # Errors
+    /// The file cannot be written. The change is then only in memory.
+    pub(crate) fn set_state(&self, change: impl FnOnce(&mut VectorsState)) -> io::Result<()> {
+        self.change(|kept| change(&mut kept.state))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut KeptVectors)) -> io::Result<()> {
+        let mut kept = self.kept.lock();
+        change(&mut kept);
+        let new = self.folder.join("state.new");
+        fs::write(&new, serde_json::to_vec(&kept.state)?)?;
+        fs::rename(new, self.folder.join(STATE))
+    }
+
+    /// Deletes the files of sets that are no longer used.
+    fn remove_other_files(&self) -> io::Result<()> {
+        let used: Vec<String> = self.sets().iter().map(|set| set.model.file_name()).collect();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".vectors") && !used.contains(&name) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KeptVectors {
+    /// Returns the state of an open set.
+    fn set_mut(&mut self, set: &Arc<VectorSet>) -> Option<&mut SetState> {
+        let is_live = self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, set));
+        let is_next = self.next.as_ref().is_some_and(|next| Arc::ptr_eq(next, set));
+        match () {
+            () if is_live => self.state.live.as_mut(),
+            () if is_next => self.state.next.as_mut(),
+            () => None,
+        }
+    }
+}
+
+/// Reads the state. `None` if it is missing, damaged or of another version.
+fn read_state(folder: &Path) -> Option<VectorsState> {
+    let state: VectorsState = serde_json::from_slice(&fs::read(folder.join(STATE)).ok()?).ok()?;
+    (state.format == FORMAT).then_some(state)
+}
+
+/// Opens the file of a set. All records are read again if rows were damaged or if the settings have changed.
+fn open_set(folder: &Path, state: &mut Option<SetState>, is_changed: bool) -> io::Result<Option<Arc<VectorSet>>> {
+    let Some(state) = state else { return Ok(None) };
+    let model = state.model.clone();
+    let path = folder.join(model.file_name());
+    let is_lost = !path.exists();
+    let (file, damaged) = VectorFile::open(&path, model.dimension())?;
+    if damaged > 0 || is_lost || is_changed {
+        if damaged > 0 {
+            tracing::warn!(damaged, "vectors were damaged; they are made again");
+        }
+        let last = match state.progress {
+            IndexProgress::Filling { last, .. } | IndexProgress::Reached(last) => last,
+        };
+        state.progress = IndexProgress::Filling { after: Seq(0), last };
+    }
+    Ok(Some(Arc::new(VectorSet { model, file })))
+}
