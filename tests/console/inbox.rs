@@ -166,6 +166,19 @@ fn a_batch_is_refused_if_its_records_or_decisions_changed_since_the_preview() {
 }
 
 #[test]
+fn a_batch_skips_a_pair_whose_earlier_record_was_replaced_since_the_preview() {
+    let desk = office("replaced");
+    let mut clerk = TestBrowser::new(&desk.server);
+    let shown = clerk.open("/console/replaced/batch?kind=exact");
+    // The pairs and the queue are the same as before, but the person has not seen this text.
+    let replaced = desk.send("PUT", "/records/first", &json!({"content": MARKET}));
+    assert_eq!(replaced.status, 200, "{}", replaced.text);
+    let done = clerk.post("/console/replaced/batch", &shown.form("/console/replaced/batch"), &[]);
+    assert_eq!(done.status, 303, "{}", done.html);
+    assert_eq!(judgements(&desk.server, "replaced"), []);
+}
+
+#[test]
 fn a_batch_needs_the_right_to_decide_and_is_in_the_audit_log() {
     let keyed = KeyedServer::start(&[]);
     for id in ["a", "b", "c"] {

@@ -149,6 +149,22 @@ fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
 }
 
 #[test]
+fn a_decision_about_a_replaced_text_is_refused_and_the_new_text_is_shown() {
+    let keyed = KeyedServer::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let form = clerk.open("/console/letters/inbox").form("/console/letters/decide");
+    keyed.put("a", ROADS);
+    let told = clerk.post("/console/letters/decide", &form, &[("judgement", "same")]);
+    assert_eq!(told.status, 409);
+    assert!(told.html.contains("已被替换") && told.html.contains(ROADS), "{}", told.html);
+    let again = told.form("/console/letters/decide");
+    assert_eq!(clerk.post("/console/letters/decide", &again, &[("judgement", "not_same")]).status, 303);
+    assert_eq!(keyed.decision("a", "b")["judgement"], "not_same");
+}
+
+#[test]
 fn the_inbox_is_worked_off_from_the_newest_on() {
     let desk = TestDesk::with("inbox", &json!({}));
     for (id, content) in

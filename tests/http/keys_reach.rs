@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 82] = [
+const DECISIONS: [(&str, &str, KeyDecision); 81] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),

@@ -140,10 +140,12 @@ mod tests {
 
     #[test]
     fn a_ruling_needs_the_records_that_its_caller_has_seen() {
-        let seen = |as_of| Some(SeenState { rulings: 0, as_of: Seq(as_of) });
-        let plan = |as_of| plan(&pair(), &[], STORED, &ruling_same(""), seen(as_of)).ok();
-        assert_eq!(plan(2), Some(RulingPlan::Add));
-        assert_eq!(plan(1), Some(RulingPlan::Replaced), "the second record is newer");
+        assert_eq!(plan_seen_at(Seq(2)), Some(RulingPlan::Add));
+        assert_eq!(plan_seen_at(Seq(1)), Some(RulingPlan::Replaced), "the second record is newer");
+    }
+
+    fn plan_seen_at(as_of: Seq) -> Option<RulingPlan> {
+        plan(&pair(), &[], STORED, &ruling_same(""), Some(SeenState { rulings: 0, as_of })).ok()
     }
 
     fn pair() -> RecordPair {
