@@ -155,7 +155,7 @@ fn a_decision_about_a_replaced_text_is_refused_and_the_new_text_is_shown() {
     keyed.put("b", LAMPS);
     let mut clerk = keyed.signed_in("desk");
     let form = clerk.open("/console/letters/inbox").form("/console/letters/decide");
-    keyed.put("a", ROADS);
+    keyed.replace("a", ROADS);
     let told = clerk.post("/console/letters/decide", &form, &[("judgement", "same")]);
     assert_eq!(told.status, 409);
     assert!(told.html.contains("已被替换") && told.html.contains(ROADS), "{}", told.html);

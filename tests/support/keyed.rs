@@ -52,9 +52,20 @@ impl KeyedServer {
     /// Registers a letter.
     #[track_caller]
     pub fn put(&self, id: &str, content: &str) {
+        self.write(id, content, 201);
+    }
+
+    /// Replaces the text of a letter.
+    #[track_caller]
+    pub fn replace(&self, id: &str, content: &str) {
+        self.write(id, content, 200);
+    }
+
+    #[track_caller]
+    fn write(&self, id: &str, content: &str, status: u16) {
         let path = format!("/v1/collections/letters/records/{id}");
         let answer = self.server.send_as(self.key("intake"), "PUT", &path, &json!({ "content": content }));
-        assert_eq!(answer.status, 201, "{}", answer.text);
+        assert_eq!(answer.status, status, "{}", answer.text);
     }
 
     /// Returns the decision about two records from the API, or `null` if there is none.

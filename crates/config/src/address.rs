@@ -1,4 +1,4 @@
-//! Which addresses are in the public internet.
+//! Which addresses are in the public internet, and which are private. Some are neither, for example those that lead to other networks.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,9 +9,9 @@ pub fn is_private_literal(url: &Url) -> bool {
     literal(url).is_some_and(|address| !is_public(address))
 }
 
-/// True if the host of a URL is an address of the public internet. A name says nothing before it is resolved.
-pub fn is_public_literal(url: &Url) -> bool {
-    literal(url).is_some_and(is_public)
+/// True if the host of a URL is an address that is neither loopback nor private. A name says nothing before it is resolved.
+pub fn is_remote_literal(url: &Url) -> bool {
+    literal(url).is_some_and(|address| !is_private(address))
 }
 
 fn literal(url: &Url) -> Option<IpAddr> {
@@ -32,6 +32,20 @@ pub fn is_public(address: IpAddr) -> bool {
                 // 64:ff9b::/96 and 2002::/16 lead to addresses of IPv4.
                 let leads_on = first == 0x0064 || first == 0x2002;
                 !(is_own || leads_on || address.is_multicast())
+            }
+        },
+    }
+}
+
+/// True for loopback and for addresses of private networks (RFC 1918, RFC 4193), also link-local ones of IPv6.
+pub fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(address) => address.is_loopback() || address.is_private(),
+            None => {
+                let first = address.segments()[0];
+                address.is_loopback() || first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80
             }
         },
     }
@@ -83,6 +97,30 @@ mod tests {
         }
         for address in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2400:3200::1", "::ffff:8.8.8.8"] {
             assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_and_own_networks_are_private() {
+        for address in
+            ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "::1", "::ffff:10.0.0.1", "fd12::1", "fe80::1"]
+        {
+            assert!(is_private(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "8.8.8.8",
+            "0.0.0.0",
+            "100.64.0.1",
+            "169.254.169.254",
+            "192.0.2.1",
+            "224.0.0.1",
+            "::",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+            "::ffff:8.8.8.8",
+            "2400:3200::1",
+        ] {
+            assert!(!is_private(address.parse().unwrap()), "{address}");
         }
     }
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::address::is_public_literal;
+use crate::address::is_remote_literal;
 
 /// Largest length of the name of a model and of a prefix, in characters.
 const MAX_NAME_CHARS: usize = 200;
@@ -82,8 +82,8 @@ impl EmbedderConfig {
             "http" => return Err("url: with allow_remote the texts leave your network; use https".into()),
             _ => return Err("url: give an address that begins with http:// or https://".into()),
         }
-        if !self.allow_remote && is_public_literal(&url) {
-            return Err("url: the address is in the public internet; set allow_remote to send texts there".into());
+        if !self.allow_remote && is_remote_literal(&url) {
+            return Err("url: the address is not in a private network; set allow_remote to send texts there".into());
         }
         if self.model.is_empty() || self.model.chars().count() > MAX_NAME_CHARS {
             return Err(format!("model is the name of the model, 1 to {MAX_NAME_CHARS} characters"));

@@ -62,7 +62,7 @@ impl CountedParts {
         let verify = verify.filter(|verify| verify.rarity);
         let sampled = profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
         let widths: BTreeSet<u8> = verify.map(|verify| verify.shingle).into_iter().chain(sampled).collect();
-        let objects = verify.is_some_and(|verify| verify.objects);
+        let objects = profile.wants_name_frequencies() || verify.is_some_and(|verify| verify.objects);
         (!widths.is_empty()).then(|| Self { profile: Arc::clone(profile), widths, objects })
     }
 

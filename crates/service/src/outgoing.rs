@@ -8,7 +8,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
 
-use doppel_config::address::is_public;
+use doppel_config::address::{is_private, is_public};
 
 /// The addresses to which a client may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl AllowedAddresses {
         match self {
             Self::All => true,
             Self::Public => is_public(address),
-            Self::Private => !is_public(address),
+            Self::Private => is_private(address),
         }
     }
 }
@@ -65,8 +65,8 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
 enum RefusedAddress {
     #[error("the host is in a private network; set allow_private to allow it")]
     Private,
-    #[error("the host is in the public internet; set allow_remote to allow it")]
-    Public,
+    #[error("the host is not in a private network; set allow_remote to allow it")]
+    Remote,
 }
 
 /// Resolves names of hosts, and leaves out addresses to which nothing may be sent. The connection uses these addresses and no others, so that a
@@ -81,7 +81,7 @@ impl Resolve for AddressResolver {
             let usable: Vec<SocketAddr> = found.into_iter().filter(|address| allowed.allows(address.ip())).collect();
             if usable.is_empty() {
                 let refused = match allowed {
-                    AllowedAddresses::Private => RefusedAddress::Public,
+                    AllowedAddresses::Private => RefusedAddress::Remote,
                     AllowedAddresses::Public | AllowedAddresses::All => RefusedAddress::Private,
                 };
                 return Err(refused.into());
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(resolve(AllowedAddresses::All).await, Ok(()));
         let error = resolve(AllowedAddresses::Public).await.unwrap_err();
         assert!(error.contains("allow_private"), "{error}");
-        assert!(RefusedAddress::Public.to_string().contains("allow_remote"));
+        assert!(RefusedAddress::Remote.to_string().contains("allow_remote"));
     }
 
     async fn resolve(allowed: AllowedAddresses) -> Result<(), String> {

@@ -50,8 +50,10 @@ impl CommonNames {
                 hash: city64(object.core()),
             })
             .collect();
-        names.sort_unstable_by(|a, b| b.weight.total_cmp(&a.weight).then(a.hash.cmp(&b.hash)));
+        // Of names that differ only in their endings the rarest one counts.
+        names.sort_unstable_by(|a, b| a.hash.cmp(&b.hash).then(b.weight.total_cmp(&a.weight)));
         names.dedup_by_key(|name| name.hash);
+        names.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         names.truncate(MOST_NAMES);
         names
     }
@@ -66,16 +68,23 @@ struct RankedName {
     hash: u64,
 }
 
-impl RankedName {
-    /// Returns the value by which the pair of this name and another one is chosen, with the key of the pair in its lower bits; `None` if both
-    /// are common.
-    fn rank_with(self, other: Self) -> Option<u64> {
-        let mean = (self.weight + other.weight) / 2.0;
-        let class = CLASSES.iter().position(|least| mean >= *least)? as u64;
+/// The key of two names. Keys are ordered by class, then by hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RankedKey {
+    /// The class of rarity, 0 for rare names. It is not part of the key, because the weight of a name depends on its ending.
+    class: usize,
+    key: u64,
+}
+
+impl RankedKey {
+    /// Returns the key of two names; `None` if both are common.
+    fn of(one: RankedName, other: RankedName) -> Option<Self> {
+        let mean = (one.weight + other.weight) / 2.0;
+        let class = CLASSES.iter().position(|least| mean >= *least)?;
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.hash.min(other.hash).to_le_bytes());
-        bytes[8..].copy_from_slice(&self.hash.max(other.hash).to_le_bytes());
-        Some(class << 62 | city64_bytes(&bytes) >> 2)
+        bytes[..8].copy_from_slice(&one.hash.min(other.hash).to_le_bytes());
+        bytes[8..].copy_from_slice(&one.hash.max(other.hash).to_le_bytes());
+        Some(Self { class, key: city64_bytes(&bytes) })
     }
 }
 
@@ -114,14 +123,13 @@ impl Scheme for CommonNames {
 
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
         let names = self.rarest_names(reading.names());
-        let others = |at: usize| names[at + 1..].iter();
-        let mut keys: Vec<u64> = Vec::new();
+        let mut keys: Vec<RankedKey> = Vec::new();
         for (at, name) in names.iter().enumerate() {
-            keys.extend(others(at).filter_map(|other| name.rank_with(*other)));
+            keys.extend(names[at + 1..].iter().filter_map(|other| RankedKey::of(*name, *other)));
         }
         keys.sort_unstable();
         keys.truncate(MOST_KEYS);
-        hashes(keys)
+        hashes(keys.into_iter().map(|ranked| ranked.key).collect())
     }
 
     fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
@@ -169,6 +177,12 @@ mod tests {
         assert!(!share("建议812路在雁坪路设站", "建议812路早一点发车"), "only one common name");
         assert!(!share("建议812路在雁坪路设站", "建议812路在槐树岭路设站"));
         assert!(keys("路灯不亮已经很多天了").is_empty());
+    }
+
+    #[test]
+    fn names_that_differ_in_their_endings_are_one_name() {
+        assert!(share("雁坪路与槐树岭小区之间没有路灯", "雁坪大道和槐树岭村的路灯不亮"));
+        assert!(keys("雁坪路到雁坪小区没有路灯").is_empty(), "one name");
     }
 
     #[test]

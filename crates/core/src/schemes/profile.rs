@@ -142,6 +142,11 @@ impl Profile {
         self.counts_text
     }
 
+    /// True if the document frequencies of names are used, in addition to those of runs of text.
+    pub fn wants_name_frequencies(&self) -> bool {
+        self.signs_names
+    }
+
     /// Returns the positions of the channels that cannot run, with the reasons.
     pub fn inactive(&self) -> Vec<(u8, String)> {
         let reasons = self.schemes.iter().enumerate();
@@ -359,7 +364,7 @@ fn rules(settings: &Settings) -> Vec<String> {
         rules.push(COPY_RULES.to_owned());
     }
     if names::applies(settings) {
-        rules.push(NAME_RULES.to_owned());
+        rules.push(format!("{NAME_RULES} {}", built_in::version()));
     }
     if settings.channels.iter().any(prefers_rare) {
         rules.push(format!("{RARITY_RULES} {}", built_in::version()));

@@ -20,7 +20,7 @@ use crate::pages::inbox::shown_probability;
 use crate::pages::inbox_place::{InboxFilter, InboxPlace};
 use crate::pages::pair::PageContext;
 use crate::pages::regroup::PlannedAction;
-use crate::pages::regroup_plan::{AS_OF, PlannedDecision, seen_as_of};
+use crate::pages::regroup_plan::{AS_OF, PlannedDecision, SeenChanges};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
 use crate::view::row::{RowFacts, RowReader};
@@ -105,8 +105,8 @@ struct BatchPlan {
     earlier: Option<Seq>,
     /// The latest record that belongs to the plan.
     up_to: Option<Seq>,
-    /// The latest change before the visitor looked at the pairs.
-    as_of: Seq,
+    /// The changes that the visitor has seen.
+    seen: SeenChanges,
     /// Hash of the pairs with their numbers of rulings.
     state: String,
 }
@@ -116,7 +116,7 @@ impl BatchPlan {
     async fn of(engine: &Engine, collection: &CollectionName, form: &FormFields) -> Result<Self, Problem> {
         let kind = form.choice("kind", |given| BatchKind::ALL.into_iter().find(|kind| kind.value() == given))?;
         let kind = kind.unwrap_or(BatchKind::Exact);
-        let as_of = seen_as_of(engine, collection, form).await?;
+        let seen = SeenChanges::of(engine, collection, form).await?;
         let given = form.choice("up_to", cursor::decode)?;
         let place = InboxPlace { show: InboxFilter::Undecided, ..InboxPlace::of(form)? };
         let wanted = kind.narrow(place.wanted(engine, collection).await?);
@@ -127,7 +127,7 @@ impl BatchPlan {
         pairs.truncate(MOST_PAIRS);
         let up_to = given.or_else(|| pairs.first().map(|newest| newest.seq));
         let state = state(&pairs);
-        Ok(Self { kind, place, pairs, has_more, earlier: queue.next, up_to, as_of, state })
+        Ok(Self { kind, place, pairs, has_more, earlier: queue.next, up_to, seen, state })
     }
 
     /// Returns the hidden fields of the form: the batch and the state that the preview shows.
@@ -135,7 +135,7 @@ impl BatchPlan {
         let mut fields = self.place.fields();
         fields.push(("kind", self.kind.value().to_owned()));
         fields.push(("state", self.state.clone()));
-        fields.push((AS_OF, cursor::encode(self.as_of)));
+        fields.push((AS_OF, cursor::encode(self.seen.now)));
         fields.extend(self.up_to.map(|up_to| ("up_to", cursor::encode(up_to))));
         fields
     }
@@ -227,7 +227,7 @@ pub async fn decide(
     }
     let back = plan.place.first().href(&collection);
     let left_out: BTreeSet<&str> = form.all("leave").collect();
-    let as_of = plan.as_of;
+    let as_of = plan.seen.as_of;
     let decisions = plan.decisions(&left_out);
     let action = PlannedAction { collection, judgement: Judgement::Same, decisions, original: None, as_of, back };
     action.carry_out(&app, desk, &visitor, &form).await

@@ -24,11 +24,13 @@ use doppel_engine::Error;
 use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
 use doppel_engine::events::{EventDetail, EventFact, EventMember};
 use doppel_findings::percent;
+use doppel_http::cursor;
 use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
 use doppel_http::query::{QueryParameters, QueryReader, read_filled};
 use doppel_http::routes::events::RuleParams;
 use doppel_http::state::App;
+use doppel_store::Seq;
 
 /// Members on a page of the list.
 const PER_PAGE: usize = 100;
@@ -60,6 +62,8 @@ struct OneEventPage {
     /// True if the visitor may correct the event.
     may_handle: bool,
     may_decide: bool,
+    /// The latest change before the event was read, as a cursor.
+    as_of: String,
     /// The path of the event.
     action: String,
 }
@@ -127,6 +131,7 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let EventRequest { rule, page } = read_filled(uri.query().unwrap_or_default())?;
     let rule = rule.into();
+    let as_of = app.engine.last_change(&collection).await?;
     let detail = match app.engine.event_of(&collection, &id, rule).await {
         Ok(detail) => detail,
         // The other records may have been deleted or decided to be something else. The redirect keeps old links useful.
@@ -135,7 +140,7 @@ pub async fn show(
     };
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let event = ShownEvent { context, detail, rule, words: visitor.words() };
+    let event = ShownEvent { context, detail, rule, as_of, words: visitor.words() };
     page::html(StatusCode::OK, &event.page(page).await?)
 }
 
@@ -144,12 +149,13 @@ struct ShownEvent<'a> {
     context: PageContext<'a>,
     detail: EventDetail,
     rule: FrequencyRule,
+    as_of: Seq,
     words: &'static DeskWords,
 }
 
 impl ShownEvent<'_> {
     async fn page(&self, number: usize) -> Result<OneEventPage, Problem> {
-        let Self { context: PageContext { visitor, collection, reader, .. }, detail, rule, words } = self;
+        let Self { context: PageContext { visitor, collection, reader, .. }, detail, rule, as_of, words } = self;
         let own = &words.events;
         let first = self.context.card(&detail.event.id).await?;
         let title = first.as_ref().map(|card| card.facts.title.as_str());
@@ -179,6 +185,7 @@ impl ShownEvent<'_> {
             asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
             may_handle: visitor.may_write(),
             may_decide: visitor.may_lead(),
+            as_of: cursor::encode(*as_of),
             action: page::event(collection, &detail.event.id),
             event,
         })

@@ -13,7 +13,7 @@ use crate::form::FormFields;
 use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
-use crate::pages::regroup_plan::{planned, record_id, seen_as_of};
+use crate::pages::regroup_plan::{SeenChanges, planned, record_id};
 use crate::visitor::{LeadVisitor, PageVisitor, WritingVisitor};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
@@ -102,7 +102,7 @@ async fn carry_out(
     action: EventAction,
     form: &FormFields,
 ) -> Result<Response, Problem> {
-    let as_of = seen_as_of(&app.engine, &collection, form).await?;
+    let SeenChanges { as_of, .. } = SeenChanges::of(&app.engine, &collection, form).await?;
     let pairs = app.engine.event_decisions(&collection, &action).await?;
     let decisions = planned(&app.engine, &collection, pairs).await?;
     let back = page::local(form.raw("back"));

@@ -249,7 +249,8 @@ async fn carry_out(
     let back = page::group(&collection, &plan.group);
     let judgement = plan.action.judgement();
     let original = plan.action.original().cloned();
-    let action = PlannedAction { collection, judgement, decisions: plan.decisions, original, as_of: plan.as_of, back };
+    let action =
+        PlannedAction { collection, judgement, decisions: plan.decisions, original, as_of: plan.seen.as_of, back };
     action.carry_out(app, desk, visitor, form).await
 }
 

@@ -20,19 +20,23 @@ use doppel_store::decisions::Judgement;
 /// The field of forms with the latest change before the visitor looked at the records.
 pub(super) const AS_OF: &str = "as_of";
 
-/// Returns the latest change before the visitor looked at the records: the one that the form contains, or the latest one now. A record that
-/// is replaced later is not decided.
-///
-/// # Errors
-/// 404 if the collection does not exist any more; 422 if the field is malformed.
-pub(super) async fn seen_as_of(
-    engine: &Engine,
-    collection: &CollectionName,
-    form: &FormFields,
-) -> Result<Seq, Problem> {
-    match form.choice(AS_OF, cursor::decode)? {
-        Some(as_of) => Ok(as_of),
-        None => Ok(engine.last_change(collection).await?),
+/// The changes that a visitor has seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeenChanges {
+    /// The latest change before the visitor looked at the records. A record that is replaced later is not decided.
+    pub(super) as_of: Seq,
+    /// The latest change at the beginning of the request. A page that the request shows is as of this change.
+    pub(super) now: Seq,
+}
+
+impl SeenChanges {
+    /// Reads the changes that the visitor of a form had seen. Without a form the visitor is about to see the present state.
+    ///
+    /// # Errors
+    /// 404 if the collection does not exist any more; 422 if the field is malformed.
+    pub(super) async fn of(engine: &Engine, collection: &CollectionName, form: &FormFields) -> Result<Self, Problem> {
+        let now = engine.last_change(collection).await?;
+        Ok(Self { as_of: form.choice(AS_OF, cursor::decode)?.unwrap_or(now), now })
     }
 }
 
@@ -117,8 +121,8 @@ pub struct RegroupPlan {
     pub against: Vec<(RecordId, RecordId)>,
     /// The groups after the action.
     pub after: Vec<Vec<RecordId>>,
-    /// The latest change before the visitor looked at the records.
-    pub as_of: Seq,
+    /// The changes that the visitor has seen.
+    pub(super) seen: SeenChanges,
     /// Hash of the decisions and the resulting groups.
     pub state: String,
 }
@@ -135,7 +139,7 @@ impl RegroupPlan {
         action: GroupAction,
         form: &FormFields,
     ) -> Result<Self, Problem> {
-        let as_of = seen_as_of(engine, collection, form).await?;
+        let seen = SeenChanges::of(engine, collection, form).await?;
         let shape = engine.group_shape(collection, id, 0).await?;
         let pairs = match &action {
             GroupAction::Cut(one, other) => vec![(one.clone(), other.clone())],
@@ -176,12 +180,12 @@ impl RegroupPlan {
             .collect();
         let after = engine.groups_if(collection, id, &supposed).await?;
         let state = state(&decisions, &after);
-        Ok(Self { action, group: shape.group.id, decisions, against, after, as_of, state })
+        Ok(Self { action, group: shape.group.id, decisions, against, after, seen, state })
     }
 
     /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut fields = vec![("state", self.state.clone()), (AS_OF, cursor::encode(self.as_of))];
+        let mut fields = vec![("state", self.state.clone()), (AS_OF, cursor::encode(self.seen.now))];
         if let GroupAction::Cut(one, other) = &self.action {
             fields.extend([("a", one.to_string()), ("b", other.to_string())]);
         }
