@@ -173,7 +173,10 @@ impl VectorFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a vector has another dimension"));
         }
         let mut rows = self.rows.write();
-        for place in [rows.by_id.get(&row.id).copied(), rows.by_seq.get(&row.seq.0).copied()].into_iter().flatten() {
+        let own = rows.by_id.get(&row.id).copied();
+        // The earlier row usually has both the id and the seq; it is freed once.
+        let other = rows.by_seq.get(&row.seq.0).copied().filter(|other| own != Some(*other));
+        for place in own.into_iter().chain(other) {
             self.free(&mut rows, place)?;
         }
         let place = rows.free.last().copied().unwrap_or(rows.len);
@@ -352,6 +355,25 @@ mod tests {
         assert_eq!((file.disk_bytes(), file.by_seq(Seq(12)).unwrap()), (31, None));
         file.remove_seq(Seq(13)).unwrap();
         assert_eq!(file.counts(), RowCounts::default());
+    }
+
+    #[test]
+    fn a_row_that_is_written_twice_under_one_seq_has_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v");
+        let file = opened(&path);
+        file.put(&row(1, 10, Some([1, 2, 3]))).unwrap();
+        let again = StoredVector { text: 99, ..row(1, 10, Some([4, 5, 6])) };
+        let further = [row(2, 11, Some([7, 8, 9])), row(3, 12, Some([1, 0, 0])), row(4, 13, None)];
+        file.put(&again).unwrap();
+        further.iter().for_each(|row| file.put(row).unwrap());
+        for file in [file, opened(&path)] {
+            for row in further.iter().chain([&again]) {
+                assert_eq!(file.by_id(row.id).unwrap().as_ref(), Some(row));
+                assert_eq!(file.by_seq(row.seq).unwrap().as_ref(), Some(row));
+            }
+            assert_eq!(file.counts(), RowCounts { vectors: 3, missing: 1 });
+        }
     }
 
     #[test]
