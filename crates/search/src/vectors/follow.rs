@@ -163,9 +163,15 @@ impl VectorsFollower {
 
     /// Takes the removals of a collection and sends one batch of its texts. Returns true if there is more to do.
     async fn serve(&mut self, followed: &FollowedVectors) -> std::result::Result<bool, StepError> {
-        self.take_removals(followed).await?;
         let name = &followed.state.name;
         let last = self.service.store().last_change(name).await?;
+        if followed.vectors.is_ahead(last) {
+            // The store was restored from an earlier backup, and gives the same numbers to other changes now.
+            tracing::warn!(collection = %name, "the store has fewer changes than the vectors; all records are read again");
+            self.compare_with_store(followed, last).await?;
+            followed.vectors.fill_again(last)?;
+        }
+        self.take_removals(followed).await?;
         let is_waiting = !self.vectors.calls.batch_pause().is_zero();
         if last == Seq(0) || is_waiting || followed.vectors.state().paused {
             return Ok(false);
@@ -175,7 +181,7 @@ impl VectorsFollower {
         let Some(progress) = followed.vectors.progress(&set) else { return Ok(true) };
         let more = match progress {
             // The server answers, and no text waits.
-            IndexProgress::Reached(number) if number >= last => {
+            IndexProgress::Reached(number) if number == last => {
                 self.vectors.calls.note_success();
                 false
             }
@@ -261,7 +267,7 @@ impl VectorsFollower {
         }
     }
 
-    /// Overwrites the vectors of records that the store does not have, because the feed no longer names all removals. `last` is the last change.
+    /// Overwrites the vectors of records that the store does not have, because the feed does not name all removals. `last` is the last change.
     async fn compare_with_store(&self, followed: &FollowedVectors, last: Seq) -> Result<()> {
         for set in followed.vectors.sets() {
             for seqs in set.file.seqs().chunks(SEQS_PAGE) {

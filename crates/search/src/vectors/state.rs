@@ -119,6 +119,8 @@ impl CollectionVectors {
         self.change(|kept| {
             kept.state.next = state;
             kept.next = set;
+            // The server has yet another model than the one that a person did not want.
+            kept.state.canceled = None;
         })?;
         self.remove_other_files()
     }
@@ -161,6 +163,24 @@ impl CollectionVectors {
             kept.next = None;
         })?;
         self.remove_other_files()
+    }
+
+    /// True if a set has read changes after `last`, the last change of the store.
+    pub(crate) fn is_ahead(&self, last: Seq) -> bool {
+        let state = self.state();
+        state.removals > last || state.live.iter().chain(&state.next).any(|set| last_change(set.progress) > last)
+    }
+
+    /// Lets all sets read all records again. `last` is the last change.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn fill_again(&self, last: Seq) -> io::Result<()> {
+        self.set_state(|state| {
+            for set in state.live.iter_mut().chain(&mut state.next) {
+                set.progress = IndexProgress::Filling { after: Seq(0), last };
+            }
+        })
     }
 
     /// Returns the progress of a set; `None` if the set was given up.
@@ -230,6 +250,13 @@ fn read_state(folder: &Path) -> Option<VectorsState> {
     (state.format == FORMAT).then_some(state)
 }
 
+/// Returns the last change that a set has read, or will have read when it is filled.
+fn last_change(progress: IndexProgress) -> Seq {
+    match progress {
+        IndexProgress::Filling { last, .. } | IndexProgress::Reached(last) => last,
+    }
+}
+
 /// Opens the file of a set. All records are read again if rows were damaged or if the settings have changed.
 fn open_set(folder: &Path, state: &mut Option<SetState>, is_changed: bool) -> io::Result<Option<Arc<VectorSet>>> {
     let Some(state) = state else { return Ok(None) };
@@ -241,10 +268,44 @@ fn open_set(folder: &Path, state: &mut Option<SetState>, is_changed: bool) -> io
         if damaged > 0 {
             tracing::warn!(damaged, "vectors were damaged; they are made again");
         }
-        let last = match state.progress {
-            IndexProgress::Filling { last, .. } | IndexProgress::Reached(last) => last,
-        };
-        state.progress = IndexProgress::Filling { after: Seq(0), last };
+        state.progress = IndexProgress::Filling { after: Seq(0), last: last_change(state.progress) };
     }
     Ok(Some(Arc::new(VectorSet { model, file })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use doppel_core::collection::Settings;
+
+    use super::*;
+    use crate::embedder::EmbedderOptions;
+
+    fn model(name: &str) -> ModelFingerprint {
+        let options = EmbedderOptions {
+            model: name.into(),
+            prefix: String::new(),
+            max_chars: 500,
+            batch: 16,
+            timeout: Duration::from_secs(1),
+            weight: None,
+        };
+        ModelFingerprint::new(&options, vec![1, 2, 3])
+    }
+
+    fn opened(folder: &Path) -> CollectionVectors {
+        CollectionVectors::open(folder, IndexSource::new("letters", &Settings::default())).unwrap()
+    }
+
+    #[test]
+    fn a_model_after_the_canceled_one_is_not_canceled() {
+        let folder = tempfile::tempdir().unwrap();
+        let vectors = opened(folder.path());
+        vectors.begin(&model("second"), Seq(1)).unwrap();
+        vectors.cancel().unwrap();
+        assert!(vectors.state().canceled.is_some());
+        vectors.begin(&model("third"), Seq(1)).unwrap();
+        assert_eq!(opened(folder.path()).state().canceled, None);
+    }
 }
