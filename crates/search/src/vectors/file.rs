@@ -2,8 +2,8 @@
 //!
 //! A row has the hash of the record's id, its seq, the hash of its text, a checksum and the vector: 28 bytes and one for each number, 412 at
 //! 384 numbers. A row of zeros is free and is used again, so that removing a record overwrites its vector. A record without a vector has a vector
-//! of zeros. Nothing is synced, as in the index ([`directory`](crate::directory)): opening reads all rows and frees each row with a wrong
-//! checksum.
+//! of zeros. Rows are synced before a progress that counts on them is written ([`VectorFile::sync`]). Opening reads all rows and frees each row with a
+//! wrong checksum.
 //!
 //! In memory there are only the places of the rows, at most some 80 bytes a record. The system keeps rows in memory that are read often.
 
@@ -12,6 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::{city64, city64_bytes};
@@ -58,6 +59,8 @@ pub(crate) struct VectorFile {
     file: File,
     dimension: usize,
     rows: RwLock<RowPlaces>,
+    /// True if rows were written that are not synced.
+    is_unsynced: AtomicBool,
 }
 
 /// The places of the rows.
@@ -80,7 +83,7 @@ impl VectorFile {
     /// The file cannot be read or written.
     pub(crate) fn open(path: &Path, dimension: usize) -> io::Result<(Self, usize)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut opened = Self { file, dimension, rows: RwLock::default() };
+        let mut opened = Self { file, dimension, rows: RwLock::default(), is_unsynced: AtomicBool::new(false) };
         let damaged = opened.load()?;
         Ok((opened, damaged))
     }
@@ -118,6 +121,18 @@ impl VectorFile {
 
     pub(crate) fn counts(&self) -> RowCounts {
         self.rows.read().counts
+    }
+
+    /// Returns the number of rows, after all of them have reached the disk.
+    ///
+    /// # Errors
+    /// The file cannot be synced.
+    pub(crate) fn sync(&self) -> io::Result<u64> {
+        let counts = self.counts();
+        if self.is_unsynced.swap(false, Ordering::AcqRel) {
+            self.file.sync_data().inspect_err(|_| self.is_unsynced.store(true, Ordering::Release))?;
+        }
+        Ok(counts.vectors + counts.missing)
     }
 
     /// Size of the file in bytes.
@@ -180,7 +195,7 @@ impl VectorFile {
             self.free(&mut rows, place)?;
         }
         let place = rows.free.last().copied().unwrap_or(rows.len);
-        self.file.write_all_at(&encode(row, self.dimension), self.offset(place))?;
+        self.write(place, &encode(row, self.dimension))?;
         if rows.free.pop().is_none() {
             rows.len += 1;
         }
@@ -213,7 +228,7 @@ impl VectorFile {
 
     fn free(&self, rows: &mut RowPlaces, place: u32) -> io::Result<()> {
         let row = self.read(place)?;
-        self.file.write_all_at(&vec![0; self.row_bytes()], self.offset(place))?;
+        self.write(place, &vec![0; self.row_bytes()])?;
         match row {
             Some(row) => rows.forget(place, &row),
             // The row was damaged after it was opened. Its counts are right again after the next start.
@@ -223,6 +238,12 @@ impl VectorFile {
             }
         }
         rows.free.push(place);
+        Ok(())
+    }
+
+    fn write(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.offset(place))?;
+        self.is_unsynced.store(true, Ordering::Release);
         Ok(())
     }
 
