@@ -33,6 +33,8 @@ const FOLDER_PREFIX: &str = "doppel-vectors-";
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which the server is asked again which model it has.
 const MODEL_INTERVAL: Duration = Duration::from_secs(60);
+/// Time after which a round takes the removals of all collections again. A round with slow batches of many collections can last for hours.
+const REMOVALS_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of logged changes that are read at once. They have no rows.
 const REMOVALS_PAGE: usize = 1_000;
 /// Number of seqs that are compared with the store at once.
@@ -46,6 +48,8 @@ enum StepError {
     OtherModel,
     /// The server gives no vectors now.
     NoVectors,
+    /// The batch has taken too long. There is more to do.
+    Late,
 }
 
 impl<E: Into<SearchError>> From<E> for StepError {
@@ -123,13 +127,19 @@ impl VectorsFollower {
         let collections: Vec<_> = collections.into_iter().filter(|state| state.settings.keeps_text()).collect();
         self.remove_orphans(&collections).await;
         let mut has_more = false;
+        let mut taken = Instant::now();
         for state in &collections {
+            if taken.elapsed() >= REMOVALS_INTERVAL {
+                self.take_all_removals(&collections).await;
+                taken = Instant::now();
+            }
             let served = match self.followed(state).await {
                 Ok(followed) => self.serve(&followed).await,
                 Err(error) => Err(error.into()),
             };
             match served {
                 Ok(more) => has_more |= more,
+                Err(StepError::Late) => has_more = true,
                 // The next round asks for the model.
                 Err(StepError::OtherModel | StepError::NoVectors) => self.model = None,
                 // The collection was dropped after it was listed.
@@ -239,6 +249,15 @@ impl VectorsFollower {
             Err(error) => {
                 self.vectors.calls.note_failure(&error);
                 Err(StepError::NoVectors)
+            }
+        }
+    }
+
+    /// Takes the removals of all collections. An error is noted when the collection is served.
+    async fn take_all_removals(&self, collections: &[Arc<CollectionState>]) {
+        for state in collections {
+            if let Ok(followed) = self.followed(state).await {
+                let _ = self.take_removals(&followed).await;
             }
         }
     }
@@ -360,6 +379,7 @@ impl VectorsFollower {
                 Err(StepError::NoVectors)
             }
             Err(BatchError::OtherModel) => Err(StepError::OtherModel),
+            Err(BatchError::Late) => Err(StepError::Late),
             Err(BatchError::Io(error)) => Err(IndexError::from(error).into()),
         }
     }
