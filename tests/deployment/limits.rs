@@ -20,7 +20,7 @@ use doppel_http::routes::changes::LONGEST_WAIT_S;
 use doppel_http::server::MAX_HEAD_BYTES;
 use doppel_search::embedder::MAX_DIMENSION;
 use doppel_search::query::{MAX_PARTS, MAX_QUESTION_CHARS};
-use doppel_search::vectors::{LONGEST_RETRY_AFTER, MAX_ASKING};
+use doppel_search::vectors::{LONGEST_RETRY_AFTER, MAX_ASKING, MAX_FAILING, TEXT_PATIENCE};
 use doppel_service::embedder::MAX_ANSWER_BYTES;
 use doppel_service::webhooks::{MAX_FREQUENT, MAX_LOGGED};
 use doppel_snapshot::{MAX_STATED_BYTES, MOST_MANIFEST};
@@ -122,6 +122,8 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
         ("Numbers of a vector", MAX_DIMENSION.to_string()),
         ("Questions that wait for a vector at once", MAX_ASKING.to_string()),
         ("Pause that a model's server can ask for", format!("{} s", LONGEST_RETRY_AFTER.as_secs())),
+        ("Time for which a text that fails alone is tried again", format!("{} s", TEXT_PATIENCE.as_secs())),
+        ("Texts that are known to fail alone", MAX_FAILING.to_string()),
         ("Manifest of a snapshot", mebibytes(MOST_MANIFEST)),
         ("Chunk of a snapshot, unpacked", mebibytes(MAX_STATED_BYTES)),
         ("Time for a body, or for a line of it", whole_seconds(requests.body_timeout_ms)),

@@ -164,6 +164,26 @@ fn trouble_of_the_model_slows_no_registration_and_everything_catches_up() {
 }
 
 #[test]
+fn a_text_that_fails_is_tried_again_and_a_text_that_is_refused_is_marked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let embedder = FakeEmbedder::start(ModelManner::StatusFor { word: "第2小区", status: 500 });
+    let server = start(folder.path(), &embedder);
+    for number in 0..4 {
+        put(&server, &format!("r{number}"), &text(number));
+    }
+    let state = wait_until(&server, |state| state["waiting"].as_str().is_some_and(|said| said.contains("500")));
+    assert_eq!(state["missing"], 0);
+    embedder.become_model(ModelManner::StatusFor { word: "第4小区", status: 422 });
+    let state = wait_until(&server, |state| is_complete(state, 4));
+    assert_eq!((&state["missing"], &state["waiting"]), (&json!(0), &Value::Null));
+    put(&server, "r4", &text(4));
+    put(&server, "r5", &text(5));
+    let state = wait_until(&server, |state| is_complete(state, 5));
+    assert_eq!((&state["missing"], &state["waiting"]), (&json!(1), &Value::Null));
+    server.stop();
+}
+
+#[test]
 fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
     let folder = tempfile::tempdir().expect("a folder");
     let embedder = FakeEmbedder::start(MODEL);

@@ -22,6 +22,8 @@ pub enum ModelManner {
     Narrow,
     /// With this status.
     Status(u16),
+    /// With this status if a text contains a word, and otherwise with vectors of the usual model.
+    StatusFor { word: &'static str, status: u16 },
     /// With 429 and `Retry-After: 1`.
     Busy,
     /// With a text that is no answer.
@@ -94,6 +96,10 @@ impl FakeEmbedder {
             let answer = match manner {
                 ModelManner::Away => return,
                 ModelManner::Status(status) => respond(status, "", "no"),
+                ModelManner::StatusFor { word, status } if texts.iter().any(|text| text.contains(word)) => {
+                    respond(status, "", "no")
+                }
+                ModelManner::StatusFor { .. } => self.vectors(&texts, 1, 64),
                 ModelManner::Busy => respond(429, "retry-after: 1\r\n", "later"),
                 ModelManner::Garbage => respond(200, "", "<html>"),
                 ModelManner::Narrow if narrow => respond(413, "", "too large"),

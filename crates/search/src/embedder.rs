@@ -34,9 +34,12 @@ pub enum EmbedError {
     /// There is no connection.
     #[error("the model's server cannot be reached: {0}")]
     Unreachable(String),
-    /// The server answered with an error, or with something that is no answer.
+    /// The server does not accept a text (400 or 422).
     #[error("the model's server {0}")]
     Refused(String),
+    /// The server answered with another error, or with something that is no answer. The same texts may be accepted later.
+    #[error("the model's server {0}")]
+    Failed(String),
 }
 
 /// The settings of the use of a model.

@@ -1,23 +1,30 @@
 //! Calls the model: the vector of a question, and the vectors of many records.
 //!
 //! Each request begins with the probe sentence, so that each answer shows which model gave it. A batch that is refused is divided until the refused
-//! text is alone. A text that is too long is cut to half until it is accepted.
+//! text is alone. A text that is too long is cut to half until it is accepted. A text that is refused alone is marked. A text that fails alone, while
+//! the server answers the probe, is tried again for some time and then marked, because the texts after it wait.
 //!
-//! Bounds: a batch of n texts costs at most 2n requests, and each text that is too long one for each half.
+//! Bounds: a batch of n texts costs at most 2n requests, and each text that is too long one for each half. After some time a batch ends between two
+//! requests. The next batch begins with requests of as many texts as the server accepted, so that a slow server also gets on.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::fingerprint::{ModelFingerprint, PROBE};
 use super::quantised::quantise;
-use super::text::first_chars;
+use super::text::{first_chars, text_hash};
 use crate::embedder::{EmbedError, EmbedderOptions, TextEmbedder};
 
 /// The longest time for a batch. A processor needs some seconds for 64 long texts.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time after which a batch sends no further request, so that the follower can overwrite the vectors of removed records. A removal waits this time
+/// and two requests at most.
+const BATCH_DEADLINE: Duration = Duration::from_secs(60);
 /// The length below which a text is not cut further, in characters.
 const LEAST_CHARS: usize = 32;
 /// The first pause after a failure. Each further failure in a row doubles the pause.
@@ -26,6 +33,12 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause that a server can ask for. A wrong number must not stop the work for days.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// The time for which a text that fails alone is tried again before it is marked. It lasts longer than the start of a server or of a model.
+pub const TEXT_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Largest number of texts that are known to fail alone. Each collection stops at its first one, so that there are few.
+pub const MAX_FAILING: usize = 1_000;
 
 /// The pause after failures.
 struct CallPause {
@@ -73,6 +86,8 @@ pub(crate) enum BatchError {
     Failed(EmbedError),
     /// Another model answers than the one whose vectors are being collected.
     OtherModel,
+    /// The batch has taken too long. The rest follows in the next one.
+    Late,
     /// The vectors cannot be written.
     Io(std::io::Error),
 }
@@ -85,6 +100,12 @@ pub(crate) struct ModelCalls {
     batches: Mutex<CallPause>,
     /// The pause of questions, which have a shorter time limit.
     questions: Mutex<CallPause>,
+    /// The hashes of texts that fail alone, and when each did first.
+    failing: Mutex<HashMap<u64, Instant>>,
+    patience: Duration,
+    deadline: Duration,
+    /// Number of texts in the next request. It is halved when a request is divided, and grows by one with each answer.
+    request_texts: AtomicUsize,
     /// A permit is needed to ask for the vector of a question.
     asking: tokio::sync::Semaphore,
 }
@@ -95,7 +116,17 @@ pub const MAX_ASKING: usize = 4;
 impl ModelCalls {
     pub(crate) fn new(embedder: Arc<dyn TextEmbedder>, options: EmbedderOptions) -> Self {
         let asking = tokio::sync::Semaphore::new(MAX_ASKING);
-        Self { embedder, options, batches: Mutex::default(), questions: Mutex::default(), asking }
+        Self {
+            request_texts: AtomicUsize::new(options.batch),
+            embedder,
+            options,
+            batches: Mutex::default(),
+            questions: Mutex::default(),
+            failing: Mutex::default(),
+            patience: TEXT_PATIENCE,
+            deadline: BATCH_DEADLINE,
+            asking,
+        }
     }
 
     /// Returns how long no batch should be sent.
@@ -146,8 +177,16 @@ impl ModelCalls {
         Ok(self.request(&[], BATCH_TIMEOUT).await?.model)
     }
 
-    /// Gives each text its vector with `put`, which gets the position of the text; `None` for a text that the server refuses while it accepts the
-    /// probe.
+    /// Returns true if a text that fails alone has failed for so long that it is marked.
+    fn has_failed_for_long(&self, text: &str) -> bool {
+        let mut failing = self.failing.lock();
+        if failing.len() >= MAX_FAILING {
+            failing.clear();
+        }
+        failing.entry(text_hash(text)).or_insert_with(Instant::now).elapsed() >= self.patience
+    }
+
+    /// Gives each text its vector with `put`, which gets the position of the text; `None` for a text that is marked.
     ///
     /// # Errors
     /// [`BatchError`]. The texts that were put keep their vectors.
@@ -158,26 +197,34 @@ impl ModelCalls {
         mut put: impl FnMut(usize, Option<Vec<i8>>) -> std::io::Result<()> + Send,
     ) -> Result<(), BatchError> {
         let whole = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+        let most = self.request_texts.load(Ordering::Acquire).max(1);
+        let starts = (0..texts.len()).step_by(most).rev();
         // Each range has a largest number of characters of its texts.
-        let mut open: Vec<(Range<usize>, usize)> = vec![(0..texts.len(), whole)];
+        let mut open: Vec<(Range<usize>, usize)> =
+            starts.map(|start| (start..texts.len().min(start + most), whole)).collect();
+        let begun = Instant::now();
+        let mut is_first = true;
         while let Some((range, chars)) = open.pop() {
-            if range.is_empty() {
-                continue;
+            if !std::mem::take(&mut is_first) && begun.elapsed() >= self.deadline {
+                return Err(BatchError::Late);
             }
             let sent: Vec<&str> = texts[range.clone()].iter().map(|text| first_chars(text, chars)).collect();
             let refused = match self.request(&sent, BATCH_TIMEOUT).await {
                 Ok(embedded) if !embedded.model.is_same(model) => return Err(BatchError::OtherModel),
                 Ok(embedded) => {
+                    let most = self.request_texts.load(Ordering::Acquire);
+                    self.request_texts.store(self.options.batch.min(most + 1), Ordering::Release);
                     for (position, vector) in range.zip(embedded.vectors) {
+                        self.failing.lock().remove(&text_hash(&texts[position]));
                         put(position, Some(vector)).map_err(BatchError::Io)?;
                     }
                     continue;
                 }
                 Err(error) => error,
             };
-            let can_divide = matches!(refused, EmbedError::TooLarge | EmbedError::Timeout | EmbedError::Refused(_))
-                && range.len() > 1;
-            if can_divide {
+            let is_about_texts = !matches!(refused, EmbedError::Busy { .. } | EmbedError::Unreachable(_));
+            if is_about_texts && range.len() > 1 {
+                self.request_texts.store(range.len() / 2, Ordering::Release);
                 let middle = range.start + range.len() / 2;
                 open.push((middle..range.end, chars));
                 open.push((range.start..middle, chars));
@@ -188,15 +235,20 @@ impl ModelCalls {
                     let half = sent[0].chars().count() / 2;
                     open.push((range, half.max(LEAST_CHARS)));
                 }
-                EmbedError::TooLarge | EmbedError::Timeout | EmbedError::Refused(_) => {
+                error if !is_about_texts => return Err(BatchError::Failed(error)),
+                error => {
                     // The text is the reason only if the server answers without it.
                     let now = self.model().await.map_err(BatchError::Failed)?;
                     if !now.is_same(model) {
                         return Err(BatchError::OtherModel);
                     }
+                    let may_pass = matches!(error, EmbedError::Timeout | EmbedError::Failed(_));
+                    if may_pass && !self.has_failed_for_long(&texts[range.start]) {
+                        return Err(BatchError::Failed(error));
+                    }
+                    self.failing.lock().remove(&text_hash(&texts[range.start]));
                     put(range.start, None).map_err(BatchError::Io)?;
                 }
-                error => return Err(BatchError::Failed(error)),
             }
         }
         Ok(())
@@ -234,7 +286,13 @@ mod tests {
                 return Err(EmbedError::Unreachable("no connection".into()));
             }
             if own.clone().any(|text| text.contains("bad")) {
-                return Err(EmbedError::Refused("answered 500".into()));
+                return Err(EmbedError::Refused("answered 422".into()));
+            }
+            if own.clone().any(|text| text.contains("slow")) {
+                return Err(EmbedError::Timeout);
+            }
+            if own.clone().any(|text| text.contains("broken")) {
+                return Err(EmbedError::Failed("answered 500".into()));
             }
             if texts.len() > self.most_texts + 1 || own.clone().any(|text| text.chars().count() > self.most_chars) {
                 return Err(EmbedError::TooLarge);
@@ -285,6 +343,31 @@ mod tests {
         assert_eq!(put, [Some(true), Some(true), Some(false), Some(true)]);
         let (put, _) = embed(&self::calls(8, 10), &[&"长".repeat(64)]).await;
         assert_eq!(put, [Some(false)], "no text of 32 characters is accepted");
+    }
+
+    #[tokio::test]
+    async fn a_text_that_fails_alone_is_marked_only_after_some_time() {
+        for text in ["broken", "slow"] {
+            let mut calls = calls(8, 400);
+            let (put, result) = embed(&calls, &["a", text, "c"]).await;
+            assert!(matches!(result, Err(BatchError::Failed(_))), "{result:?}");
+            assert_eq!(put, [Some(true), None, None]);
+            calls.patience = Duration::ZERO;
+            let (put, result) = embed(&calls, &[text, "c"]).await;
+            assert!(result.is_ok());
+            assert_eq!(put, [Some(false), Some(true)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_ends_after_its_deadline_and_the_next_one_continues_with_smaller_requests() {
+        let mut calls = calls(2, 400);
+        calls.deadline = Duration::ZERO;
+        for expected in [0, 0, 2] {
+            let (put, result) = embed(&calls, &["a", "b", "c", "d", "e", "f", "g", "h"]).await;
+            assert!(matches!(result, Err(BatchError::Late)), "{result:?}");
+            assert_eq!(put.iter().flatten().count(), expected);
+        }
     }
 
     #[tokio::test]

@@ -2,8 +2,8 @@
 //!
 //! A row has the hash of the record's id, its seq, the hash of its text, a checksum and the vector: 28 bytes and one for each number, 412 at
 //! 384 numbers. A row of zeros is free and is used again, so that removing a record overwrites its vector. A record without a vector has a vector
-//! of zeros. Nothing is synced, as in the index ([`directory`](crate::directory)): opening reads all rows and frees each row with a wrong
-//! checksum.
+//! of zeros. Rows are synced before a progress that counts on them is written ([`VectorFile::sync`]). Opening reads all rows and frees each row with a
+//! wrong checksum.
 //!
 //! In memory there are only the places of the rows, at most some 80 bytes a record. The system keeps rows in memory that are read often.
 
@@ -12,6 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::{city64, city64_bytes};
@@ -58,6 +59,8 @@ pub(crate) struct VectorFile {
     file: File,
     dimension: usize,
     rows: RwLock<RowPlaces>,
+    /// True if rows were written that are not synced.
+    is_unsynced: AtomicBool,
 }
 
 /// The places of the rows.
@@ -80,7 +83,7 @@ impl VectorFile {
     /// The file cannot be read or written.
     pub(crate) fn open(path: &Path, dimension: usize) -> io::Result<(Self, usize)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut opened = Self { file, dimension, rows: RwLock::default() };
+        let mut opened = Self { file, dimension, rows: RwLock::default(), is_unsynced: AtomicBool::new(false) };
         let damaged = opened.load()?;
         Ok((opened, damaged))
     }
@@ -118,6 +121,18 @@ impl VectorFile {
 
     pub(crate) fn counts(&self) -> RowCounts {
         self.rows.read().counts
+    }
+
+    /// Returns the number of rows, after all of them have reached the disk.
+    ///
+    /// # Errors
+    /// The file cannot be synced.
+    pub(crate) fn sync(&self) -> io::Result<u64> {
+        let counts = self.counts();
+        if self.is_unsynced.swap(false, Ordering::AcqRel) {
+            self.file.sync_data().inspect_err(|_| self.is_unsynced.store(true, Ordering::Release))?;
+        }
+        Ok(counts.vectors + counts.missing)
     }
 
     /// Size of the file in bytes.
@@ -173,11 +188,14 @@ impl VectorFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a vector has another dimension"));
         }
         let mut rows = self.rows.write();
-        for place in [rows.by_id.get(&row.id).copied(), rows.by_seq.get(&row.seq.0).copied()].into_iter().flatten() {
+        let own = rows.by_id.get(&row.id).copied();
+        // The earlier row usually has both the id and the seq; it is freed once.
+        let other = rows.by_seq.get(&row.seq.0).copied().filter(|other| own != Some(*other));
+        for place in own.into_iter().chain(other) {
             self.free(&mut rows, place)?;
         }
         let place = rows.free.last().copied().unwrap_or(rows.len);
-        self.file.write_all_at(&encode(row, self.dimension), self.offset(place))?;
+        self.write(place, &encode(row, self.dimension))?;
         if rows.free.pop().is_none() {
             rows.len += 1;
         }
@@ -210,7 +228,7 @@ impl VectorFile {
 
     fn free(&self, rows: &mut RowPlaces, place: u32) -> io::Result<()> {
         let row = self.read(place)?;
-        self.file.write_all_at(&vec![0; self.row_bytes()], self.offset(place))?;
+        self.write(place, &vec![0; self.row_bytes()])?;
         match row {
             Some(row) => rows.forget(place, &row),
             // The row was damaged after it was opened. Its counts are right again after the next start.
@@ -220,6 +238,12 @@ impl VectorFile {
             }
         }
         rows.free.push(place);
+        Ok(())
+    }
+
+    fn write(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.offset(place))?;
+        self.is_unsynced.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -352,6 +376,25 @@ mod tests {
         assert_eq!((file.disk_bytes(), file.by_seq(Seq(12)).unwrap()), (31, None));
         file.remove_seq(Seq(13)).unwrap();
         assert_eq!(file.counts(), RowCounts::default());
+    }
+
+    #[test]
+    fn a_row_that_is_written_twice_under_one_seq_has_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v");
+        let file = opened(&path);
+        file.put(&row(1, 10, Some([1, 2, 3]))).unwrap();
+        let again = StoredVector { text: 99, ..row(1, 10, Some([4, 5, 6])) };
+        let further = [row(2, 11, Some([7, 8, 9])), row(3, 12, Some([1, 0, 0])), row(4, 13, None)];
+        file.put(&again).unwrap();
+        further.iter().for_each(|row| file.put(row).unwrap());
+        for file in [file, opened(&path)] {
+            for row in further.iter().chain([&again]) {
+                assert_eq!(file.by_id(row.id).unwrap().as_ref(), Some(row));
+                assert_eq!(file.by_seq(row.seq).unwrap().as_ref(), Some(row));
+            }
+            assert_eq!(file.counts(), RowCounts { vectors: 3, missing: 1 });
+        }
     }
 
     #[test]

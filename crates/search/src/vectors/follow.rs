@@ -33,6 +33,8 @@ const FOLDER_PREFIX: &str = "doppel-vectors-";
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which the server is asked again which model it has.
 const MODEL_INTERVAL: Duration = Duration::from_secs(60);
+/// Time after which a round takes the removals of all collections again. A round with slow batches of many collections can last for hours.
+const REMOVALS_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of logged changes that are read at once. They have no rows.
 const REMOVALS_PAGE: usize = 1_000;
 /// Number of seqs that are compared with the store at once.
@@ -46,6 +48,8 @@ enum StepError {
     OtherModel,
     /// The server gives no vectors now.
     NoVectors,
+    /// The batch has taken too long. There is more to do.
+    Late,
 }
 
 impl<E: Into<SearchError>> From<E> for StepError {
@@ -123,13 +127,19 @@ impl VectorsFollower {
         let collections: Vec<_> = collections.into_iter().filter(|state| state.settings.keeps_text()).collect();
         self.remove_orphans(&collections).await;
         let mut has_more = false;
+        let mut taken = Instant::now();
         for state in &collections {
+            if taken.elapsed() >= REMOVALS_INTERVAL {
+                self.take_all_removals(&collections).await;
+                taken = Instant::now();
+            }
             let served = match self.followed(state).await {
                 Ok(followed) => self.serve(&followed).await,
                 Err(error) => Err(error.into()),
             };
             match served {
                 Ok(more) => has_more |= more,
+                Err(StepError::Late) => has_more = true,
                 // The next round asks for the model.
                 Err(StepError::OtherModel | StepError::NoVectors) => self.model = None,
                 // The collection was dropped after it was listed.
@@ -163,9 +173,15 @@ impl VectorsFollower {
 
     /// Takes the removals of a collection and sends one batch of its texts. Returns true if there is more to do.
     async fn serve(&mut self, followed: &FollowedVectors) -> std::result::Result<bool, StepError> {
-        self.take_removals(followed).await?;
         let name = &followed.state.name;
         let last = self.service.store().last_change(name).await?;
+        if followed.vectors.is_ahead(last) {
+            // The store was restored from an earlier backup, and gives the same numbers to other changes now.
+            tracing::warn!(collection = %name, "the store has fewer changes than the vectors; all records are read again");
+            self.compare_with_store(followed, last).await?;
+            followed.vectors.fill_again(last)?;
+        }
+        self.take_removals(followed).await?;
         let is_waiting = !self.vectors.calls.batch_pause().is_zero();
         if last == Seq(0) || is_waiting || followed.vectors.state().paused {
             return Ok(false);
@@ -175,7 +191,7 @@ impl VectorsFollower {
         let Some(progress) = followed.vectors.progress(&set) else { return Ok(true) };
         let more = match progress {
             // The server answers, and no text waits.
-            IndexProgress::Reached(number) if number >= last => {
+            IndexProgress::Reached(number) if number == last => {
                 self.vectors.calls.note_success();
                 false
             }
@@ -237,6 +253,15 @@ impl VectorsFollower {
         }
     }
 
+    /// Takes the removals of all collections. An error is noted when the collection is served.
+    async fn take_all_removals(&self, collections: &[Arc<CollectionState>]) {
+        for state in collections {
+            if let Ok(followed) = self.followed(state).await {
+                let _ = self.take_removals(&followed).await;
+            }
+        }
+    }
+
     /// Overwrites the vectors of records that were removed since the last round.
     async fn take_removals(&self, followed: &FollowedVectors) -> Result<()> {
         let name = &followed.state.name;
@@ -261,7 +286,7 @@ impl VectorsFollower {
         }
     }
 
-    /// Overwrites the vectors of records that the store does not have, because the feed no longer names all removals. `last` is the last change.
+    /// Overwrites the vectors of records that the store does not have, because the feed does not name all removals. `last` is the last change.
     async fn compare_with_store(&self, followed: &FollowedVectors, last: Seq) -> Result<()> {
         for set in followed.vectors.sets() {
             for seqs in set.file.seqs().chunks(SEQS_PAGE) {
@@ -354,6 +379,7 @@ impl VectorsFollower {
                 Err(StepError::NoVectors)
             }
             Err(BatchError::OtherModel) => Err(StepError::OtherModel),
+            Err(BatchError::Late) => Err(StepError::Late),
             Err(BatchError::Io(error)) => Err(IndexError::from(error).into()),
         }
     }

@@ -33,7 +33,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_store::CollectionState;
 
-pub use self::calls::{LONGEST_RETRY_AFTER, MAX_ASKING};
+pub use self::calls::{LONGEST_RETRY_AFTER, MAX_ASKING, MAX_FAILING, TEXT_PATIENCE};
 pub use self::fingerprint::{ModelFingerprint, PROBE};
 pub use self::question::{EvaluatedVectors, VectorQuestion, VectorState};
 pub use self::status::{BuildingVectors, VectorsAction, VectorsView};

@@ -2,9 +2,13 @@
 //!
 //! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and its
 //! progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
+//!
+//! Both are synced in this order, so that a loss of power is like a kill. The number of rows is kept beside the progress: if a file has fewer, all
+//! records are read again. A start does not compare the rows with the store, which would read all numbers of both: a removal is on the disk before
+//! the number of its change is written.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,6 +48,9 @@ pub(crate) struct VectorsState {
 pub(crate) struct SetState {
     pub(crate) model: ModelFingerprint,
     pub(crate) progress: IndexProgress,
+    /// Number of rows of the file when the progress was written.
+    #[serde(default)]
+    rows: u64,
 }
 
 /// A set of vectors of one model.
@@ -114,11 +121,13 @@ impl CollectionVectors {
     /// The files cannot be written.
     pub(crate) fn begin(&self, model: &ModelFingerprint, last: Seq) -> io::Result<()> {
         let progress = IndexProgress::Filling { after: Seq(0), last };
-        let mut state = Some(SetState { model: model.clone(), progress });
+        let mut state = Some(SetState { model: model.clone(), progress, rows: 0 });
         let set = open_set(&self.folder, &mut state, false)?;
         self.change(|kept| {
             kept.state.next = state;
             kept.next = set;
+            // The server has yet another model than the one that a person did not want.
+            kept.state.canceled = None;
         })?;
         self.remove_other_files()
     }
@@ -163,6 +172,24 @@ impl CollectionVectors {
         self.remove_other_files()
     }
 
+    /// True if a set has read changes after `last`, the last change of the store.
+    pub(crate) fn is_ahead(&self, last: Seq) -> bool {
+        let state = self.state();
+        state.removals > last || state.live.iter().chain(&state.next).any(|set| last_change(set.progress) > last)
+    }
+
+    /// Lets all sets read all records again. `last` is the last change.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn fill_again(&self, last: Seq) -> io::Result<()> {
+        self.set_state(|state| {
+            for set in state.live.iter_mut().chain(&mut state.next) {
+                set.progress = IndexProgress::Filling { after: Seq(0), last };
+            }
+        })
+    }
+
     /// Returns the progress of a set; `None` if the set was given up.
     pub(crate) fn progress(&self, set: &Arc<VectorSet>) -> Option<IndexProgress> {
         let mut kept = self.kept.lock();
@@ -190,11 +217,16 @@ impl CollectionVectors {
     }
 
     fn change(&self, change: impl FnOnce(&mut KeptVectors)) -> io::Result<()> {
+        // Questions need the lock and do not wait for the rows.
+        self.sets().iter().try_for_each(|set| set.file.sync().map(drop))?;
         let mut kept = self.kept.lock();
         change(&mut kept);
-        let new = self.folder.join("state.new");
-        fs::write(&new, serde_json::to_vec(&kept.state)?)?;
-        fs::rename(new, self.folder.join(STATE))
+        kept.count_rows()?;
+        let path = self.folder.join("state.new");
+        let mut new = fs::File::create(&path)?;
+        new.write_all(&serde_json::to_vec(&kept.state)?)?;
+        new.sync_data()?;
+        fs::rename(path, self.folder.join(STATE))
     }
 
     /// Deletes the files of sets that are no longer used.
@@ -212,6 +244,17 @@ impl CollectionVectors {
 }
 
 impl KeptVectors {
+    /// Syncs the rows that were written meanwhile, and notes the number of all rows.
+    fn count_rows(&mut self) -> io::Result<()> {
+        let sets = [(&self.live, &mut self.state.live), (&self.next, &mut self.state.next)];
+        for (set, state) in sets {
+            if let (Some(set), Some(state)) = (set, state) {
+                state.rows = set.file.sync()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the state of an open set.
     fn set_mut(&mut self, set: &Arc<VectorSet>) -> Option<&mut SetState> {
         let is_live = self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, set));
@@ -230,21 +273,87 @@ fn read_state(folder: &Path) -> Option<VectorsState> {
     (state.format == FORMAT).then_some(state)
 }
 
-/// Opens the file of a set. All records are read again if rows were damaged or if the settings have changed.
+/// Returns the last change that a set has read, or will have read when it is filled.
+fn last_change(progress: IndexProgress) -> Seq {
+    match progress {
+        IndexProgress::Filling { last, .. } | IndexProgress::Reached(last) => last,
+    }
+}
+
+/// Opens the file of a set. All records are read again if rows were damaged or lost, or if the settings have changed.
 fn open_set(folder: &Path, state: &mut Option<SetState>, is_changed: bool) -> io::Result<Option<Arc<VectorSet>>> {
     let Some(state) = state else { return Ok(None) };
     let model = state.model.clone();
     let path = folder.join(model.file_name());
-    let is_lost = !path.exists();
+    let is_new = !path.exists();
     let (file, damaged) = VectorFile::open(&path, model.dimension())?;
+    let is_lost = is_new || file.sync()? < state.rows;
     if damaged > 0 || is_lost || is_changed {
         if damaged > 0 {
             tracing::warn!(damaged, "vectors were damaged; they are made again");
         }
-        let last = match state.progress {
-            IndexProgress::Filling { last, .. } | IndexProgress::Reached(last) => last,
-        };
-        state.progress = IndexProgress::Filling { after: Seq(0), last };
+        state.progress = IndexProgress::Filling { after: Seq(0), last: last_change(state.progress) };
     }
     Ok(Some(Arc::new(VectorSet { model, file })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use doppel_core::collection::Settings;
+
+    use super::*;
+    use crate::embedder::EmbedderOptions;
+    use crate::vectors::file::StoredVector;
+
+    fn model(name: &str) -> ModelFingerprint {
+        let options = EmbedderOptions {
+            model: name.into(),
+            prefix: String::new(),
+            max_chars: 500,
+            batch: 16,
+            timeout: Duration::from_secs(1),
+            weight: None,
+        };
+        ModelFingerprint::new(&options, vec![1, 2, 3])
+    }
+
+    fn opened(folder: &Path) -> CollectionVectors {
+        CollectionVectors::open(folder, IndexSource::new("letters", &Settings::default())).unwrap()
+    }
+
+    #[test]
+    fn rows_that_were_lost_are_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let vectors = opened(folder.path());
+        vectors.begin(&model("first"), Seq(2)).unwrap();
+        let set = vectors.next().unwrap();
+        for number in 1..=2 {
+            set.file.put(&StoredVector { id: number, seq: Seq(number), text: 7, vector: Some(vec![1, 2, 3]) }).unwrap();
+        }
+        vectors.advance(&set, IndexProgress::Reached(Seq(2))).unwrap();
+        let again = opened(folder.path());
+        assert_eq!(again.progress(&again.next().unwrap()), Some(IndexProgress::Reached(Seq(2))));
+        // The second row never reached the disk.
+        let path = folder.path().join(set.model.file_name());
+        let mut bytes = fs::read(&path).unwrap();
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0);
+        fs::write(path, bytes).unwrap();
+        let again = opened(folder.path());
+        let progress = again.progress(&again.next().unwrap());
+        assert_eq!(progress, Some(IndexProgress::Filling { after: Seq(0), last: Seq(2) }));
+    }
+
+    #[test]
+    fn a_model_after_the_canceled_one_is_not_canceled() {
+        let folder = tempfile::tempdir().unwrap();
+        let vectors = opened(folder.path());
+        vectors.begin(&model("second"), Seq(1)).unwrap();
+        vectors.cancel().unwrap();
+        assert!(vectors.state().canceled.is_some());
+        vectors.begin(&model("third"), Seq(1)).unwrap();
+        assert_eq!(opened(folder.path()).state().canceled, None);
+    }
 }

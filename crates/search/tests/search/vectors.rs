@@ -161,6 +161,25 @@ async fn vectors_catch_up_after_the_feed_has_forgotten_changes_and_send_no_text_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_was_restored_from_an_earlier_backup_has_the_vectors_of_its_own_records() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = Arc::new(CharacterModel::default());
+    let running = RunningVectors::start(&Arc::new(ModelStore::default()), folder.path(), &model);
+    running.put("a", "三号路的路灯不亮").await;
+    running.put("b", "五号路的井盖破损").await;
+    running.put("c", "七号路的垃圾没有人清运").await;
+    running.has(3).await;
+    running.stop().await;
+    // The store of the backup has the first record, and gives the number of the second one to another record.
+    let running = RunningVectors::start(&Arc::new(ModelStore::default()), folder.path(), &model);
+    running.put("a", "三号路的路灯不亮").await;
+    running.put("d", "八号路的公交车站没有雨棚").await;
+    running.has(2).await;
+    assert_eq!(model.embedded.load(Ordering::Acquire), 3 + 1, "an unchanged text is not sent again");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_and_missing_files_are_made_again() {
     let store = Arc::new(ModelStore::default());
     let folder = tempfile::tempdir().expect("a folder");

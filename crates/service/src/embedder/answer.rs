@@ -19,7 +19,7 @@ struct EmbeddingItem {
 /// Returns the vectors of an answer in the order of the texts.
 ///
 /// # Errors
-/// [`EmbedError::Refused`] unless the answer has exactly one usable vector for each of `count` texts, all of one length.
+/// [`EmbedError::Failed`] unless the answer has exactly one usable vector for each of `count` texts, all of one length.
 pub(super) fn vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
     let answer: EmbeddingAnswer =
         serde_json::from_slice(body).map_err(|_| wrong("is no list of embeddings, as OpenAI describes it"))?;
@@ -50,7 +50,7 @@ fn is_usable(vector: &[f32]) -> bool {
 }
 
 fn wrong(why: &str) -> EmbedError {
-    EmbedError::Refused(format!("gave an answer that {why}"))
+    EmbedError::Failed(format!("gave an answer that {why}"))
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_one_vector_for_each_text_is_refused() {
+    fn an_answer_that_is_not_one_vector_for_each_text_is_a_failure() {
         for wrong in [
             "<html>",
             r#"{"error":{"message":"x"}}"#,
@@ -78,7 +78,7 @@ mod tests {
             r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1e99]}]}"#,
             r#"{"data":[{"index":0,"embedding":[]},{"index":1,"embedding":[]}]}"#,
         ] {
-            assert!(matches!(vectors(wrong.as_bytes(), 2), Err(EmbedError::Refused(_))), "{wrong}");
+            assert!(matches!(vectors(wrong.as_bytes(), 2), Err(EmbedError::Failed(_))), "{wrong}");
         }
     }
 }

@@ -50,13 +50,13 @@ impl EmbeddingClient {
     async fn ask(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let request = EmbeddingRequest { model: &self.config.model, input: texts, encoding_format: "float" };
         let body =
-            serde_json::to_vec(&request).map_err(|_| refused("cannot be asked: the request cannot be written"))?;
+            serde_json::to_vec(&request).map_err(|_| broken("cannot be asked: the request cannot be written"))?;
         let mut request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
         // The key is read each time, so that it can be changed while the service runs.
         match self.config.key() {
             Ok(None) => {}
             Ok(Some(key)) => request = request.header(AUTHORIZATION, format!("Bearer {key}")),
-            Err(_) => return Err(refused("cannot be asked: the key cannot be read (key_file)")),
+            Err(_) => return Err(broken("cannot be asked: the key cannot be read (key_file)")),
         }
         let response = request.send().await.map_err(|error| failed(&error))?;
         match response.status() {
@@ -65,7 +65,10 @@ impl EmbeddingClient {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 Err(EmbedError::Busy { retry_after: retry_after(response.headers()) })
             }
-            status => Err(EmbedError::Refused(format!("answered {}", status.as_u16()))),
+            status @ (StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) => {
+                Err(EmbedError::Refused(format!("answered {}", status.as_u16())))
+            }
+            status => Err(broken(&format!("answered {}", status.as_u16()))),
         }
     }
 }
@@ -81,6 +84,7 @@ impl TextEmbedder for EmbeddingClient {
             Err(EmbedError::Busy { .. }) => "busy",
             Err(EmbedError::Unreachable(_)) => "unreachable",
             Err(EmbedError::Refused(_)) => "refused",
+            Err(EmbedError::Failed(_)) => "failed",
         };
         metrics::counter!("doppel_embedder_requests_total", "outcome" => outcome).increment(1);
         result
@@ -109,8 +113,8 @@ fn audit(url: &Url, EmbedderConfig { model, allow_remote, .. }: &EmbedderConfig)
     tracing::info!(target: "audit", scheme, host, port, path, model, allow_remote, "{said}");
 }
 
-fn refused(why: &str) -> EmbedError {
-    EmbedError::Refused(why.to_owned())
+fn broken(why: &str) -> EmbedError {
+    EmbedError::Failed(why.to_owned())
 }
 
 fn failed(error: &reqwest::Error) -> EmbedError {
@@ -128,7 +132,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, EmbedError> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| failed(&error))? {
         if body.len() + piece.len() > MAX_ANSWER_BYTES {
-            return Err(refused("gave an answer of more than 8 MiB"));
+            return Err(broken("gave an answer of more than 8 MiB"));
         }
         body.extend_from_slice(&piece);
     }
