@@ -9,7 +9,8 @@ use doppel_core::collection::CollectionName;
 
 type SharedStore = Arc<dyn Store>;
 
-fn key(name: &str) -> ManagedKey {
+/// A key with this name.
+pub fn key(name: &str) -> ManagedKey {
     ManagedKey {
         name: name.into(),
         sha256: "0".repeat(64),
@@ -22,7 +23,8 @@ fn key(name: &str) -> ManagedKey {
     }
 }
 
-fn account(name: &str) -> PersonAccount {
+/// An account with this name.
+pub fn account(name: &str) -> PersonAccount {
     PersonAccount {
         name: name.into(),
         display_name: "张伟".into(),
