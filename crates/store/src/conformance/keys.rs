@@ -32,6 +32,7 @@ pub fn account(name: &str) -> PersonAccount {
         collections: Some(vec![CollectionName::new("letters").expect("a name")]),
         password_hash: Some(format!("$argon2id$v=19$m=19456,t=2,p=1${}${}", "a".repeat(22), "b".repeat(43))),
         is_disabled: true,
+        sign_outs: 3,
         created_at: "2026-01-01T00:00:00Z".into(),
         created_by: "operator".into(),
         changed_at: "2026-01-02T00:00:00Z".into(),
