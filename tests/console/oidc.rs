@@ -69,7 +69,7 @@ fn the_provider_gives_name_and_role_and_each_sign_in_follows_it() {
     let made = &office.accounts()[0];
     assert_eq!(
         (&made["name"], &made["role"], &made["created_by"], &made["has_password"]),
-        (&json!("zhang"), &json!("clerk"), &json!("oidc"), &json!(false))
+        (&json!("zhang"), &json!("clerk"), &json!("(oidc)"), &json!(false))
     );
     let mut other = TestBrowser::new(&office.keyed.server);
     let claims = json!({ "preferred_username": "zhang", "name": "张伟", "groups": ["lead", "viewer"] });
@@ -83,6 +83,20 @@ fn the_provider_gives_name_and_role_and_each_sign_in_follows_it() {
     let key_name = json!({ "preferred_username": "office", "groups": ["administrator"] });
     assert_eq!(office.sign_in(&mut browser, &key_name).status, 409, "a key has this name");
     assert_eq!(office.accounts().as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_sign_in_at_the_provider_does_not_enable_a_disabled_account() {
+    let office = ProvidedOffice::with_roles();
+    let mut browser = TestBrowser::new(&office.keyed.server);
+    let clerk = json!({ "preferred_username": "zhang", "name": "张伟", "groups": ["clerk"] });
+    assert_eq!(office.sign_in(&mut browser, &clerk).status, 303);
+    let disabled = json!({ "display_name": "张伟", "role": "clerk", "disabled": true });
+    let key = office.keyed.key("office");
+    assert_eq!(office.keyed.server.send_as(key, "PUT", "/v1/admin/accounts/zhang", &disabled).status, 200);
+    let lead = json!({ "preferred_username": "zhang", "name": "张伟", "groups": ["lead"] });
+    assert_eq!(office.sign_in(&mut browser, &lead).status, 403);
+    assert_eq!(office.accounts()[0]["disabled"], true);
 }
 
 #[test]

@@ -290,6 +290,9 @@ fn an_administrator_makes_changes_and_removes_an_account() {
     assert_eq!(try_password(&mut zhang, "zhang", password).status, 303);
     assert_eq!(zhang.get("/console/letters/quality").status, 200);
 
+    let stale = administrator.post("/console/-/people/zhang", &form, &[("display_name", "张三"), ("role", "clerk")]);
+    assert!(stale.status == 409 && stale.html.contains("刚被他人修改过"), "{}", stale.html);
+    let form = administrator.open("/console/-/people/zhang").form("/console/-/people/zhang");
     let renamed = [("display_name", "张大伟"), ("role", "lead")];
     assert_eq!(administrator.post("/console/-/people/zhang", &form, &renamed).status, 303);
     assert!(zhang.open("/console").html.contains("张大伟"), "another name ends nothing");
@@ -330,6 +333,49 @@ fn a_disabled_account_opens_nothing_and_its_sessions_end() {
     assert_eq!(alert(&refused), alert(&wrong), "the page does not tell which accounts exist");
     assert_eq!(keyed.server.send_as(keyed.key("office"), "DELETE", &path, &Value::Null).status, 204);
     assert_eq!(try_password(&mut clerk, "clerk", PASSWORD).status, 403);
+}
+
+#[test]
+fn a_session_that_ended_does_not_begin_again_when_the_change_is_taken_back() {
+    let keyed = office();
+    let path = format!("{ACCOUNTS}/clerk");
+    let first = json!({ "display_name": "人员clerk", "role": "clerk" });
+    for (member, value) in
+        [("disabled", json!(true)), ("role", json!("lead")), ("collections", json!(["letters", "hotline"]))]
+    {
+        let mut asking = signed_in(&keyed, "clerk");
+        let mut silent = signed_in(&keyed, "clerk");
+        let mut changed = first.clone();
+        changed[member] = value;
+        assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &changed).status, 200);
+        assert_eq!(asking.get("/console").status, 303, "{member}");
+        assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &first).status, 200);
+        assert_eq!(asking.get("/console").status, 303, "{member}: it asked meanwhile");
+        assert_eq!(silent.get("/console").status, 303, "{member}: it did not ask meanwhile");
+    }
+    assert_eq!(signed_in(&keyed, "clerk").get("/console").status, 200);
+}
+
+#[test]
+fn a_form_that_is_older_than_a_change_does_not_enable_an_account_again() {
+    let keyed = office();
+    let mut administrator = signed_in(&keyed, "administrator");
+    let page = "/console/-/people/clerk";
+    let form = administrator.open(page).form(page);
+    let path = format!("{ACCOUNTS}/clerk");
+    let body = json!({ "display_name": "人员clerk", "role": "clerk", "disabled": true });
+    assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &body).status, 200);
+    let fields = [("display_name", "人员"), ("role", "clerk")];
+    let refused = administrator.post(page, &form, &fields);
+    assert!(refused.status == 409 && alert(&refused).contains("刚被他人修改过"), "{}", refused.html);
+    let without: Vec<_> = form.iter().filter(|(name, _)| name != "changed_at").cloned().collect();
+    assert_eq!(administrator.post(page, &without, &fields).status, 409, "without the time of the last change");
+    let again = refused.form(page);
+    assert_eq!(
+        administrator.post(page, &again, &[("display_name", "人员"), ("role", "clerk"), ("disabled", "1")]).status,
+        303
+    );
+    assert_eq!(try_password(&mut TestBrowser::new(&keyed.server), "clerk", PASSWORD).status, 403);
 }
 
 /// Returns the message of a page.

@@ -30,6 +30,7 @@ fn an_account_is_made_listed_changed_and_removed_and_outlives_a_restart() {
     assert_eq!((made.status, made.header("cache-control")), (201, Some("no-store")), "{}", made.text);
     assert_eq!(made.header("location"), Some("/v1/admin/accounts/zhang"));
     let password = made.json()["password"].as_str().expect("a random password").to_owned();
+    let made_at = made.json()["changed_at"].clone();
     let chosen = json!({ "name": "li", "display_name": "李娜", "role": "viewer", "password": "a good password" });
     let made = send(&keyed, "POST", "", &chosen);
     assert_eq!((made.status, &made.json()["password"]), (201, &Value::Null), "{}", made.text);
@@ -41,6 +42,11 @@ fn an_account_is_made_listed_changed_and_removed_and_outlives_a_restart() {
         (changed.status, &state["role"], &state["disabled"], &state["collections"], &state["created_by"]),
         (200, &json!("lead"), &json!(true), &Value::Null, &json!("office"))
     );
+    let mut stale = json!({ "display_name": "张伟", "role": "lead", "changed_at": made_at });
+    expect_problem(&send(&keyed, "PUT", "/zhang", &stale), 409, "account_changed");
+    stale["changed_at"] = state["changed_at"].clone();
+    stale["disabled"] = json!(true);
+    assert_eq!(send(&keyed, "PUT", "/zhang", &stale).status, 200);
     let reset = send(&keyed, "PUT", "/zhang/password", &json!({}));
     assert!(reset.status == 200 && reset.json()["password"] != password.as_str(), "{}", reset.text);
     let list = send(&keyed, "GET", "", &Value::Null).text;

@@ -33,7 +33,7 @@ pub struct OidcConfig {
     pub display_claim: String,
     /// The claim with the roles of the person. Empty: an administrator makes each account.
     pub role_claim: String,
-    /// The role for each value of `role_claim`; without an entry, a value that is the name of a role.
+    /// The role for each value of `role_claim`. If it is empty, the values are the names of roles; else no other value gives a role.
     pub roles: BTreeMap<String, PersonRole>,
 }
 
@@ -97,9 +97,14 @@ impl OidcConfig {
         Ok(Some(text.trim().to_owned()))
     }
 
-    /// Returns the highest role that the values of `role_claim` mean.
+    /// Returns the highest role that the values of `role_claim` mean. Values are names of roles only if `roles` is empty: a group that is called
+    /// `administrator` at the provider need not be one here.
     pub fn role_of<'v>(&self, values: impl IntoIterator<Item = &'v str>) -> Option<PersonRole> {
-        values.into_iter().filter_map(|value| self.roles.get(value).copied().or_else(|| PersonRole::parse(value))).max()
+        values.into_iter().filter_map(|value| self.role_of_value(value)).max()
+    }
+
+    fn role_of_value(&self, value: &str) -> Option<PersonRole> {
+        if self.roles.is_empty() { PersonRole::parse(value) } else { self.roles.get(value).copied() }
     }
 }
 
@@ -152,5 +157,8 @@ mod tests {
         let config = OidcConfig { roles, ..provider() };
         assert_eq!(config.role_of(["viewer", "科长", "something"]), Some(PersonRole::Lead));
         assert_eq!(config.role_of(["something"]), None);
+        assert_eq!(config.role_of(["administrator", "科长"]), Some(PersonRole::Lead), "a name of a role means nothing");
+        assert_eq!(config.role_of(["administrator"]), None);
+        assert_eq!(provider().role_of(["viewer", "administrator"]), Some(PersonRole::Administrator));
     }
 }

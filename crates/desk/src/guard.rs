@@ -1,6 +1,6 @@
 //! The middleware for all pages of the desk. One middleware does these checks, so that no page can forget them:
 //!
-//! * If there are keys, a visitor who is not signed in is redirected to the sign-in page from every other page.
+//! * If there are keys or accounts, a visitor who is not signed in is redirected to the sign-in page from every other page.
 //! * Every form (every `POST`) must contain the token of its browser ([`FormSeal`](crate::tokens::FormSeal)).
 //!   [`AllowedOrigins`](doppel_http::origin::AllowedOrigins) has already refused requests from pages of other sites and with foreign host names. The
 //!   guard checks the token before it reads a file. A form that uploads a file therefore has its token in the URL ([`files::is_upload`]): a
@@ -99,7 +99,12 @@ async fn admit(
         }
     };
     let key = desk.sessions.key_of(&browser, Instant::now());
+    let has_session = key.is_some();
     let mut facts = facts(app, key, request.headers());
+    if has_session && facts.key.is_none() {
+        // The key or the account gives no rights any more. The session must not begin again if it gives rights later.
+        desk.sessions.end(&browser);
+    }
     facts.place = page::place(request.uri());
     facts.form_token = desk.seal.form_token(&browser).map_err(boxed_problem)?;
     if let Some(key) = &facts.key {

@@ -1,7 +1,8 @@
 //! The limits on guessing passwords, per account and per address.
 //!
 //! Names and addresses share [`COUNTERS`] counters by a random hash, so that the memory is bounded and unknown names are limited like known
-//! ones. Every attempt counts, also a successful one, and it counts before the password is checked.
+//! ones. Every attempt counts, also a successful one, and it counts before the password is checked. Sign-ins at the identity provider have
+//! counters of their own, so that they do not use up the attempts with passwords.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -29,14 +30,15 @@ const ADDRESS_EVERY: Duration = Duration::from_secs(2);
 pub struct GuessLimits {
     names: DefaultKeyedRateLimiter<u64>,
     addresses: DefaultKeyedRateLimiter<u64>,
+    provided: DefaultKeyedRateLimiter<u64>,
     hasher: RandomState,
 }
 
 impl Default for GuessLimits {
     fn default() -> Self {
         let names = counters(NAME_EVERY, NAME_ATTEMPTS);
-        let addresses = counters(ADDRESS_EVERY, ADDRESS_ATTEMPTS);
-        Self { names, addresses, hasher: RandomState::new() }
+        let [addresses, provided] = [(); 2].map(|()| counters(ADDRESS_EVERY, ADDRESS_ATTEMPTS));
+        Self { names, addresses, provided, hasher: RandomState::new() }
     }
 }
 
@@ -52,16 +54,16 @@ impl GuessLimits {
     /// # Errors
     /// 429 after too many attempts with this name or from this address.
     pub fn count(&self, name: &str, address: Option<IpAddr>) -> Result<(), Problem> {
-        self.count_address(address)?;
+        self.addresses.check_key(&self.counter(address.map(network))).map_err(|_| too_many())?;
         self.names.check_key(&self.counter(name)).map_err(|_| too_many())
     }
 
-    /// Counts an attempt to sign in without a name.
+    /// Counts the beginning of a sign-in at the identity provider.
     ///
     /// # Errors
-    /// 429 after too many attempts from this address.
-    pub fn count_address(&self, address: Option<IpAddr>) -> Result<(), Problem> {
-        self.addresses.check_key(&self.counter(address.map(network))).map_err(|_| too_many())
+    /// 429 after too many beginnings from this address.
+    pub fn count_provided(&self, address: Option<IpAddr>) -> Result<(), Problem> {
+        self.provided.check_key(&self.counter(address.map(network))).map_err(|_| too_many())
     }
 
     fn counter(&self, of: impl Hash) -> u64 {
@@ -106,6 +108,15 @@ mod tests {
         assert!(limits.count("another", "2001:db8::2".parse().ok()).is_err(), "the same network");
         let others = (0..8u8).map(|last| limits.count("another", Some(IpAddr::from([192, 0, 2, last]))));
         assert!(others.into_iter().any(|answer| answer.is_ok()), "other addresses");
+    }
+
+    #[test]
+    fn sign_ins_at_the_provider_leave_the_attempts_with_passwords() {
+        let limits = GuessLimits::default();
+        let address = "192.0.2.1".parse().ok();
+        let refused = (0..300).filter(|_| limits.count_provided(address).is_err()).count();
+        assert!((200..250).contains(&refused), "{refused}");
+        assert!(limits.count("zhang", address).is_ok());
     }
 
     #[test]

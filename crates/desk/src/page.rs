@@ -402,6 +402,7 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
         (_, "sign_in_refused") => words.sign_in_refused,
         (_, "sign_in_outdated") => words.sign_in_outdated,
         (_, "account_exists" | "key_exists") => words.name_taken,
+        (_, "account_changed") => words.account_changed,
         (_, "unknown_account") => words.unknown_account,
         (_, "form_outdated") => words.form_outdated,
         (_, "search_disabled") => words.search_disabled,

@@ -38,17 +38,44 @@ impl Engine {
         .await
     }
 
-    /// Replaces the settings of an account at the time `now` (RFC 3339, UTC). Returns all stored keys and accounts.
+    /// Replaces the settings of an account at the time `now` (RFC 3339, UTC). If the caller saw the account as it was after a change at the
+    /// time `seen`, it must be as it was then. Returns all stored keys and accounts.
     ///
     /// # Errors
-    /// [`Error::UnknownAccount`].
-    pub async fn change_account(&self, name: &str, settings: &AccountSettings, now: &str) -> Result<KeyRing> {
+    /// [`Error::UnknownAccount`]; [`Error::AccountChanged`] if somebody changed it since `seen`.
+    pub async fn change_account(
+        &self,
+        name: &str,
+        settings: &AccountSettings,
+        seen: Option<&str>,
+        now: &str,
+    ) -> Result<KeyRing> {
         let AccountSettings { display_name, role, collections, is_disabled } = settings;
         self.change_one_account(name, now, |account| {
+            if seen.is_some_and(|seen| seen != account.changed_at) {
+                return Err(Error::AccountChanged(name.to_owned()));
+            }
             account.display_name.clone_from(display_name);
             account.role.clone_from(role);
             account.collections.clone_from(collections);
             account.is_disabled = *is_disabled;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives an account the role and the shown name that the identity provider told at the time `now` (RFC 3339, UTC). An empty shown name
+    /// changes only the role. Returns all stored keys and accounts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAccount`].
+    pub async fn follow_provider(&self, name: &str, role: &str, display_name: &str, now: &str) -> Result<KeyRing> {
+        self.change_one_account(name, now, |account| {
+            role.clone_into(&mut account.role);
+            if !display_name.is_empty() {
+                display_name.clone_into(&mut account.display_name);
+            }
+            Ok(())
         })
         .await
     }
@@ -58,19 +85,29 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownAccount`].
     pub async fn set_password(&self, name: &str, password_hash: &str, now: &str) -> Result<KeyRing> {
-        self.change_one_account(name, now, |account| account.password_hash = Some(password_hash.to_owned())).await
+        self.change_one_account(name, now, |account| {
+            account.password_hash = Some(password_hash.to_owned());
+            Ok(())
+        })
+        .await
     }
 
+    /// Changes one account, and counts the change if it ends the sessions of the person.
     async fn change_one_account(
         &self,
         name: &str,
         now: &str,
-        change: impl Fn(&mut PersonAccount) + Send + Sync,
+        change: impl Fn(&mut PersonAccount) -> Result<()> + Send + Sync,
     ) -> Result<KeyRing> {
         self.change_keys(|ring| {
             let account = ring.accounts.iter_mut().find(|account| account.name == name);
             let account = account.ok_or_else(|| Error::UnknownAccount(name.to_owned()))?;
-            change(account);
+            let before = account.clone();
+            change(account)?;
+            if *account == before {
+                return Ok(false);
+            }
+            account.sign_outs += u64::from(ends_sessions(&before, account));
             now.clone_into(&mut account.changed_at);
             Ok(true)
         })
@@ -91,6 +128,15 @@ impl Engine {
     }
 }
 
+/// True if a change ends the sessions of a person.
+fn ends_sessions(before: &PersonAccount, after: &PersonAccount) -> bool {
+    let is_now_disabled = after.is_disabled && !before.is_disabled;
+    is_now_disabled
+        || after.role != before.role
+        || after.collections != before.collections
+        || after.password_hash != before.password_hash
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +153,7 @@ mod tests {
             collections: None,
             password_hash: None,
             is_disabled: false,
+            sign_outs: 0,
             created_at: "2026-01-01T00:00:00Z".into(),
             created_by: "operator".into(),
             changed_at: "2026-01-01T00:00:00Z".into(),
@@ -148,7 +195,7 @@ mod tests {
             collections: Some(vec![CollectionName::new("letters").unwrap()]),
             is_disabled: true,
         };
-        engine.change_account("zhang", &settings, NOW).await.unwrap();
+        engine.change_account("zhang", &settings, None, NOW).await.unwrap();
         let ring = engine.set_password("zhang", "$argon2id$", NOW).await.unwrap();
         let AccountSettings { display_name, role, collections, is_disabled } = settings;
         let password_hash = Some("$argon2id$".to_owned());
@@ -159,6 +206,7 @@ mod tests {
             collections,
             is_disabled,
             password_hash,
+            sign_outs: 2,
             changed_at,
             ..account("zhang")
         };
@@ -166,6 +214,46 @@ mod tests {
         assert!(engine.remove_account("zhang").await.unwrap().accounts.is_empty());
         assert!(matches!(engine.remove_account("zhang").await, Err(Error::UnknownAccount(_))));
         assert!(matches!(engine.set_password("zhang", "", NOW).await, Err(Error::UnknownAccount(_))));
+    }
+
+    #[tokio::test]
+    async fn a_stale_change_is_refused_and_the_provider_changes_only_role_and_shown_name() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        engine.create_account(account("zhang")).await.unwrap();
+        let seen = account("zhang").changed_at;
+        let enabled = settings_of(&account("zhang"));
+        let disabled = AccountSettings { is_disabled: true, ..enabled.clone() };
+        engine.change_account("zhang", &disabled, Some(&seen), NOW).await.unwrap();
+        let stale = engine.change_account("zhang", &enabled, Some(&seen), NOW).await;
+        assert!(matches!(stale, Err(Error::AccountChanged(_))), "{stale:?}");
+        let ring = engine.follow_provider("zhang", "lead", "", NOW).await.unwrap();
+        let followed = &ring.accounts[0];
+        assert!(followed.is_disabled && followed.role == "lead" && followed.display_name == "张伟", "{followed:?}");
+        assert_eq!(engine.follow_provider("zhang", "lead", "张伟", NOW).await.unwrap(), ring, "nothing to change");
+        assert!(engine.change_account("zhang", &enabled, Some(NOW), NOW).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_change_that_ends_sessions_is_counted_and_no_other_change() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        engine.create_account(account("zhang")).await.unwrap();
+        let first = settings_of(&account("zhang"));
+        for (settings, sign_outs) in [
+            (AccountSettings { display_name: "张".into(), ..first.clone() }, 0),
+            (AccountSettings { role: "lead".into(), ..first.clone() }, 1),
+            (first.clone(), 2),
+            (AccountSettings { is_disabled: true, ..first.clone() }, 3),
+            (first.clone(), 3),
+            (AccountSettings { collections: Some(Vec::new()), ..first.clone() }, 4),
+        ] {
+            let ring = engine.change_account("zhang", &settings, None, NOW).await.unwrap();
+            assert_eq!(ring.accounts[0].sign_outs, sign_outs, "{settings:?}");
+        }
+    }
+
+    fn settings_of(account: &PersonAccount) -> AccountSettings {
+        let PersonAccount { display_name, role, collections, is_disabled, .. } = account.clone();
+        AccountSettings { display_name, role, collections, is_disabled }
     }
 
     #[tokio::test]

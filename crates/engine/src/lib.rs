@@ -252,6 +252,11 @@ pub enum Error {
     /// No account has this name.
     #[error("there is no account with the name {0:?}; GET /v1/admin/accounts lists the accounts")]
     UnknownAccount(String),
+    /// Somebody changed the account after the caller read it.
+    #[error(
+        "somebody changed the account {0:?} meanwhile, and nothing is stored; read it again and repeat your change"
+    )]
+    AccountChanged(String),
     /// The largest number of accounts is reached.
     #[error("there are {most} accounts, the largest number; remove accounts of people who left", most = doppel_store::accounts::MOST_ACCOUNTS)]
     TooManyAccounts,

@@ -96,6 +96,7 @@ pub async fn store_new(
         collections,
         password_hash,
         is_disabled,
+        sign_outs: 0,
         created_at: now,
         created_by: by.to_owned(),
         changed_at,
@@ -110,19 +111,47 @@ pub async fn store_new(
     Ok(())
 }
 
-/// Replaces the settings of an account for the caller `by`. Sessions of the person end if the rights change.
+/// Replaces the settings of an account for the caller `by`, who saw it as it was after its change at the time `seen`; without this time
+/// in any case. Sessions of the person end if the rights change.
 ///
 /// # Errors
-/// 404 for an unknown account.
-pub async fn change(app: &App, by: &str, name: &str, settings: AccountSettings) -> Result<(), Problem> {
+/// 404 for an unknown account, 409 if somebody changed it since.
+pub async fn change(
+    app: &App,
+    by: &str,
+    name: &str,
+    settings: AccountSettings,
+    seen: Option<String>,
+) -> Result<(), Problem> {
     let engine = app.engine.clone();
     let account = name.to_owned();
     let kept = settings.clone();
-    let change = async move { engine.change_account(&account, &kept, &clock::now()).await };
+    let change = async move { engine.change_account(&account, &kept, seen.as_deref(), &clock::now()).await };
     app.keys.manage(&app.detached(change).await?);
     let AccountSettings { role, is_disabled, .. } = &settings;
     let collections = listed(settings.collections.as_deref());
     tracing::info!(target: "audit", key = by, account = name, role, disabled = is_disabled, collections, "account changed");
+    Ok(())
+}
+
+/// Gives an account the role and the shown name that the identity provider `by` told; an empty shown name changes only the role. Sessions of
+/// the person end if the role changes.
+///
+/// # Errors
+/// 404 for an unknown account.
+pub async fn follow_provider(app: &App, by: &str, name: &str, role: &str, display_name: &str) -> Result<(), Problem> {
+    let engine = app.engine.clone();
+    let now = clock::now();
+    let told = [name, role, display_name, &now].map(str::to_owned);
+    let change = async move {
+        let [name, role, display_name, now] = &told;
+        engine.follow_provider(name, role, display_name, now).await
+    };
+    let ring = app.detached(change).await?;
+    app.keys.manage(&ring);
+    if ring.accounts.iter().any(|account| account.name == name && account.changed_at == now) {
+        tracing::info!(target: "audit", key = by, account = name, role, "account changed");
+    }
     Ok(())
 }
 

@@ -36,10 +36,11 @@ impl PersonFacts {
 }
 
 /// Returns the proof of a sign-in with the present state of an account. It changes with the password, the role, the collections and the
-/// account itself, so that each of these changes ends all sessions of the person.
+/// account itself, so that each of these changes ends all sessions of the person. It contains the number of such changes, so that a session
+/// does not begin again when a change is taken back.
 pub fn proof(account: &PersonAccount) -> ShownKey {
-    let PersonAccount { name, role, collections, password_hash, created_at, .. } = account;
-    let stated = format!("{:?}", (name, role, collections, password_hash, created_at));
+    let PersonAccount { name, role, collections, password_hash, sign_outs, created_at, .. } = account;
+    let stated = format!("{:?}", (name, role, collections, password_hash, sign_outs, created_at));
     ShownKey::new(name.as_str().into(), hash_secret(&stated))
 }
 
@@ -72,6 +73,7 @@ mod tests {
             collections: None,
             password_hash: Some("$argon2id$a".into()),
             is_disabled: false,
+            sign_outs: 0,
             created_at: "2026-01-01T00:00:00Z".into(),
             created_by: "operator".into(),
             changed_at: "2026-01-01T00:00:00Z".into(),
@@ -87,6 +89,7 @@ mod tests {
             PersonAccount { role: "lead".into(), ..account() },
             PersonAccount { password_hash: Some("$argon2id$b".into()), ..account() },
             PersonAccount { collections: Some(Vec::new()), ..account() },
+            PersonAccount { sign_outs: 1, ..account() },
             PersonAccount { created_at: "2026-01-02T00:00:00Z".into(), ..account() },
         ] {
             assert_ne!(proof(&changed), before, "{changed:?}");

@@ -338,6 +338,7 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::UnknownAccount(_) => {
                 Self::at(StatusCode::NOT_FOUND, "unknown_account", "/path/account", detail)
             }
+            doppel_engine::Error::AccountChanged(_) => Self::new(StatusCode::CONFLICT, "account_changed", detail),
             doppel_engine::Error::TooManyAccounts => Self::new(StatusCode::CONFLICT, "too_many_accounts", detail),
             doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),

@@ -1,4 +1,4 @@
-//! The keys of callers and the accounts of people: all in memory, and one value on disk. They are created and revoked some times a year, and the time of their
+//! The keys of callers and the accounts of people: all in memory, and two values on disk, which change together. They are created and revoked some times a year, and the time of their
 //! last use is stored at most once a minute.
 
 use std::sync::Arc;
@@ -22,11 +22,19 @@ fn put(kept: &SharedKeyRing, ring: KeyRing) -> Result<ExclusiveChange<Option<Key
         return Ok(ExclusiveChange::written(Vec::new(), None));
     }
     let next = KeyRing { version: ring.version + 1, ..ring };
-    let value = serde_json::to_vec(&next).map_err(|error| StoreError::Internal(error.to_string()))?;
-    let ops = vec![WriteOp::Put(Space::Meta, layout::KEY_RING.to_vec(), value)];
+    let keys = serde_json::to_vec(&next).map_err(unwritable)?;
+    let accounts = serde_json::to_vec(&next.accounts).map_err(unwritable)?;
+    let ops = vec![
+        WriteOp::Put(Space::Meta, layout::KEY_RING.to_vec(), keys),
+        WriteOp::Put(Space::Meta, layout::ACCOUNTS.to_vec(), accounts),
+    ];
     let kept = Arc::clone(kept);
     let stored = next.clone();
     Ok(ExclusiveChange { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
+}
+
+fn unwritable(error: serde_json::Error) -> StoreError {
+    StoreError::Internal(error.to_string())
 }
 
 /// Returns the reserve that a change from `kept` to `ring` must leave. Revoking keys and removing accounts must always be possible, and needs

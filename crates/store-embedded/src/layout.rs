@@ -6,7 +6,8 @@
 //! |---|---|---|
 //! | `meta` | `format` | u32: [`FORMAT`] |
 //! | `meta` | `next` | u32: the next collection number |
-//! | `meta` | `keys` | JSON of the keys and accounts; earlier programs do not change it |
+//! | `meta` | `keys` | JSON of the keys and their version; earlier programs write it back without members that they do not know |
+//! | `meta` | `accounts` | JSON of the accounts, written with `keys`; earlier programs do not read or write it |
 //! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
 //! | `meta` | `n/` number u32 | next seq u64, number of records u64 |
 //! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges must still be deleted |
@@ -54,6 +55,7 @@ const ENTRY_SHORT_COUNTS: u8 = 1;
 pub(super) const KEY_FORMAT: &[u8] = b"format";
 pub(super) const KEY_NEXT_COLLECTION: &[u8] = b"next";
 pub(super) const KEY_RING: &[u8] = b"keys";
+pub(super) const ACCOUNTS: &[u8] = b"accounts";
 pub(super) const PREFIX_COLLECTION: &[u8] = b"c/";
 pub(super) const PREFIX_TOMBSTONE: &[u8] = b"t/";
 const PREFIX_NUMBERS: &[u8] = b"n/";

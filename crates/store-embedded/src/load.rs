@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 use fjall::Snapshot;
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 use super::collection::Collection;
 use super::disk::Disk;
@@ -54,17 +55,24 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
     Ok(Arc::new(Mutex::new(tasks)))
 }
 
-/// The published keys of callers.
+/// The published keys of callers and accounts of people.
 pub(super) type SharedKeyRing = Arc<Mutex<KeyRing>>;
 
 pub(super) fn key_ring(disk: &Disk) -> Result<SharedKeyRing> {
-    let Some(value) = disk.get(&disk.view(), Space::Meta, layout::KEY_RING)? else {
-        return Ok(SharedKeyRing::default());
+    let ring: KeyRing = part_of_ring(disk, layout::KEY_RING, "the keys of callers")?;
+    let accounts = part_of_ring(disk, layout::ACCOUNTS, "the accounts of people")?;
+    Ok(Arc::new(Mutex::new(KeyRing { accounts, ..ring })))
+}
+
+/// Reads one of the two values of the key ring; an empty one if it was never stored.
+fn part_of_ring<T: DeserializeOwned + Default>(disk: &Disk, key: &[u8], what: &str) -> Result<T> {
+    let Some(value) = disk.get(&disk.view(), Space::Meta, key)? else {
+        return Ok(T::default());
     };
-    let ring = serde_json::from_slice(&value)
-        .map_err(|error| StoreError::Internal(format!("the keys of callers on disk cannot be read: {error}")));
-    let ring = disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), ring)?;
-    Ok(Arc::new(Mutex::new(ring.unwrap_or_default())))
+    let part = serde_json::from_slice(&value)
+        .map_err(|error| StoreError::Internal(format!("{what} on disk cannot be read: {error}")));
+    let part = disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), part)?;
+    Ok(part.unwrap_or_default())
 }
 
 /// Reads all collections and builds their indexes.

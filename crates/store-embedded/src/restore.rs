@@ -64,15 +64,21 @@ pub fn restore<E: From<StoreError>>(
     restored
 }
 
-/// Decodes the keys of callers in a piece of a snapshot (keys that were created while the service ran, not those of a
-/// configuration). Returns `None` if the piece contains no keys.
-pub fn key_ring_in(piece: &SnapshotPiece) -> Option<KeyRing> {
-    let (_, value) = piece.entries.iter().find(|pair| is_key_ring(piece, pair))?;
-    // Opening the store reports keys that cannot be read.
-    serde_json::from_slice(value).ok()
+/// Decodes the keys of callers (keys that were created while the service ran, not those of a configuration) and the accounts of people in a
+/// piece of a snapshot. They may be in two pieces.
+pub fn key_ring_in(piece: &SnapshotPiece) -> KeyRing {
+    let mut found = KeyRing::default();
+    for (key, value) in piece.entries.iter().filter(|pair| is_key_ring(piece, pair)) {
+        // Opening the store reports values that cannot be read.
+        match key.as_slice() == layout::ACCOUNTS {
+            true => found.accounts = serde_json::from_slice(value).unwrap_or_default(),
+            false => found.keys = serde_json::from_slice(value).map(|ring: KeyRing| ring.keys).unwrap_or_default(),
+        }
+    }
+    found
 }
 
-/// Removes the keys of callers from `piece`.
+/// Removes the keys of callers and the accounts of people from `piece`.
 pub fn without_key_ring(mut piece: SnapshotPiece) -> SnapshotPiece {
     let mut entries = std::mem::take(&mut piece.entries);
     entries.retain(|pair| !is_key_ring(&piece, pair));
@@ -80,7 +86,7 @@ pub fn without_key_ring(mut piece: SnapshotPiece) -> SnapshotPiece {
 }
 
 fn is_key_ring(piece: &SnapshotPiece, pair: &(Vec<u8>, Vec<u8>)) -> bool {
-    piece.space == NAMES[Space::Meta as usize] && pair.0 == layout::KEY_RING
+    piece.space == NAMES[Space::Meta as usize] && [layout::KEY_RING, layout::ACCOUNTS].contains(&&*pair.0)
 }
 
 /// Checks that a data directory can be made from a snapshot. [`restore`] and the verification of snapshots use the same check.

@@ -1,18 +1,25 @@
-//! The keys of callers and the accounts of people: one document. A change contains the version that it replaces.
+//! The keys of callers and the accounts of people: two documents, which change in one transaction. A change contains the version that it
+//! replaces.
+//!
+//! A program without accounts replaces the document of the keys as a whole, and does not touch the document of the accounts.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
 use super::documents::{META, damaged};
-use super::retry;
+use super::retry::{self, TransactionEnd, TransactionWork, TxnError};
 use super::{MongoStore, SharedStore};
+use doppel_store::Result;
+use doppel_store::accounts::PersonAccount;
 use doppel_store::keys::{KeyRing, KeyStore};
-use doppel_store::{Result, StoreError};
 
-/// The `_id` of the document in `meta`.
-const ID: &str = "keys";
+/// The `_id` of the document with the keys and the version, in `meta`.
+const KEYS: &str = "keys";
+/// The `_id` of the document with the accounts, in `meta`.
+const ACCOUNTS: &str = "accounts";
 
 #[async_trait]
 impl KeyStore for MongoStore {
@@ -26,56 +33,77 @@ impl KeyStore for MongoStore {
     }
 }
 
-/// Encodes the ring as JSON, which other versions of doppel can read, and the version, which is compared.
-fn encode(ring: &KeyRing) -> Result<Document> {
-    Ok(doc! { "_id": ID, "version": ring.version as i64, "ring": serde_json::to_string(ring).map_err(damaged)? })
+/// Encodes the keys as JSON, which other versions of doppel can read, and the version, which is compared.
+fn encode_keys(ring: &KeyRing) -> Result<Document> {
+    Ok(doc! { "_id": KEYS, "version": ring.version as i64, "ring": serde_json::to_string(ring).map_err(damaged)? })
 }
 
-fn decode(document: &Document) -> Result<KeyRing> {
+fn encode_accounts(ring: &KeyRing) -> Result<Document> {
+    Ok(doc! { "_id": ACCOUNTS, "accounts": serde_json::to_string(&ring.accounts).map_err(damaged)? })
+}
+
+fn decode_keys(document: &Document) -> Result<KeyRing> {
     serde_json::from_str(document.get_str("ring").map_err(damaged)?).map_err(damaged)
+}
+
+fn decode_accounts(document: &Document) -> Result<Vec<PersonAccount>> {
+    serde_json::from_str(document.get_str("accounts").map_err(damaged)?).map_err(damaged)
+}
+
+/// The transaction that replaces both documents.
+struct RingTransaction<'a> {
+    shared: &'a SharedStore,
+    /// The version that is replaced; 0 if there must be none.
+    version: u64,
+    keys: Document,
+    accounts: Document,
+}
+
+#[async_trait]
+impl TransactionWork for RingTransaction<'_> {
+    /// True if the stored version was the expected one.
+    type Answer = bool;
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<bool>, TxnError> {
+        let meta = self.shared.documents(META);
+        let is_expected = match self.version {
+            0 => match meta.insert_one(&self.keys).session(&mut *session).await {
+                Err(error) if retry::is_duplicate_key(&error) => false,
+                inserted => inserted.map(|_| true)?,
+            },
+            version => {
+                let filter = doc! { "_id": KEYS, "version": version as i64 };
+                meta.replace_one(filter, &self.keys).session(&mut *session).await?.matched_count > 0
+            }
+        };
+        if !is_expected {
+            return Ok(TransactionEnd::Abort(false));
+        }
+        meta.replace_one(doc! { "_id": ACCOUNTS }, &self.accounts).upsert(true).session(&mut *session).await?;
+        Ok(TransactionEnd::Commit(true))
+    }
 }
 
 impl SharedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
+        let meta = self.documents(META);
         let reading = self.read(self.deadline(), || async {
-            let found = self.documents(META).find_one(doc! { "_id": ID }).await?;
-            Ok(found.map(|document| decode(&document)).transpose()?.unwrap_or_default())
+            // The accounts are read after the version. If they are newer than it, a change that begins with them is refused.
+            let keys = meta.find_one(doc! { "_id": KEYS }).await?;
+            let accounts = meta.find_one(doc! { "_id": ACCOUNTS }).await?;
+            let ring = keys.as_ref().map(decode_keys).transpose()?.unwrap_or_default();
+            let accounts = accounts.as_ref().map(decode_accounts).transpose()?.unwrap_or_default();
+            Ok(KeyRing { accounts, ..ring })
         });
         reading.await
     }
 
     async fn put_key_ring(&self, ring: KeyRing) -> Result<Option<KeyRing>> {
-        let deadline = self.deadline();
-        let next = KeyRing { version: ring.version + 1, ..ring };
-        let document = encode(&next)?;
-        let mut outcome_unknown = false;
-        for attempt in 0.. {
-            match super::admin::within(deadline, self.write_key_ring(ring.version, document.clone())).await? {
-                Ok(true) => return Ok(Some(next)),
-                // An earlier attempt may have succeeded without an answer.
-                Ok(false) if outcome_unknown && self.key_ring().await? == next => return Ok(Some(next)),
-                Ok(false) => return Ok(None),
-                Err(error) if retry::is_transient(&error) => outcome_unknown = true,
-                Err(error) => return Err(retry::fatal(&error)),
-            }
-            if retry::pause(attempt, deadline).await.is_err() {
-                break;
-            }
-        }
-        Err(StoreError::Unknown("the database did not confirm the write in time".into()))
-    }
-
-    /// Replaces the ring if the stored version is `version`. Returns true if it was replaced.
-    async fn write_key_ring(&self, version: u64, document: Document) -> mongodb::error::Result<bool> {
-        let meta = self.documents(META);
-        if version > 0 {
-            let filter = doc! { "_id": ID, "version": version as i64 };
-            return Ok(meta.replace_one(filter, document).await?.matched_count > 0);
-        }
-        match meta.insert_one(document).await {
-            Ok(_) => Ok(true),
-            Err(error) if retry::is_duplicate_key(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let version = ring.version;
+        let next = KeyRing { version: version + 1, ..ring };
+        let (keys, accounts) = (encode_keys(&next)?, encode_accounts(&next)?);
+        let mut work = RingTransaction { shared: self, version, keys, accounts };
+        let is_stored = self.retry.transact(&self.client, self.deadline(), &mut work).await?;
+        Ok(is_stored.then_some(next))
     }
 }

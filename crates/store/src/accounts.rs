@@ -28,6 +28,9 @@ pub struct PersonAccount {
     /// True if the person cannot sign in.
     #[serde(default)]
     pub is_disabled: bool,
+    /// Number of changes that ended the sessions of the person: of the role, the collections or the password, and disabling.
+    #[serde(default)]
+    pub sign_outs: u64,
     /// The time at which the account was created (RFC 3339, UTC).
     pub created_at: String,
     /// The name of the key or the account that created it.

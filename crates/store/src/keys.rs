@@ -1,4 +1,4 @@
-//! API keys that are created while the service runs, and accounts of people. A store keeps both as one value with a version, which all processes of the store share.
+//! API keys that are created while the service runs, and accounts of people. A store keeps both under one version, which all processes of the store share.
 //!
 //! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers change the
 //! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key
@@ -46,8 +46,9 @@ pub struct KeyRing {
     pub version: u64,
     /// The keys.
     pub keys: Vec<ManagedKey>,
-    /// The accounts of people.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The accounts of people. A store keeps them beside the other members: a program without accounts writes the other members back whole,
+    /// and the accounts must outlive that.
+    #[serde(skip)]
     pub accounts: Vec<PersonAccount>,
 }
 

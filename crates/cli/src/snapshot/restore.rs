@@ -51,9 +51,9 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
     let mut keys = KeyRing::default();
     let pieces = snapshot.by_ref().map(|piece| {
         let piece = piece?;
-        if let Some(ring) = embedded::key_ring_in(&piece) {
-            keys = ring;
-        }
+        let found = embedded::key_ring_in(&piece);
+        keys.keys.extend(found.keys);
+        keys.accounts.extend(found.accounts);
         Ok(if args.without_keys { embedded::without_key_ring(piece) } else { piece })
     });
     embedded::restore::<doppel_snapshot::Error>(&data, &moment, pieces)?;

@@ -26,8 +26,8 @@ use doppel_service::oidc::{IdentityProvider, OidcError, ProvidedPerson, SignInSe
 
 /// The path at which a sign-in begins.
 pub const BEGIN: &str = "/console/sign-in/oidc";
-/// The name that stands for the provider in the audit log and as the creator of accounts.
-const PROVIDER: &str = "oidc";
+/// The text that stands for the provider in the audit log and as the creator of accounts. No key and no account can have this name.
+const PROVIDER: &str = "(oidc)";
 
 fn provider(desk: &DeskState) -> Result<&IdentityProvider, Problem> {
     let detail = "nobody signs in at an identity provider here (console.oidc)";
@@ -46,7 +46,7 @@ pub async fn begin(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let provider = provider(&desk)?;
-    desk.guesses.count_address(place.address)?;
+    desk.guesses.count_provided(place.address)?;
     let secrets = SignInSecrets::random().ok_or_else(|| Problem::internal("no randomness from the system"))?;
     let address = provider.address(&secrets).await.map_err(|error| told(&error))?;
     desk.pending.begin(secrets, &browser, page::local(form.raw("next")), Instant::now());
@@ -107,21 +107,14 @@ async fn proof_of(app: &App, provider: &IdentityProvider, person: ProvidedPerson
 async fn follow_provider(app: &App, person: &ProvidedPerson) -> Result<(), Problem> {
     let name = person.name.as_str();
     let role = person.role.ok_or_else(|| refused("the identity provider gives the person no role of doppel"))?;
-    let role = role.as_str().to_owned();
-    let shown = is_display_name(&person.display_name).then(|| person.display_name.clone());
-    let known = app.engine.keys().await?.accounts.into_iter().find(|account| account.name == name);
-    let Some(account) = known else {
-        let display_name = shown.unwrap_or_else(|| name.to_owned());
-        let settings = AccountSettings { display_name, role, collections: None, is_disabled: false };
-        return accounts::store_new(app, PROVIDER, name, settings, None).await;
-    };
-    let display_name = shown.unwrap_or_else(|| account.display_name.clone());
-    if account.role == role && account.display_name == display_name {
-        return Ok(());
+    let shown = Some(person.display_name.as_str()).filter(|shown| is_display_name(shown));
+    if app.engine.keys().await?.accounts.iter().any(|account| account.name == name) {
+        return accounts::follow_provider(app, PROVIDER, name, role.as_str(), shown.unwrap_or_default()).await;
     }
-    let is_disabled = account.is_disabled;
-    let settings = AccountSettings { display_name, role, collections: account.collections, is_disabled };
-    accounts::change(app, PROVIDER, name, settings).await
+    let display_name = shown.unwrap_or(name).to_owned();
+    let role = role.as_str().to_owned();
+    let settings = AccountSettings { display_name, role, collections: None, is_disabled: false };
+    accounts::store_new(app, PROVIDER, name, settings, None).await
 }
 
 fn refused(detail: &str) -> Problem {

@@ -54,6 +54,8 @@ struct PersonPage {
     roles: Vec<RoleChoice>,
     given: GivenAccount,
     is_disabled: bool,
+    /// The time of the last change. The form sends it back, so that it does not undo a change that the administrator has not seen.
+    changed_at: String,
     is_own: bool,
     wrong: Option<String>,
 }
@@ -174,6 +176,7 @@ impl PeopleRequest<'_> {
                 collections: account.collections.as_deref().map(listed).unwrap_or_default(),
             },
             is_disabled: account.is_disabled,
+            changed_at: account.changed_at.clone(),
             is_own: self.is_own(name),
             wrong: refused.map(|problem| self.said(problem)),
         };
@@ -307,7 +310,7 @@ pub async fn person(
 /// Changes an account.
 ///
 /// # Errors
-/// 403; 404 for an unknown account. The page shows other errors.
+/// 403; 404 for an unknown account. The page shows other errors, also that somebody else changed the account meanwhile.
 pub async fn change(
     PeopleAdmin(visitor): PeopleAdmin,
     State(app): State<App>,
@@ -319,7 +322,8 @@ pub async fn change(
     let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
     let changing = async {
         request.refuse_own(&name)?;
-        accounts::change(&app, visitor.caller(), &name, settings(&form)?).await
+        let seen = form.text("changed_at").unwrap_or_default().to_owned();
+        accounts::change(&app, visitor.caller(), &name, settings(&form)?, Some(seen)).await
     };
     match changing.await {
         Ok(()) => Ok(SeeOther::to(format!("{PEOPLE}/{name}")).telling(&FlashMessage::AccountChanged).into_response()),

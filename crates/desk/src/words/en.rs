@@ -58,6 +58,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         sign_in_refused: "You cannot sign in with this account of your office. Ask your administrator.",
         sign_in_outdated: "This sign-in is out of date. Begin it again.",
         name_taken: "An account or a key has this name. Choose another name.",
+        account_changed: "Somebody else changed this account meanwhile, and your change is not stored. Check the present state below, and repeat it.",
         unknown_account: "There is no such account.",
         form_outdated: "This page is out of date. Go back, reload it and try again; nothing was done.",
         foreign: "Another site or address asked for this; it was refused.",

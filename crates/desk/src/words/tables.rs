@@ -159,6 +159,8 @@ pub struct ProblemWords {
     pub sign_in_outdated: &'static str,
     /// 409: an account or a key has the name.
     pub name_taken: &'static str,
+    /// Somebody else changed the account meanwhile.
+    pub account_changed: &'static str,
     /// 404: the account does not exist.
     pub unknown_account: &'static str,
     /// 409: the current state forbids the action.

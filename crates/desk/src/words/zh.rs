@@ -58,6 +58,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         sign_in_refused: "不能用这个单位账号登录，请联系系统管理员。",
         sign_in_outdated: "这次登录已过期，请重新登录。",
         name_taken: "这个名称已被账号或密钥使用，请换一个。",
+        account_changed: "这个账号刚被他人修改过，您的修改没有保存。请核对下面的当前内容后重做。",
         unknown_account: "没有这个账号。",
         form_outdated: "页面已过期。请返回上一页，刷新后重试；刚才的操作没有执行。",
         foreign: "请求来自其他网站或其他地址，已拒绝。",

@@ -59,6 +59,9 @@ pub struct AccountChange {
     /// True if the person cannot sign in.
     #[schema(default = false)]
     disabled: Option<bool>,
+    /// The `changed_at` of the account when you read it. If somebody changed it since, the answer is 409 `account_changed`, and nothing is
+    /// stored. Without it the change is stored in any case.
+    changed_at: Option<String>,
 }
 
 /// The new password of an account.
@@ -169,7 +172,8 @@ pub async fn list(
 #[utoipa::path(put, path = "/v1/admin/accounts/{account}", operation_id = "changeAccount", tag = "admin",
     params(("account" = String, Path)), request_body = AccountChange,
     responses((status = 200, description = "the changed account", body = AccountAnswer),
-        (status = 404, description = "there is no account of that name")))]
+        (status = 404, description = "there is no account of that name"),
+        (status = 409, description = "`account_changed`: somebody changed the account since `changed_at`")))]
 pub async fn change(
     administrator: Administrator,
     State(app): State<App>,
@@ -179,8 +183,9 @@ pub async fn change(
 ) -> Result<Json<AccountAnswer>, Problem> {
     let mut input = ObjectReader::parse(&body)?;
     let settings = settings(&mut input);
+    let seen = input.text("changed_at");
     input.finish()?;
-    accounts::change(&app, &administrator.0.name, &name, settings).await?;
+    accounts::change(&app, &administrator.0.name, &name, settings, seen).await?;
     Ok(Json(answer(&app, &name, None)?))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! doppel takes three things from the provider: the name of the account, the shown name and the role. It keeps no token of the provider. The
 //! addresses and keys of the provider come from its description, which is read again after an hour, and at the earliest after a minute for a
-//! key that is not known.
+//! key that is not known. While it cannot be read again, the earlier one is used for a day.
 //!
 //! Sources: OpenID Connect Core 1.0 (sections 3.1 and 5.1), OpenID Connect Discovery 1.0, RFC 6749, RFC 7636, RFC 9700.
 
@@ -36,6 +36,10 @@ const MOST_BYTES: usize = 256 << 10;
 const READ_AGAIN: Duration = Duration::from_secs(60 * 60);
 /// Shortest time between two readings because of an unknown key.
 const SOONEST: Duration = Duration::from_secs(60);
+/// Time after a failed reading in which nobody reads again, so that the people who waited for it do not each wait for the same failure.
+const FAILURE_REST: Duration = Duration::from_secs(5);
+/// Largest age of a description and keys that are used because they cannot be read again.
+const MOST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The reason why nobody is signed in. The text is for the log: it has no token and no name.
 #[derive(Debug, thiserror::Error)]
@@ -104,11 +108,26 @@ struct KnownProvider {
     read: Instant,
 }
 
+/// The result of the last readings.
+#[derive(Default)]
+struct ProviderReadings {
+    known: Option<KnownProvider>,
+    /// The time of the last failure, if the last reading failed.
+    failed: Option<Instant>,
+}
+
+impl ProviderReadings {
+    /// Returns what is known, if it is not older than `most_age`.
+    fn younger_than(&self, most_age: Duration) -> Option<KnownProvider> {
+        self.known.as_ref().filter(|known| known.read.elapsed() < most_age).cloned()
+    }
+}
+
 /// The identity provider.
 pub struct IdentityProvider {
     config: OidcConfig,
     client: Client,
-    known: Mutex<Option<KnownProvider>>,
+    readings: Mutex<ProviderReadings>,
 }
 
 impl IdentityProvider {
@@ -124,7 +143,7 @@ impl IdentityProvider {
         let is_plain = config.issuer.starts_with("http://");
         let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
         let client = builder.build().context("the client of the identity provider cannot be created")?;
-        Ok(Self { config: config.clone(), client, known: Mutex::default() })
+        Ok(Self { config: config.clone(), client, readings: Mutex::default() })
     }
 
     /// True if the provider gives the roles.
@@ -214,13 +233,31 @@ impl IdentityProvider {
             .finish()
     }
 
-    /// Returns the description and the keys of the provider, not older than `most_age`.
+    /// Returns the description and the keys of the provider, not older than `most_age`; older ones if they cannot be read again.
     async fn known(&self, most_age: Duration) -> Result<KnownProvider, OidcError> {
         // Others wait for the one who reads, so that the provider is asked once.
-        let mut known = self.known.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < most_age) {
-            return Ok(known.clone());
+        let mut readings = self.readings.lock().await;
+        if let Some(known) = readings.younger_than(most_age) {
+            return Ok(known);
         }
+        let is_resting = readings.failed.is_some_and(|failed| failed.elapsed() < FAILURE_REST);
+        let read = if is_resting { Err(failed_before()) } else { self.read_description().await };
+        match read {
+            Ok(new) => {
+                *readings = ProviderReadings { known: Some(new.clone()), failed: None };
+                Ok(new)
+            }
+            Err(error) => {
+                if !is_resting {
+                    tracing::warn!(%error, "the description of the identity provider cannot be read");
+                    readings.failed = Some(Instant::now());
+                }
+                readings.younger_than(MOST_AGE).ok_or(error)
+            }
+        }
+    }
+
+    async fn read_description(&self) -> Result<KnownProvider, OidcError> {
         let issuer = &self.config.issuer;
         let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let description: ProviderDescription = read(self.client.get(endpoint(&place)?)).await?;
@@ -228,10 +265,12 @@ impl IdentityProvider {
             return Err(OidcError::Refused("the provider names another issuer (console.oidc.issuer)"));
         }
         let keys: KeySet = read(self.client.get(endpoint(&description.jwks_uri)?)).await?;
-        let new = KnownProvider { description, keys, read: Instant::now() };
-        *known = Some(new.clone());
-        Ok(new)
+        Ok(KnownProvider { description, keys, read: Instant::now() })
     }
+}
+
+fn failed_before() -> OidcError {
+    OidcError::Unavailable(anyhow::anyhow!("it did not answer some seconds ago, and is not asked again yet"))
 }
 
 /// Returns the text of a claim; an empty text without it.
@@ -269,4 +308,58 @@ async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, OidcErr
     }
     // The error would repeat a part of the answer.
     serde_json::from_slice(&body).map_err(|_| OidcError::Unavailable(anyhow::anyhow!("its answer cannot be read")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A provider that answers the first `good` requests, and hangs up at all others. It counts the requests.
+    fn start(good: usize) -> (IdentityProvider, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let issuer = format!("http://{}", listener.local_addr().expect("an address"));
+        let description =
+            serde_json::json!({ "issuer": issuer, "authorization_endpoint": issuer, "token_endpoint": issuer,
+            "jwks_uri": issuer, "keys": [] })
+            .to_string();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                if counted.fetch_add(1, Ordering::Relaxed) < good {
+                    let _ = stream.read(&mut [0; 4096]);
+                    let length = description.len();
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                    let _ = stream.write_all(format!("{head}{description}").as_bytes());
+                }
+            }
+        });
+        let config = OidcConfig { issuer, client_id: "doppel".into(), ..OidcConfig::default() };
+        (IdentityProvider::new(&config).expect("a client"), asked)
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_not_repeated_for_each_person_who_waits() {
+        let (provider, asked) = start(0);
+        assert!(provider.known(READ_AGAIN).await.is_err());
+        let before = asked.load(Ordering::Relaxed);
+        assert!(before > 0);
+        for _ in 0..5 {
+            assert!(matches!(provider.known(READ_AGAIN).await, Err(OidcError::Unavailable(_))));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), before);
+    }
+
+    #[tokio::test]
+    async fn earlier_keys_are_used_if_they_cannot_be_read_again() {
+        let (provider, asked) = start(2);
+        let first = provider.known(READ_AGAIN).await.expect("it answers").read;
+        assert_eq!(provider.known(Duration::ZERO).await.expect("the earlier keys").read, first);
+        assert!(asked.load(Ordering::Relaxed) > 2, "it was asked again");
+    }
 }

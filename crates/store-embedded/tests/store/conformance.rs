@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use doppel_store::conformance::{
     ALL, CHANGES, ConformanceCheck, DECISIONS, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, SampleRecord, TASKS,
-    TestCollection, VALUES, id,
+    TestCollection, VALUES, account, id, key,
 };
+use doppel_store::keys::KeyRing;
 use doppel_store::model::ModelStore;
 use doppel_store::{Seq, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -171,4 +172,30 @@ fn format_of(dir: &std::path::Path) -> Vec<u8> {
     let db = fjall::Database::builder(dir).open().expect("it is closed");
     let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
     meta.get("format").expect("a read").expect("the format").to_vec()
+}
+
+#[tokio::test]
+async fn a_program_that_knows_no_accounts_writes_the_keys_back_and_the_accounts_remain() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store: Arc<dyn Store> = open(dir.path());
+    let ring = KeyRing { keys: vec![key("intake")], accounts: vec![account("zhang")], ..KeyRing::default() };
+    let stored = store.put_key_ring(ring).await.expect("an answer").expect("nobody else changes it");
+    store.close().await.expect("an orderly end");
+    drop(store);
+    write_keys_back(dir.path());
+    let store: Arc<dyn Store> = open(dir.path());
+    let version = stored.version + 1;
+    assert_eq!(store.key_ring().await.expect("the keys"), KeyRing { version, ..stored });
+}
+
+/// Writes the keys under the next version as a program without accounts does: only with the members that it knows.
+fn write_keys_back(dir: &std::path::Path) {
+    let db = fjall::Database::builder(dir).open().expect("it is closed");
+    let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    let kept = meta.get("keys").expect("a read").expect("the keys");
+    let kept: serde_json::Value = serde_json::from_slice(&kept).expect("JSON");
+    let version = kept["version"].as_u64().expect("a number") + 1;
+    let written = serde_json::json!({ "version": version, "keys": kept["keys"] });
+    meta.insert("keys", written.to_string()).expect("a write");
+    db.persist(fjall::PersistMode::SyncAll).expect("a sync");
 }

@@ -13,6 +13,7 @@ mod cluster;
 mod failures;
 mod figures;
 mod generations;
+mod key_ring;
 mod lookups;
 mod protocol;
 mod store;

@@ -9,7 +9,8 @@ use doppel_core::collection::CollectionName;
 
 type SharedStore = Arc<dyn Store>;
 
-fn key(name: &str) -> ManagedKey {
+/// A key with this name.
+pub fn key(name: &str) -> ManagedKey {
     ManagedKey {
         name: name.into(),
         sha256: "0".repeat(64),
@@ -22,7 +23,8 @@ fn key(name: &str) -> ManagedKey {
     }
 }
 
-fn account(name: &str) -> PersonAccount {
+/// An account with this name.
+pub fn account(name: &str) -> PersonAccount {
     PersonAccount {
         name: name.into(),
         display_name: "张伟".into(),
@@ -30,6 +32,7 @@ fn account(name: &str) -> PersonAccount {
         collections: Some(vec![CollectionName::new("letters").expect("a name")]),
         password_hash: Some(format!("$argon2id$v=19$m=19456,t=2,p=1${}${}", "a".repeat(22), "b".repeat(43))),
         is_disabled: true,
+        sign_outs: 3,
         created_at: "2026-01-01T00:00:00Z".into(),
         created_by: "operator".into(),
         changed_at: "2026-01-02T00:00:00Z".into(),

@@ -28,6 +28,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use self::desk::{TestCollection, id, stored};
+pub use self::keys::{account, key};
 pub use self::samples::{RADIUS, SHARED_KEYS, SIMHASH, SampleJudge, SampleRecord, SampleSigning};
 use super::Store;
 
