@@ -80,12 +80,23 @@ impl Engine {
         .await
     }
 
-    /// Replaces the hash of a password at the time `now` (RFC 3339, UTC). Returns all stored keys and accounts.
+    /// Replaces the hash of a password at the time `now` (RFC 3339, UTC). If a person replaces the own password, `replaced` is the hash of the
+    /// password that the person gave: the account must still have it and must not be disabled. Returns all stored keys and accounts.
     ///
     /// # Errors
-    /// [`Error::UnknownAccount`].
-    pub async fn set_password(&self, name: &str, password_hash: &str, now: &str) -> Result<KeyRing> {
+    /// [`Error::UnknownAccount`]; [`Error::AccountChanged`] if `replaced` is not the hash of the account any more.
+    pub async fn set_password(
+        &self,
+        name: &str,
+        password_hash: &str,
+        replaced: Option<&str>,
+        now: &str,
+    ) -> Result<KeyRing> {
         self.change_one_account(name, now, |account| {
+            let is_outdated = account.is_disabled || account.password_hash.as_deref() != replaced;
+            if replaced.is_some() && is_outdated {
+                return Err(Error::AccountChanged(name.to_owned()));
+            }
             account.password_hash = Some(password_hash.to_owned());
             Ok(())
         })
@@ -196,7 +207,7 @@ mod tests {
             is_disabled: true,
         };
         engine.change_account("zhang", &settings, None, NOW).await.unwrap();
-        let ring = engine.set_password("zhang", "$argon2id$", NOW).await.unwrap();
+        let ring = engine.set_password("zhang", "$argon2id$", None, NOW).await.unwrap();
         let AccountSettings { display_name, role, collections, is_disabled } = settings;
         let password_hash = Some("$argon2id$".to_owned());
         let changed_at = NOW.to_owned();
@@ -213,7 +224,7 @@ mod tests {
         assert_eq!(ring.accounts, [changed]);
         assert!(engine.remove_account("zhang").await.unwrap().accounts.is_empty());
         assert!(matches!(engine.remove_account("zhang").await, Err(Error::UnknownAccount(_))));
-        assert!(matches!(engine.set_password("zhang", "", NOW).await, Err(Error::UnknownAccount(_))));
+        assert!(matches!(engine.set_password("zhang", "", None, NOW).await, Err(Error::UnknownAccount(_))));
     }
 
     #[tokio::test]
@@ -265,5 +276,23 @@ mod tests {
         assert!(matches!(engine.create_account(account("one-more")).await, Err(Error::TooManyAccounts)));
         engine.remove_account("p7").await.unwrap();
         assert!(engine.create_account(account("one-more")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_person_replaces_only_the_password_that_was_given_and_not_that_of_a_disabled_account() {
+        let engine = testing::LetterDesk::with(&[]).await.engine;
+        engine.create_account(account("zhang")).await.unwrap();
+        engine.set_password("zhang", "first", None, NOW).await.unwrap();
+        engine.set_password("zhang", "own", Some("first"), NOW).await.unwrap();
+        engine.set_password("zhang", "reset", None, NOW).await.unwrap();
+        let late = engine.set_password("zhang", "own again", Some("own"), NOW).await;
+        assert!(matches!(late, Err(Error::AccountChanged(_))), "an administrator was earlier");
+        let disabled =
+            AccountSettings {
+                display_name: "张伟".into(), role: "clerk".into(), collections: None, is_disabled: true
+            };
+        engine.change_account("zhang", &disabled, None, NOW).await.unwrap();
+        let late = engine.set_password("zhang", "own again", Some("reset"), NOW).await;
+        assert!(matches!(late, Err(Error::AccountChanged(_))), "the account is disabled");
     }
 }

@@ -3,7 +3,9 @@
 
 use axum::http::StatusCode;
 
+use crate::keys::ShownKey;
 use crate::passwords::{self, LEAST_PASSWORD_CHARS, MAX_PASSWORD_BYTES, PasswordFault};
+use crate::people::StoredAccount;
 use crate::problem::Problem;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
@@ -163,10 +165,32 @@ pub async fn set_password(app: &App, by: &str, name: &str, password: NewPassword
     let made = hashed(app, name, password).await?;
     let engine = app.engine.clone();
     let account = name.to_owned();
-    let change = async move { engine.set_password(&account, &made.hash, &clock::now()).await };
+    let change = async move { engine.set_password(&account, &made.hash, None, &clock::now()).await };
     app.keys.manage(&app.detached(change).await?);
     tracing::info!(target: "audit", key = by, account = name, "password set");
     Ok(made.shown)
+}
+
+/// Replaces the password of a person, who gave the password with the hash `replaced`. All sessions of the person end. Returns the proof for a
+/// new session.
+///
+/// # Errors
+/// 404 for an unknown account, 409 if the account was changed meanwhile, 422 for a bad password.
+pub async fn change_own_password(
+    app: &App,
+    name: &str,
+    replaced: String,
+    wanted: String,
+) -> Result<Option<ShownKey>, Problem> {
+    let made = hashed(app, name, NewPassword::Chosen(wanted)).await?;
+    let engine = app.engine.clone();
+    let account = name.to_owned();
+    let change = async move { engine.set_password(&account, &made.hash, Some(&replaced), &clock::now()).await };
+    let ring = app.detached(change).await?;
+    app.keys.manage(&ring);
+    tracing::info!(target: "audit", key = name, account = name, "password set");
+    let account = ring.accounts.iter().find(|account| account.name == name);
+    Ok(account.and_then(|account| StoredAccount::of(account).proof))
 }
 
 /// Removes an account for the caller `by`. All sessions of the person end.

@@ -19,7 +19,7 @@ use crate::sign_in::{SessionScope, SignInPlace};
 use crate::view::session::{SessionLine, lines};
 use crate::visitor::PageVisitor;
 use crate::words::PeopleWords;
-use doppel_http::accounts::{self, NewPassword};
+use doppel_http::accounts;
 use doppel_http::passwords::LEAST_PASSWORD_CHARS;
 use doppel_http::people::PersonFacts;
 use doppel_http::problem::Problem;
@@ -118,13 +118,13 @@ pub async fn change_password(
     if form.raw("again") != Some(wanted) {
         return own_page(&visitor, &app, &desk, &browser, Some(words.not_equal));
     }
-    match accounts::set_password(&app, name, name, NewPassword::Chosen(wanted.to_owned())).await {
+    let replaced = known.and_then(|account| account.password_hash).unwrap_or_default();
+    let proof = match accounts::change_own_password(&app, name, replaced, wanted.to_owned()).await {
         Err(problem) if problem.code() == "invalid_password" => {
             return own_page(&visitor, &app, &desk, &browser, Some(words.bad_password));
         }
         changed => changed?,
     };
-    let proof = app.keys.account(name).and_then(|account| account.proof);
     let proof = proof.ok_or_else(|| doppel_engine::Error::UnknownAccount(name.to_owned()))?;
     let token = desk.sessions.begin(proof, place, Instant::now())?;
     let BrowserToken(before) = &browser;
