@@ -22,8 +22,8 @@ fn put(kept: &SharedKeyRing, ring: KeyRing) -> Result<ExclusiveChange<Option<Key
         return Ok(ExclusiveChange::written(Vec::new(), None));
     }
     let next = KeyRing { version: ring.version + 1, ..ring };
-    let keys = serde_json::to_vec(&next).map_err(unwritable)?;
-    let accounts = serde_json::to_vec(&next.accounts).map_err(unwritable)?;
+    let keys = serde_json::to_vec(&next).map_err(|error| unwritable(&error))?;
+    let accounts = serde_json::to_vec(&next.accounts).map_err(|error| unwritable(&error))?;
     let ops = vec![
         WriteOp::Put(Space::Meta, layout::KEY_RING.to_vec(), keys),
         WriteOp::Put(Space::Meta, layout::ACCOUNTS.to_vec(), accounts),
@@ -33,7 +33,7 @@ fn put(kept: &SharedKeyRing, ring: KeyRing) -> Result<ExclusiveChange<Option<Key
     Ok(ExclusiveChange { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
 }
 
-fn unwritable(error: serde_json::Error) -> StoreError {
+fn unwritable(error: &serde_json::Error) -> StoreError {
     StoreError::Internal(error.to_string())
 }
 
