@@ -1,4 +1,4 @@
-//! Which addresses are in the public internet, and which are private. Some are neither, for example those that lead to other networks.
+//! Which addresses are in the public internet, and which are private. Addresses that lead to other networks are neither.
 
 use std::net::{IpAddr, Ipv4Addr};
 

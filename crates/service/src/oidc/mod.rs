@@ -117,7 +117,7 @@ struct ProviderReadings {
 }
 
 impl ProviderReadings {
-    /// Returns what is known, if it is not older than `most_age`.
+    /// Returns the known keys, if they are not older than `most_age`.
     fn younger_than(&self, most_age: Duration) -> Option<KnownProvider> {
         self.known.as_ref().filter(|known| known.read.elapsed() < most_age).cloned()
     }
