@@ -193,7 +193,7 @@ fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
     }
     wait_until(&server, |state| is_complete(state, 12));
     assert_eq!(change(&server, "pause").json()["paused"], true);
-    // The same name and dimension: only the probe shows that the model is another one.
+    // The name and the dimension are as before; the probe alone shows another model.
     let others = [ModelManner::Model { number: 2, dimension: 64 }, ModelManner::Model { number: 3, dimension: 32 }];
     for (count, other) in (13..).zip(others) {
         embedder.become_model(other);

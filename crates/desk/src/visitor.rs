@@ -135,13 +135,6 @@ pub type AdminVisitor = ScopedVisitor<Admin>;
 #[derive(Clone, Debug)]
 pub struct PeopleAdmin(pub PageVisitor);
 
-impl Deref for PeopleAdmin {
-    type Target = PageVisitor;
-    fn deref(&self) -> &PageVisitor {
-        &self.0
-    }
-}
-
 impl FromRequestParts<App> for PeopleAdmin {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {

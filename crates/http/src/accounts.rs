@@ -13,6 +13,7 @@ use doppel_core::violation::Violation;
 use doppel_engine::accounts::AccountSettings;
 use doppel_service::clock;
 use doppel_store::accounts::PersonAccount;
+use doppel_store::keys::KeyRing;
 
 /// Largest number of characters of the shown name of a person.
 pub const MAX_DISPLAY_CHARS: usize = 64;
@@ -163,11 +164,7 @@ pub async fn follow_provider(app: &App, by: &str, name: &str, role: &str, displa
 /// 404 for an unknown account, 422 for a bad password.
 pub async fn set_password(app: &App, by: &str, name: &str, password: NewPassword) -> Result<Option<String>, Problem> {
     let made = hashed(app, name, password).await?;
-    let engine = app.engine.clone();
-    let account = name.to_owned();
-    let change = async move { engine.set_password(&account, &made.hash, None, &clock::now()).await };
-    app.keys.manage(&app.detached(change).await?);
-    tracing::info!(target: "audit", key = by, account = name, "password set");
+    store_password(app, by, name, made.hash, None).await?;
     Ok(made.shown)
 }
 
@@ -183,14 +180,26 @@ pub async fn change_own_password(
     wanted: String,
 ) -> Result<Option<ShownKey>, Problem> {
     let made = hashed(app, name, NewPassword::Chosen(wanted)).await?;
-    let engine = app.engine.clone();
-    let account = name.to_owned();
-    let change = async move { engine.set_password(&account, &made.hash, Some(&replaced), &clock::now()).await };
-    let ring = app.detached(change).await?;
-    app.keys.manage(&ring);
-    tracing::info!(target: "audit", key = name, account = name, "password set");
+    let ring = store_password(app, name, name, made.hash, Some(replaced)).await?;
     let account = ring.accounts.iter().find(|account| account.name == name);
     Ok(account.and_then(|account| StoredAccount::of(account).proof))
+}
+
+/// Stores the hash of a password for the caller `by`. `replaced` is the hash that the account must have.
+async fn store_password(
+    app: &App,
+    by: &str,
+    name: &str,
+    hash: String,
+    replaced: Option<String>,
+) -> Result<KeyRing, Problem> {
+    let engine = app.engine.clone();
+    let account = name.to_owned();
+    let change = async move { engine.set_password(&account, &hash, replaced.as_deref(), &clock::now()).await };
+    let ring = app.detached(change).await?;
+    app.keys.manage(&ring);
+    tracing::info!(target: "audit", key = by, account = name, "password set");
+    Ok(ring)
 }
 
 /// Removes an account for the caller `by`. All sessions of the person end.

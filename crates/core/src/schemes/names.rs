@@ -50,7 +50,7 @@ impl CommonNames {
                 hash: city64(object.core()),
             })
             .collect();
-        // Of names that differ only in their endings the rarest one counts.
+        // If names differ only in their endings, only the rarest one counts.
         names.sort_unstable_by(|a, b| a.hash.cmp(&b.hash).then(b.weight.total_cmp(&a.weight)));
         names.dedup_by_key(|name| name.hash);
         names.sort_by(|a, b| b.weight.total_cmp(&a.weight));

@@ -14,6 +14,7 @@ use super::built_in;
 use super::copy::{self, EqualCopy};
 use super::exact;
 use super::feature_code::FeatureCode;
+use super::frequencies::Frequencies;
 use super::hash::city64_bytes;
 use super::i_match::IMatch;
 use super::md5::WholeMd5;
@@ -84,15 +85,14 @@ impl Profile {
     /// Compiles validated settings. `statistics` are the statistics of the generation. They are not part of the digest, which depends only
     /// on the settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
-        let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
+        let text = statistics.as_ref().and_then(|counted| counted.text());
+        let channels =
+            settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref(), text.as_ref()));
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
         let copies = copy::applies(settings).then(|| EqualCopy::new(settings));
         let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
         let signs_names = names::applies(settings);
-        let names = signs_names.then(|| {
-            let frequencies = statistics.as_ref().and_then(|counted| counted.text());
-            Box::new(CommonNames::new(frequencies)) as Box<dyn Scheme>
-        });
+        let names = signs_names.then(|| Box::new(CommonNames::new(text.clone())) as Box<dyn Scheme>);
         let schemes = channels.chain(addresses).chain(copy_stage).chain(names).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(SimhashScheme::new(params, statistics.clone())),
@@ -287,11 +287,16 @@ fn is_exact_stage(scheme: &str) -> bool {
     scheme == url::NAME || scheme == copy::NAME
 }
 
-/// Makes the scheme of a channel.
-fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statistics>>) -> Box<dyn Scheme> {
+/// Makes the scheme of a channel. `text` are the document frequencies of text, which the statistics contain encoded.
+fn scheme(
+    channel: &Channel,
+    settings: &Settings,
+    statistics: Option<&Arc<Statistics>>,
+    text: Option<&Arc<Frequencies>>,
+) -> Box<dyn Scheme> {
     match channel {
         Channel::Simhash(params) => Box::new(SimhashScheme::new(params, statistics.cloned())),
-        Channel::Shingle(params) => Box::new(ShingleScheme::new(params, statistics.and_then(|counted| counted.text()))),
+        Channel::Shingle(params) => Box::new(ShingleScheme::new(params, text.cloned())),
         Channel::Md5(params) => Box::new(WholeMd5::new(params, &settings.fields)),
         Channel::MultiMd5(params) => Box::new(MultiMd5::new(params, &settings.fields)),
         Channel::SuperShingle(params) => Box::new(SuperShingle::new(params)),

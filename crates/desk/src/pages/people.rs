@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use askama::Template;
-use axum::Extension;
-use axum::extract::State;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
 use crate::DeskState;
@@ -120,22 +120,33 @@ fn role_choices(chosen: PersonRole, words: &PeopleWords) -> Vec<RoleChoice> {
     choices.into()
 }
 
-/// The parts of a request for a page about accounts.
-struct PeopleRequest<'a> {
-    app: &'a App,
-    desk: &'a DeskState,
-    browser: &'a BrowserToken,
-    visitor: &'a PageVisitor,
+/// A request for a page about accounts, by a visitor who may manage people.
+pub struct PeopleRequest {
+    app: App,
+    desk: Arc<DeskState>,
+    browser: BrowserToken,
+    visitor: PageVisitor,
 }
 
-impl PeopleRequest<'_> {
+impl FromRequestParts<App> for PeopleRequest {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let PeopleAdmin(visitor) = PeopleAdmin::from_request_parts(parts, app).await?;
+        let missing = || Problem::internal("a page was asked for outside the desk");
+        let desk = parts.extensions.get::<Arc<DeskState>>().cloned().ok_or_else(missing)?;
+        let browser = parts.extensions.get::<BrowserToken>().cloned().ok_or_else(missing)?;
+        Ok(Self { app: app.clone(), desk, browser, visitor })
+    }
+}
+
+impl PeopleRequest {
     fn words(&self) -> &'static DeskWords {
         self.visitor.words()
     }
 
     fn sessions(&self, scope: SessionScope<'_>) -> Vec<SessionLine> {
-        let BrowserToken(token) = self.browser;
-        lines(self.app, self.words(), &self.desk.sessions.list(scope, token, Instant::now()))
+        let BrowserToken(token) = &self.browser;
+        lines(&self.app, self.words(), &self.desk.sessions.list(scope, token, Instant::now()))
     }
 
     async fn list(&self, form: &FormFields, refused: Option<&Problem>) -> Result<Response, Problem> {
@@ -148,7 +159,7 @@ impl PeopleRequest<'_> {
         };
         let chosen = form.text("role").and_then(PersonRole::parse).unwrap_or(PersonRole::Clerk);
         let page = PeoplePage {
-            frame: PageFrame::new(self.visitor, words.title),
+            frame: PageFrame::new(&self.visitor, words.title),
             words,
             accounts: accounts.iter().map(|account| account_line(account, words)).collect(),
             sessions: self.sessions(SessionScope::All),
@@ -165,7 +176,7 @@ impl PeopleRequest<'_> {
         let account = ring.accounts.iter().find(|account| account.name == name);
         let account = account.ok_or_else(|| doppel_engine::Error::UnknownAccount(name.to_owned()))?;
         let page = PersonPage {
-            frame: PageFrame::new(self.visitor, account.display_name.clone()),
+            frame: PageFrame::new(&self.visitor, account.display_name.clone()),
             words,
             account: account_line(account, words),
             sessions: self.sessions(SessionScope::Of(name)),
@@ -186,7 +197,7 @@ impl PeopleRequest<'_> {
     /// Returns the page with a random password, which is shown once.
     fn new_password(&self, name: &str, password: Option<String>) -> Result<Response, Problem> {
         let words = &self.words().people;
-        let frame = PageFrame::new(self.visitor, (words.password_of)(name));
+        let frame = PageFrame::new(&self.visitor, (words.password_of)(name));
         page::html(StatusCode::OK, &NewPasswordPage { frame, words, password: password.unwrap_or_default() })
     }
 
@@ -256,13 +267,7 @@ fn settings(form: &FormFields) -> Result<AccountSettings, Problem> {
 ///
 /// # Errors
 /// 403; errors of the store.
-pub async fn show(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
-) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
+pub async fn show(request: PeopleRequest) -> Result<Response, Problem> {
     request.list(&FormFields::default(), None).await
 }
 
@@ -270,21 +275,14 @@ pub async fn show(
 ///
 /// # Errors
 /// 403. The page shows errors in the form.
-pub async fn create(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
+pub async fn create(request: PeopleRequest, form: FormFields) -> Result<Response, Problem> {
     let name = form.text("name").unwrap_or_default().to_ascii_lowercase();
     let creation = async {
         if !is_name(&name) {
             let detail = format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
             return Err(Problem::invalid(vec![Violation::new("/name", "invalid_name", detail)]));
         }
-        accounts::create(&app, visitor.caller(), &name, settings(&form)?, NewPassword::Random).await
+        accounts::create(&request.app, request.visitor.caller(), &name, settings(&form)?, NewPassword::Random).await
     };
     match creation.await {
         Ok(password) => request.new_password(&name, password),
@@ -296,14 +294,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 403; 404 for an unknown account.
-pub async fn person(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
-    InAccount(name): InAccount,
-) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
+pub async fn person(request: PeopleRequest, InAccount(name): InAccount) -> Result<Response, Problem> {
     request.person(&name, None).await
 }
 
@@ -311,19 +302,11 @@ pub async fn person(
 ///
 /// # Errors
 /// 403; 404 for an unknown account. The page shows other errors, also that somebody else changed the account meanwhile.
-pub async fn change(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
-    InAccount(name): InAccount,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
+pub async fn change(request: PeopleRequest, InAccount(name): InAccount, form: FormFields) -> Result<Response, Problem> {
     let changing = async {
         request.refuse_own(&name)?;
         let seen = form.text("changed_at").unwrap_or_default().to_owned();
-        accounts::change(&app, visitor.caller(), &name, settings(&form)?, Some(seen)).await
+        accounts::change(&request.app, request.visitor.caller(), &name, settings(&form)?, Some(seen)).await
     };
     match changing.await {
         Ok(()) => Ok(SeeOther::to(format!("{PEOPLE}/{name}")).telling(&FlashMessage::AccountChanged).into_response()),
@@ -336,16 +319,12 @@ pub async fn change(
 /// # Errors
 /// 403; 404 for an unknown account.
 pub async fn reset_password(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
+    request: PeopleRequest,
     InAccount(name): InAccount,
     _: FormFields,
 ) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
     request.refuse_own(&name)?;
-    let password = accounts::set_password(&app, visitor.caller(), &name, NewPassword::Random).await?;
+    let password = accounts::set_password(&request.app, request.visitor.caller(), &name, NewPassword::Random).await?;
     request.new_password(&name, password)
 }
 
@@ -353,16 +332,8 @@ pub async fn reset_password(
 ///
 /// # Errors
 /// 403; 404 for an unknown account; 409 for the own account.
-pub async fn remove(
-    PeopleAdmin(visitor): PeopleAdmin,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    Extension(browser): Extension<BrowserToken>,
-    InAccount(name): InAccount,
-    _: FormFields,
-) -> Result<Response, Problem> {
-    let request = PeopleRequest { app: &app, desk: &desk, browser: &browser, visitor: &visitor };
+pub async fn remove(request: PeopleRequest, InAccount(name): InAccount, _: FormFields) -> Result<Response, Problem> {
     request.refuse_own(&name)?;
-    accounts::remove(&app, visitor.caller(), &name).await?;
+    accounts::remove(&request.app, request.visitor.caller(), &name).await?;
     Ok(SeeOther::to(PEOPLE).telling(&FlashMessage::AccountRemoved).into_response())
 }
