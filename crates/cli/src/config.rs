@@ -37,7 +37,7 @@ enum ConfigCommand {
 /// The configuration is invalid.
 pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
     let text = match args.command {
-        ConfigCommand::Print(flags) => print::print(&config::load(&flags.flags())?),
+        ConfigCommand::Print(flags) => print::print(&config::load(&flags.flags())?)?,
         ConfigCommand::Check(flags) => {
             let loaded = config::load(&flags.flags())?;
             let certificates = CertificatesInUse::open(&loaded.config.server.tls)?;

@@ -2,134 +2,54 @@
 //! some values are secrets.
 
 use std::fmt::Write as _;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-
-use anyhow::Context;
-use figment::error::Kind;
-use figment::{Figment, Metadata, Source};
 
 use super::Config;
+use super::extract::{ConfigMistake, MistakeKind};
+use super::file::parts;
+use super::layers::{ConfigLayers, ValueOrigin};
 
-/// Largest size of the configuration file in bytes. A file with thousands of API keys has this size.
-const MOST_BYTES: u64 = 1 << 20;
-
-/// The configuration file, for finding lines in it.
-#[derive(Clone, Debug)]
-pub(super) struct ConfigFile {
-    path: PathBuf,
-    text: String,
-}
-
-impl ConfigFile {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// The file does not exist, or is not TOML. The error names the line.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let found = path.metadata();
-        let found = found.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => anyhow::anyhow!("the configuration file {shown} does not exist"),
-            _ => anyhow::anyhow!("the configuration file {shown} cannot be read: {error}"),
-        })?;
-        anyhow::ensure!(!found.is_dir(), "the configuration {shown} is a directory; give the path of the file in it");
-        anyhow::ensure!(found.is_file(), "the configuration {shown} is no file; give the path of a file");
-        anyhow::ensure!(
-            found.len() <= MOST_BYTES,
-            "the configuration {shown} has more than {} KiB; give the path of a configuration file (TOML)",
-            MOST_BYTES >> 10
-        );
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let file = Self { path: path.to_owned(), text };
-        match toml::from_str::<toml::Table>(&file.text) {
-            Ok(_) => Ok(file),
-            Err(error) => {
-                let before = error.span().and_then(|span| file.text.get(..span.start)).unwrap_or_default();
-                let line = before.matches('\n').count() + 1;
-                let first = error.message().lines().next().unwrap_or_default();
-                anyhow::bail!("configuration: {}, line {line}, is not TOML: {first}", file.path.display())
-            }
-        }
-    }
-
-    /// Returns the line, from 1, of the value or section at `path`, or of the innermost part of the path that the file contains.
-    fn line_of(&self, path: &[String]) -> Option<usize> {
-        let mut header: Vec<String> = Vec::new();
-        let mut tables = 0;
-        let mut within = None;
-        for (number, line) in self.text.lines().zip(1..).map(|(line, number)| (number, line.trim())) {
-            let mut here = header.clone();
-            if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.split("]]").next()) {
-                let parts = parts(name);
-                tables = if header.starts_with(&parts) { tables + 1 } else { 0 };
-                header = [parts, vec![tables.to_string()]].concat();
-                here = header.clone();
-            } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
-                header = parts(name);
-                here = header.clone();
-            } else if let Some((key, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
-                here.extend(parts(key));
-            } else {
-                continue;
-            }
-            if here == path {
-                return Some(number);
-            }
-            if path.starts_with(&here) {
-                within = Some(number);
-            }
-        }
-        within
-    }
-}
-
-/// Splits a dotted key into its parts.
-fn parts(key: &str) -> Vec<String> {
-    key.split('.').map(|part| part.trim().trim_matches(['"', '\'']).to_owned()).collect()
-}
-
-/// Makes the message for a wrong value: its source, its place, the mistake and a suggestion.
-pub(super) fn explain(error: &figment::Error, file: Option<&ConfigFile>) -> String {
-    let in_environment = error.metadata.as_ref().is_some_and(is_environment);
-    let section = error.path.first().filter(|_| error.path.len() > 1);
-    // For an item of a list, the key of the list.
-    let key = error.path.iter().rfind(|part| !is_list_position(part)).map_or("", String::as_str);
-    let called = |name: &str| match (section, in_environment) {
-        (_, true) => {
-            let parents = &error.path[..error.path.len().saturating_sub(1)];
-            variable(&[parents, &[name.to_owned()]].concat())
-        }
-        (None, false) => format!("[{name}]"),
-        (Some(_), false) => format!("{name:?}"),
-    };
-    let what = match &error.kind {
-        Kind::UnknownField(name, known) => {
-            let mut what = match section {
-                Some(_) => format!("there is no key {name:?} here"),
-                None => format!("there is no section [{name}]"),
-            };
-            let _ = match (meant(name, known), home_of(name)) {
-                (Some(meant), _) => write!(what, "; did you mean {}?", called(meant)),
-                (None, Some((home, key))) if key == *name => write!(what, "; {name:?} belongs to [{home}]"),
-                (None, Some((home, key))) => write!(what, "; did you mean {key:?} in [{home}]?"),
-                (None, None) => write!(what, "; there is {}", known.join(", ")),
-            };
-            what
-        }
-        Kind::UnknownVariant(name, known) => {
+/// Makes the message for a mistake: the place of the value, the mistake and a suggestion.
+pub(super) fn explain(mistake: &ConfigMistake, layers: &ConfigLayers) -> String {
+    let path = mistake.path.as_slice();
+    let what = match &mistake.kind {
+        MistakeKind::UnknownKey { name, known } => unknown_key(name, known, path, layers),
+        MistakeKind::UnknownVariant { name, known } => {
             let listed = known.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(" or ");
             let meant = meant(name, known).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-            format!("{key} is {listed}{meant}")
+            format!("{} is {listed}{meant}", key_of(path))
         }
-        Kind::InvalidType(_, wanted) | Kind::InvalidValue(_, wanted) | Kind::InvalidLength(_, wanted) => {
-            format!("{key} must be {}", in_words(wanted))
-        }
-        Kind::MissingField(name) => format!("{name:?} is missing"),
-        Kind::Message(said) => said.clone(),
-        other => other.to_string(),
+        MistakeKind::WrongValue(wanted) => format!("{} must be {}", key_of(path), in_words(wanted)),
+        MistakeKind::MissingKey(name) => format!("{name:?} is missing"),
+        MistakeKind::Other(said) => said.clone(),
     };
-    format!("{}{what}", place(&error.path, error.metadata.as_ref(), file))
+    format!("{}{what}", place(path, layers.origin(path), layers))
+}
+
+/// Describes an unknown key or section, with the one that was probably meant.
+fn unknown_key(name: &str, known: &[&str], path: &[String], layers: &ConfigLayers) -> String {
+    let parents = path.split_last().map_or(path, |(_, parents)| parents);
+    let in_environment = layers.origin(path) == Some(ValueOrigin::Environment);
+    let called = |name: &str| match (parents.is_empty(), in_environment) {
+        (_, true) => variable(&[parents, &[name.to_owned()]].concat()),
+        (true, false) => format!("[{name}]"),
+        (false, false) => format!("{name:?}"),
+    };
+    let mut what = match parents.is_empty() {
+        false => format!("there is no key {name:?} here"),
+        true => format!("there is no section [{name}]"),
+    };
+    let _ = match (meant(name, known), home_of(name)) {
+        (Some(meant), _) => write!(what, "; did you mean {}?", called(meant)),
+        (None, Some((home, key))) if key == name => write!(what, "; {name:?} belongs to [{home}]"),
+        (None, Some((home, key))) => write!(what, "; did you mean {key:?} in [{home}]?"),
+        (None, None) => write!(what, "; there is {}", known.join(", ")),
+    };
+    what
+}
+
+/// Returns the key of a value. For an item of a list this is the key of the list.
+fn key_of(path: &[String]) -> &str {
+    path.iter().rfind(|part| !is_list_position(part)).map_or("", String::as_str)
 }
 
 /// True if a part of a key is the position of an item in a list.
@@ -138,22 +58,21 @@ fn is_list_position(part: &str) -> bool {
 }
 
 /// Makes the message for the result of a check, like [`explain`]. The text of a check begins with the key.
-pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&ConfigFile>) -> String {
+pub(super) fn explain_check(said: &str, layers: &ConfigLayers) -> String {
     let key = said.split([' ', ':']).next().unwrap_or_default();
     let path = parts(&key.replace('[', ".").replace(']', ""));
-    let plain: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
-    format!("{}{said}", place(&path, figment.find_metadata(&plain.join(".")), file))
+    let section_and_key = &path[..path.len().min(2)];
+    format!("{}{said}", place(&path, layers.origin(section_and_key), layers))
 }
 
 /// Returns the place at which the value at `path` was set, with a colon after it. Empty if the value was not set.
-fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&ConfigFile>) -> String {
-    let Some(metadata) = metadata else { return String::new() };
-    if is_environment(metadata) {
-        let more = if path.len() > 1 { "" } else { "__…" };
-        return format!("the environment variable {}{more}: ", variable(path));
-    }
-    match (&metadata.source, file) {
-        (Some(Source::File(_)), Some(file)) => {
+fn place(path: &[String], origin: Option<ValueOrigin>, layers: &ConfigLayers) -> String {
+    match (origin, &layers.file) {
+        (Some(ValueOrigin::Environment), _) => {
+            let more = if path.len() > 1 { "" } else { "__…" };
+            format!("the environment variable {}{more}: ", variable(path))
+        }
+        (Some(ValueOrigin::File), Some(file)) => {
             let line = file.line_of(path).map(|line| format!(", line {line}")).unwrap_or_default();
             let section = path.first().filter(|_| path.len() > 1);
             let section = section.map(|section| format!(", [{section}]")).unwrap_or_default();
@@ -161,10 +80,6 @@ fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&ConfigFile>
         }
         _ => String::new(),
     }
-}
-
-fn is_environment(metadata: &Metadata) -> bool {
-    metadata.name.contains("environment")
 }
 
 fn variable(path: &[String]) -> String {
@@ -230,20 +145,5 @@ mod tests {
         assert_eq!(meant("shutdown_grace", &known), Some("shutdown_grace_ms"));
         assert_eq!(meant("port", &known), None);
         assert_eq!((distance("inof", "info"), distance("", "abc"), distance("abc", "abc")), (2, 3, 0));
-    }
-
-    #[test]
-    fn lines_are_found_in_sections_lists_of_them_and_dotted_keys() {
-        let text = "# [server]\nlog.level = \"info\"\n[server]\n listen = \"a=b\"\n[[auth.keys]]\nname = \"a\"\n[[auth.keys]]\n\
-                    name = \"b\"\n[limits]\nmax_waiting = 1\n";
-        let file = ConfigFile { path: "x".into(), text: text.into() };
-        let found =
-            ["log.level", "server", "server.listen", "auth.keys.1.name", "auth.keys.1.sha256", "limits.max_waiting"];
-        assert_eq!(found.map(|key| line_of_key(key, &file)), [Some(2), Some(3), Some(4), Some(8), Some(7), Some(10)]);
-        assert_eq!(line_of_key("store.data", &file), None);
-    }
-
-    fn line_of_key(key: &str, file: &ConfigFile) -> Option<usize> {
-        file.line_of(&parts(key))
     }
 }

@@ -10,6 +10,9 @@ pub mod auth;
 mod console;
 pub mod embedder;
 mod errors;
+mod extract;
+mod file;
+mod layers;
 pub mod limits;
 pub mod log;
 pub mod oidc;
@@ -25,8 +28,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use figment::Figment;
-use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use auth::AuthConfig;
@@ -42,6 +43,8 @@ pub use tls::TlsConfig;
 pub use webhooks::{MessageKind, WebhookConfig};
 
 use doppel_texts::Language;
+use file::ConfigFile;
+use layers::ConfigLayers;
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +163,7 @@ pub struct LoadedConfig {
     pub config: Config,
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
-    figment: Figment,
+    layers: ConfigLayers,
 }
 
 /// Loads and checks the configuration.
@@ -168,28 +171,25 @@ pub struct LoadedConfig {
 /// # Errors
 /// The unknown or wrong key, and the place at which it was set.
 pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
-    let mut figment = Figment::from(Serialized::defaults(Config::default()));
     let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
-    let file = path.as_deref().map(errors::ConfigFile::read).transpose()?;
-    if let Some(path) = &path {
-        figment = figment.merge(Toml::file_exact(path));
-    }
+    let mut layers = ConfigLayers::new(path.as_deref().map(ConfigFile::read).transpose()?);
     check_environment(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
-    figment = figment.merge(Env::prefixed("DOPPEL_").filter(|key| key.as_str().contains("__")).split("__"));
+    layers.add_environment(std::env::vars_os());
     if let Some(listen) = flags.listen {
-        figment = figment.merge(Serialized::default("server.listen", listen));
+        layers.set_listen(listen);
     }
     if let Some(data) = &flags.data {
-        figment = figment.merge(Serialized::default("store.data", data));
+        layers.set_data(data)?;
     }
-    let config = extract(&figment, file.as_ref()).context("configuration")?;
-    Ok(LoadedConfig { config, file: path, figment })
+    let config = read(&layers).context("configuration")?;
+    Ok(LoadedConfig { config, file: path, layers })
 }
 
-/// Extracts and checks the values.
-fn extract(figment: &Figment, file: Option<&errors::ConfigFile>) -> anyhow::Result<Config> {
-    let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(errors::explain(&error, file)))?;
-    check(&config).map_err(|said| anyhow::anyhow!(errors::explain_check(&said, figment, file)))?;
+/// Reads and checks the values of all layers.
+fn read(layers: &ConfigLayers) -> anyhow::Result<Config> {
+    let config = extract::extract(layers.merged());
+    let config: Config = config.map_err(|mistake| anyhow::anyhow!(errors::explain(&mistake, layers)))?;
+    check(&config).map_err(|said| anyhow::anyhow!(errors::explain_check(&said, layers)))?;
     Ok(config)
 }
 
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     fn toml(text: &str) -> anyhow::Result<Config> {
-        extract(&Figment::from(Serialized::defaults(Config::default())).merge(Toml::string(text)), None)
+        read(&ConfigLayers::new(Some(ConfigFile::parse("doppel.toml".as_ref(), text.to_owned())?)))
     }
 
     #[test]

@@ -2,22 +2,27 @@
 
 use std::fmt::Write;
 
-use figment::value::{Dict, Value};
+use serde_json::{Map, Value};
 
 use super::LoadedConfig;
+use super::layers::ValueOrigin;
 
 /// Returns the configuration as TOML, without the hashes of secrets.
-pub fn print(loaded: &LoadedConfig) -> String {
+///
+/// # Errors
+/// Never for a configuration that was loaded.
+pub fn print(loaded: &LoadedConfig) -> anyhow::Result<String> {
     let mut text = String::new();
-    let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
+    let sections: Map<String, Value> = serde_json::from_value(serde_json::to_value(&loaded.config)?)?;
     for (section, values) in &sections {
         match values {
-            Value::Dict(_, values) => section_of(loaded, &format!("[{section}]"), section, values, &mut text),
+            Value::Object(values) => section_of(loaded, &format!("[{section}]"), &[section], values, &mut text),
             // Sections that may occur several times.
-            Value::Array(_, items) => {
-                for (at, item) in items.iter().enumerate() {
-                    let Value::Dict(_, values) = item else { continue };
-                    section_of(loaded, &format!("[[{section}]]"), &format!("{section}.{at}"), values, &mut text);
+            Value::Array(items) => {
+                for (position, item) in items.iter().enumerate() {
+                    let Value::Object(values) = item else { continue };
+                    let path = [section.as_str(), &position.to_string()];
+                    section_of(loaded, &format!("[[{section}]]"), &path, values, &mut text);
                 }
             }
             _ => (),
@@ -25,48 +30,38 @@ pub fn print(loaded: &LoadedConfig) -> String {
     }
     text.truncate(text.trim_end().len());
     text.push('\n');
-    text
+    Ok(text)
 }
 
-fn section_of(loaded: &LoadedConfig, head: &str, path: &str, values: &Dict, text: &mut String) {
+fn section_of(loaded: &LoadedConfig, head: &str, path: &[&str], values: &Map<String, Value>, text: &mut String) {
     let _ = writeln!(text, "{head}");
     for (key, value) in values {
-        let origin = origin(loaded, &format!("{path}.{key}"));
-        let _ = writeln!(text, "{key} = {}  # {origin}", shown(key, value));
+        let path: Vec<String> = path.iter().chain([&key.as_str()]).map(|part| (*part).to_owned()).collect();
+        let _ = writeln!(text, "{key} = {}  # {}", shown(key, value), origin(loaded, &path));
     }
     text.push('\n');
 }
 
-fn origin(loaded: &LoadedConfig, key: &str) -> String {
-    let Some(metadata) = loaded.figment.find_metadata(key) else { return "default".into() };
-    if metadata.name.contains("Config") {
-        return "default".into();
-    }
-    match (&metadata.source, metadata.name.contains("environment")) {
-        (Some(figment::Source::File(path)), _) => path.display().to_string(),
-        (_, true) => "environment".into(),
-        _ => "command line".into(),
+fn origin(loaded: &LoadedConfig, path: &[String]) -> String {
+    match (loaded.layers.origin(path), &loaded.layers.file) {
+        (Some(ValueOrigin::CommandLine), _) => "command line".into(),
+        (Some(ValueOrigin::Environment), _) => "environment".into(),
+        (Some(ValueOrigin::File), Some(file)) => file.path.display().to_string(),
+        _ => "default".into(),
     }
 }
 
 fn shown(key: &str, value: &Value) -> String {
     match value {
         _ if key == "sha256" || key == "uri" => "\"(not shown)\"".into(),
-        Value::String(_, text) => toml::Value::String(text.clone()).to_string(),
-        Value::Char(_, letter) => toml::Value::String(letter.to_string()).to_string(),
-        Value::Bool(_, flag) => flag.to_string(),
-        Value::Num(_, number) => match (number.to_i128(), number.to_u128(), number.to_f64()) {
-            (Some(number), ..) => number.to_string(),
-            (_, Some(number), _) => number.to_string(),
-            (.., Some(number)) => number.to_string(),
-            _ => "?".into(),
-        },
-        Value::Empty(..) => "\"\"".into(),
-        Value::Array(_, items) => {
+        Value::Null => "\"\"".into(),
+        Value::String(text) => toml::Value::String(text.clone()).to_string(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => {
             let items: Vec<String> = items.iter().map(|item| shown("", item)).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Dict(_, entries) => {
+        Value::Object(entries) => {
             let entries: Vec<String> =
                 entries.iter().map(|(key, value)| format!("{key} = {}", shown(key, value))).collect();
             format!("{{ {} }}", entries.join(", "))
