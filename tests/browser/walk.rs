@@ -110,7 +110,7 @@ const EN: PageTexts = PageTexts {
     done_not_same: "Decided: not the same matter",
     undone: "The decision was taken back",
     meanwhile: "Somebody decided about these two",
-    all: "All that came in",
+    all: "All records",
     wrong_since: "Give a time such as",
     next: "Next",
     petitioner: "Same petitioner",

@@ -283,17 +283,47 @@ fn evil_row(more: &str, evil: &str) -> Value {
 }
 
 #[test]
-fn in_pages_of_html_what_both_show_is_marked() {
+fn in_pages_of_html_what_only_one_shows_is_marked() {
     let desk = TestDesk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
     desk.register("a", &json!({"page": format!("<p>{LAMPS}</p>")}));
     desk.register("b", &json!({"page": format!("<h1>转&lt;i&gt;</h1><div>{LAMPS}<!-- 草稿 --></div>")}));
     let page = TestBrowser::new(&desk.server).get("/console/html-case/case/b?with=a").html;
-    assert!(page.contains(&shared_mark("ours")) && page.contains(&shared_mark("theirs")), "{page}");
-    assert!(page.contains("转&#60;i&#62;") && !page.contains("&#60;div") && !page.contains("草稿"), "{page}");
+    let different = "<mark class=\"different\" id=\"mark-ours\">转&#60;i</mark>&#62;";
+    assert!(page.contains(different) && page.contains(&format!("<p class=\"original\">{LAMPS}</p>")), "{page}");
+    assert!(!page.contains("&#60;div") && !page.contains("草稿"), "{page}");
 }
 
-fn shared_mark(id: &str) -> String {
-    format!("<mark class=\"shared\" id=\"shared-{id}\">{LAMPS}</mark>")
+#[test]
+fn of_two_similar_letters_the_differences_are_marked_and_the_probability_is_explained() {
+    let desk = TestDesk::with("differences", &json!({}));
+    let letter = |number: &str, end: &str| {
+        format!("市民反映北湖路{number}小区门口的路灯已经坏了两个星期，晚上出行很不方便，请有关部门尽快派人维修。{end}")
+    };
+    desk.register("a", &json!({"title": "路灯不亮", "content": letter("23号", "")}));
+    desk.register("b", &json!({"title": "路灯还不亮", "content": letter("25号", "急！")}));
+    let chinese = TestBrowser::new(&desk.server).open("/console/differences/case/b?with=a").html;
+    for marked in [">25号</mark>", ">23号</mark>", ">急</mark>", ">还</mark>"] {
+        assert!(chinese.contains(marked), "{marked}: {chinese}");
+    }
+    assert_eq!(chinese.matches("<mark").count(), 4, "{chinese}");
+    assert!(chinese.contains("标出的是只在一件中的文字") && chinese.contains("判断依据"), "{chinese}");
+    assert!(chinese.contains("文字基本相同") && chinese.matches("class=\"step\"").count() > 2, "{chinese}");
+    let english = TestBrowser::new(&desk.server).with("accept-language", "en");
+    let english = { english }.open("/console/differences/case/b?with=a").html;
+    assert!(english.contains("Marked: text that only one of the records has"), "{english}");
+    assert!(english.contains("Before comparing: two records rarely concern one matter"), "{english}");
+}
+
+#[test]
+fn the_page_of_a_record_links_to_the_system_of_the_office() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let environment = [("DOPPEL_CONSOLE__RECORD_URL", "https://cases.example/{collection}?id={id}")];
+    let server = TestServer::start_with(folder.path(), &[], &environment);
+    let row = json!({ "id": "2024/7 甲", "content": LAMPS });
+    assert_eq!(server.send("POST", "/v1/collections/letters/records", &row).status, 201);
+    let page = TestBrowser::new(&server).open("/console/letters/case/2024%2F7%20%E7%94%B2");
+    let link = "https://cases.example/letters?id=2024%2F7%20%E7%94%B2";
+    assert!(page.values("href").contains(&link.to_owned()) && page.html.contains("在业务系统中打开"), "{}", page.html);
 }
 
 /// Twelve rows of 900 kB are more than an answer of the API may contain.

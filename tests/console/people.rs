@@ -79,7 +79,7 @@ fn until_logged(keyed: &KeyedServer, parts: &[&str]) {
 }
 
 /// Every route of the desk, and the lowest role that it lets in.
-const ROUTES: [(&str, &str, &str); 53] = [
+const ROUTES: [(&str, &str, &str); 55] = [
     ("GET", "/console", "viewer"),
     ("POST", "/console/-/collections", "administrator"),
     ("POST", "/console/-/demo", "administrator"),
@@ -95,6 +95,7 @@ const ROUTES: [(&str, &str, &str); 53] = [
     ("POST", "/console/-/people/{account}/remove", "administrator"),
     ("GET", "/console/{collection}", "viewer"),
     ("GET", "/console/{collection}/inbox", "viewer"),
+    ("GET", "/console/{collection}/inbox.csv", "viewer"),
     ("GET", "/console/{collection}/batch", "lead"),
     ("POST", "/console/{collection}/batch", "lead"),
     ("GET", "/console/{collection}/case/{id}", "viewer"),
@@ -111,6 +112,7 @@ const ROUTES: [(&str, &str, &str); 53] = [
     ("POST", "/console/{collection}/files/{file}/remove", "viewer"),
     ("GET", "/console/{collection}/files/{file}/result", "viewer"),
     ("GET", "/console/{collection}/search", "viewer"),
+    ("GET", "/console/{collection}/search.csv", "viewer"),
     ("GET", "/console/{collection}/groups", "viewer"),
     ("GET", "/console/{collection}/groups.csv", "viewer"),
     ("GET", "/console/{collection}/groups/{id}", "viewer"),

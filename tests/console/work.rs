@@ -208,7 +208,7 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
         check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
     assert_eq!(repeat.status, 200, "{}", repeat.html);
     assert!(
-        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"shared\""),
+        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"different\""),
         "{}",
         repeat.html
     );
@@ -309,13 +309,9 @@ fn a_passage_far_down_a_long_letter_is_one_click_away() {
     desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
     desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));
     let page = TestBrowser::new(&desk.server).open("/console/far-down/case/b?with=a");
-    assert!(
-        page.html.contains("href=\"#shared-ours\"") && !page.html.contains("href=\"#shared-theirs\""),
-        "{}",
-        page.html
-    );
+    assert!(page.html.contains("href=\"#mark-ours\"") && !page.html.contains("href=\"#mark-theirs\""), "{}", page.html);
     assert_eq!(
-        (page.html.matches("id=\"shared-ours\"").count(), page.html.matches("id=\"shared-theirs\"").count()),
+        (page.html.matches("id=\"mark-ours\"").count(), page.html.matches("id=\"mark-theirs\"").count()),
         (1, 1)
     );
     assert!(page.html.contains(">标题</h3>") && page.html.contains(">正文</h3>"), "{}", page.html);

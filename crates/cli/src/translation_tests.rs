@@ -81,7 +81,7 @@ const NOT_COMMAND_LINE: [&str; 4] = [
 ];
 
 /// Parts of messages whose whole forms the tables have, names of internal work, and signs of a bug.
-const PARTS: [&str; 58] = [
+const PARTS: [&str; 61] = [
     " at {pointer}",
     ", did you mean {meant:?}?",
     "; complete: {done}",
@@ -98,6 +98,7 @@ const PARTS: [&str; 58] = [
     "a date is not written as the protocol says",
     "a process without its standard input and output",
     "a sequence",
+    "a value was read before its key",
     "besides, {exact} fingerprints have an equal one",
     "command line",
     "doppel: {error}",
@@ -137,6 +138,8 @@ const PARTS: [&str; 58] = [
     "read       {records} {unit}\n{used}{unused}{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n",
     "{column} as {name} ({role})",
     "{exact} of exact duplicates",
+    "value = {text}",
+    "wrong value at {}",
     "{key} is {listed}{meant}",
     "{} query",
     "{} table {table}",

@@ -32,7 +32,7 @@ pub(super) struct RecordWarning<'a> {
 
 impl<'a> From<&'a Violation> for RecordWarning<'a> {
     fn from(Violation { pointer, code, detail }: &'a Violation) -> Self {
-        Self { code, pointer, detail }
+        Self { code: code.as_str(), pointer, detail }
     }
 }
 

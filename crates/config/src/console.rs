@@ -11,12 +11,45 @@ pub struct ConsoleConfig {
     /// True if the service has the pages below `/console`. They allow exactly what the keys of the API allow. An office that uses only the
     /// API does not need them.
     pub enabled: bool,
+    /// The address of a record in the office's own system, with `{id}` and perhaps `{collection}` in it. The page of a record links to it.
+    /// Empty: no link.
+    pub record_url: String,
     /// Signing in at an identity provider.
     pub oidc: OidcConfig,
 }
 
 impl Default for ConsoleConfig {
     fn default() -> Self {
-        Self { enabled: true, oidc: OidcConfig::default() }
+        Self { enabled: true, record_url: String::new(), oidc: OidcConfig::default() }
+    }
+}
+
+impl ConsoleConfig {
+    /// # Errors
+    /// A description of a wrong value.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_address = self.record_url.starts_with("https://") || self.record_url.starts_with("http://");
+        if !self.record_url.is_empty() && !(is_address && self.record_url.contains("{id}")) {
+            return Err("console.record_url is no address with {id}, such as https://cases.example/show/{id}".into());
+        }
+        self.oidc.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_record_has_its_id() {
+        for (url, is_fine) in [
+            ("", true),
+            ("https://cases.example/{collection}/{id}", true),
+            ("https://cases.example/", false),
+            ("javascript:{id}", false),
+        ] {
+            let config = ConsoleConfig { record_url: url.into(), ..ConsoleConfig::default() };
+            assert_eq!(config.check().is_ok(), is_fine, "{url}");
+        }
     }
 }

@@ -11,14 +11,15 @@ use super::layers::{ConfigLayers, ValueOrigin};
 /// Makes the message for a mistake: the place of the value, the mistake and a suggestion.
 pub(super) fn explain(mistake: &ConfigMistake, layers: &ConfigLayers) -> String {
     let path = mistake.path.as_slice();
+    let key = key_of(path);
     let what = match &mistake.kind {
         MistakeKind::UnknownKey { name, known } => unknown_key(name, known, path, layers),
         MistakeKind::UnknownVariant { name, known } => {
             let listed = known.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(" or ");
             let meant = meant(name, known).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-            format!("{} is {listed}{meant}", key_of(path))
+            format!("{key} is {listed}{meant}")
         }
-        MistakeKind::WrongValue(wanted) => format!("{} must be {}", key_of(path), in_words(wanted)),
+        MistakeKind::WrongValue(wanted) => format!("{key} must be {}", in_words(wanted)),
         MistakeKind::MissingKey(name) => format!("{name:?} is missing"),
         MistakeKind::Other(said) => said.clone(),
     };

@@ -235,7 +235,7 @@ fn check(config: &Config) -> Result<(), String> {
     search.check()?;
     server.tls.check()?;
     sources::check(source)?;
-    console.oidc.check()?;
+    console.check()?;
     webhooks::check(webhook)?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{self, ColumnKind};
+use crate::error_code::ErrorCode;
 use crate::evidence::{EvidenceModel, LearnedModel};
 use crate::similarity::MIN_FORM_CHARS;
 use crate::text::shingles;
@@ -541,7 +542,7 @@ impl Settings {
         if let Some(Verify { shingle, duplicate, unsure, rarity: _, objects: _, forms, model, .. }) = verify {
             validate_forms(forms, &mut found);
             if let Some(Err(error)) = model.as_ref().map(EvidenceModel::of_learned) {
-                found.push(Violation::new("/verify/model", "invalid_model", error.to_string()));
+                found.push(Violation::new("/verify/model", ErrorCode::InvalidModel, error.to_string()));
             }
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
             share("/verify/duplicate", *duplicate, &mut found);
@@ -556,7 +557,7 @@ impl Settings {
         if !is_zone(time_zone) {
             found.push(Violation::new(
                 "/time_zone",
-                "unknown_time_zone",
+                ErrorCode::UnknownTimeZone,
                 "give an IANA name such as \"Asia/Shanghai\"",
             ));
         }
@@ -631,25 +632,37 @@ fn is_zone(name: &str) -> bool {
 
 fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
     if fields.len() > MAX_FIELDS {
-        found.push(Violation::new("/fields", "out_of_range", format!("at most {MAX_FIELDS} fields may have a role")));
+        found.push(Violation::new(
+            "/fields",
+            ErrorCode::OutOfRange,
+            format!("at most {MAX_FIELDS} fields may have a role"),
+        ));
     }
     if !fields.iter().any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
-        found.push(Violation::new("/fields", "no_content_field", "name at least one field of role text, whole or url"));
+        found.push(Violation::new(
+            "/fields",
+            ErrorCode::NoContentField,
+            "name at least one field of role text, whole or url",
+        ));
     }
     for (index, Field { name, role, weight, format }) in fields.iter().enumerate() {
         if name.is_empty() || name == "id" || name.contains('\0') {
             let detail = "a field name is not empty, holds no NUL character, and is not \"id\", which names the record";
-            found.push(Violation::new(format!("/fields/{index}/name"), "invalid_name", detail));
+            found.push(Violation::new(format!("/fields/{index}/name"), ErrorCode::InvalidName, detail));
         }
         if fields[..index].iter().any(|earlier| earlier.name == *name) {
-            found.push(Violation::new(format!("/fields/{index}/name"), "duplicate_name", "the field is named twice"));
+            found.push(Violation::new(
+                format!("/fields/{index}/name"),
+                ErrorCode::DuplicateName,
+                "the field is named twice",
+            ));
         }
         if let Some(weight) = weight {
             within(&format!("/fields/{index}/weight"), u32::from(*weight), 1, 1000, found);
         }
         if *format == TextFormat::Html && !matches!(role, Role::Text | Role::Whole) {
             let detail = "\"html\" is for fields of role text or whole";
-            found.push(Violation::new(format!("/fields/{index}/format"), "invalid_value", detail));
+            found.push(Violation::new(format!("/fields/{index}/format"), ErrorCode::InvalidValue, detail));
         }
     }
 }
@@ -668,12 +681,12 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
     let total = user_words.len() + stop_words.len() + synonyms.iter().map(Vec::len).sum::<usize>();
     if total > MAX_LEXICON_ENTRIES {
         let detail = format!("{total} words; at most {MAX_LEXICON_ENTRIES} in all lists together");
-        found.push(Violation::new("/text", "too_many_words", detail));
+        found.push(Violation::new("/text", ErrorCode::TooManyWords, detail));
     }
     for (index, group) in synonyms.iter().enumerate() {
         if group.len() < 2 {
             let detail = "a group of synonyms has at least two words";
-            found.push(Violation::new(format!("/text/synonyms/{index}"), "out_of_range", detail));
+            found.push(Violation::new(format!("/text/synonyms/{index}"), ErrorCode::OutOfRange, detail));
         }
     }
 }
@@ -683,18 +696,18 @@ fn validate_words(pointer: &str, words: &[String], found: &mut Vec<Violation>) {
         let chars = word.chars().count();
         if word.trim().is_empty() || chars > MAX_LEXICON_CHARS || word.contains('\0') {
             let detail = format!("a word has 1 to {MAX_LEXICON_CHARS} characters");
-            found.push(Violation::new(format!("{pointer}/{index}"), "invalid_word", detail));
+            found.push(Violation::new(format!("{pointer}/{index}"), ErrorCode::InvalidWord, detail));
         }
     }
 }
 
 fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Violation>) {
     if channels.len() > MAX_CHANNELS {
-        found.push(Violation::new("/channels", "out_of_range", format!("at most {MAX_CHANNELS} channels")));
+        found.push(Violation::new("/channels", ErrorCode::OutOfRange, format!("at most {MAX_CHANNELS} channels")));
     }
     if channels.iter().filter(|channel| matches!(channel, Channel::Simhash(_))).count() > 1 {
         let detail = "a record has one fingerprint: at most one simhash channel";
-        found.push(Violation::new("/channels", "duplicate_channel", detail));
+        found.push(Violation::new("/channels", ErrorCode::DuplicateChannel, detail));
     }
     for (index, channel) in channels.iter().enumerate() {
         ranges::validate(channel, &format!("/channels/{index}"), fields, found);
@@ -704,44 +717,44 @@ fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Vio
 fn validate_placeholders(placeholders: &[String], found: &mut Vec<Violation>) {
     if placeholders.len() > MAX_PLACEHOLDERS {
         let detail = format!("at most {MAX_PLACEHOLDERS} values");
-        found.push(Violation::new("/placeholders", "too_many_words", detail));
+        found.push(Violation::new("/placeholders", ErrorCode::TooManyWords, detail));
     }
     for (index, text) in placeholders.iter().enumerate() {
         if text.trim().is_empty() || text.chars().count() > MAX_LEXICON_CHARS || text.contains('\0') {
             let detail = format!("a value has 1 to {MAX_LEXICON_CHARS} characters");
-            found.push(Violation::new(format!("/placeholders/{index}"), "invalid_word", detail));
+            found.push(Violation::new(format!("/placeholders/{index}"), ErrorCode::InvalidWord, detail));
         }
     }
 }
 
 fn validate_forms(forms: &[Form], found: &mut Vec<Violation>) {
     if forms.len() > MAX_FORMS {
-        found.push(Violation::new("/verify/forms", "too_many_forms", format!("at most {MAX_FORMS} forms")));
+        found.push(Violation::new("/verify/forms", ErrorCode::TooManyForms, format!("at most {MAX_FORMS} forms")));
     }
     let bytes: usize = forms.iter().flat_map(|form| &form.passages).map(String::len).sum();
     if bytes > MAX_FORM_BYTES {
         let detail = format!("the passages of all forms have {bytes} bytes; at most {MAX_FORM_BYTES}");
-        found.push(Violation::new("/verify/forms", "too_many_words", detail));
+        found.push(Violation::new("/verify/forms", ErrorCode::TooManyWords, detail));
     }
     for (index, Form { name, passages }) in forms.iter().enumerate() {
         let at = format!("/verify/forms/{index}");
         if name.trim().is_empty() || name.chars().count() > MAX_LEXICON_CHARS || name.contains('\0') {
             let detail = format!("a name has 1 to {MAX_LEXICON_CHARS} characters");
-            found.push(Violation::new(format!("{at}/name"), "invalid_word", detail));
+            found.push(Violation::new(format!("{at}/name"), ErrorCode::InvalidWord, detail));
         }
         if forms[..index].iter().any(|earlier| earlier.name == *name) {
-            found.push(Violation::new(format!("{at}/name"), "repeated", "another form has this name"));
+            found.push(Violation::new(format!("{at}/name"), ErrorCode::Repeated, "another form has this name"));
         }
         if passages.is_empty() || passages.len() > MAX_FORM_PASSAGES {
             let detail = format!("a form has 1 to {MAX_FORM_PASSAGES} passages");
-            found.push(Violation::new(format!("{at}/passages"), "out_of_range", detail));
+            found.push(Violation::new(format!("{at}/passages"), ErrorCode::OutOfRange, detail));
         }
         for (number, passage) in passages.iter().enumerate() {
             let counted = shingles::counted(passage);
             if !(MIN_FORM_CHARS..=MAX_PASSAGE_CHARS).contains(&counted) || passage.contains('\0') {
                 let detail =
                     format!("a passage has {MIN_FORM_CHARS} to {MAX_PASSAGE_CHARS} letters, digits or Han characters");
-                found.push(Violation::new(format!("{at}/passages/{number}"), "out_of_range", detail));
+                found.push(Violation::new(format!("{at}/passages/{number}"), ErrorCode::OutOfRange, detail));
             }
         }
     }
@@ -751,22 +764,26 @@ fn validate_hosts(aliases: &[Vec<String>], found: &mut Vec<Violation>) {
     let total: usize = aliases.iter().map(Vec::len).sum();
     if total > MAX_LEXICON_ENTRIES {
         let detail = format!("{total} names; at most {MAX_LEXICON_ENTRIES} in all groups together");
-        found.push(Violation::new("/host_aliases", "too_many_words", detail));
+        found.push(Violation::new("/host_aliases", ErrorCode::TooManyWords, detail));
     }
     let mut seen = std::collections::HashSet::new();
     for (index, group) in aliases.iter().enumerate() {
         let at = format!("/host_aliases/{index}");
         if group.len() < 2 {
-            found.push(Violation::new(&at, "out_of_range", "a group has at least two names of one host"));
+            found.push(Violation::new(&at, ErrorCode::OutOfRange, "a group has at least two names of one host"));
         }
         for (position, host) in group.iter().enumerate() {
             let sound =
                 (1..=253).contains(&host.len()) && !host.contains(|c: char| c.is_whitespace() || "/:?#@".contains(c));
             if !sound {
                 let detail = "a host name has 1 to 253 bytes, without scheme, port or path";
-                found.push(Violation::new(format!("{at}/{position}"), "invalid_name", detail));
+                found.push(Violation::new(format!("{at}/{position}"), ErrorCode::InvalidName, detail));
             } else if !seen.insert(host.to_lowercase()) {
-                found.push(Violation::new(format!("{at}/{position}"), "duplicate_name", "the host is named twice"));
+                found.push(Violation::new(
+                    format!("{at}/{position}"),
+                    ErrorCode::DuplicateName,
+                    "the host is named twice",
+                ));
             }
         }
     }
@@ -774,12 +791,12 @@ fn validate_hosts(aliases: &[Vec<String>], found: &mut Vec<Violation>) {
 
 fn within(pointer: &str, value: u32, least: u32, most: u32, found: &mut Vec<Violation>) {
     if !(least..=most).contains(&value) {
-        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside {least} to {most}")));
+        found.push(Violation::new(pointer, ErrorCode::OutOfRange, format!("{value} is outside {least} to {most}")));
     }
 }
 
 fn share(pointer: &str, value: f64, found: &mut Vec<Violation>) {
     if !(0.0..=1.0).contains(&value) {
-        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside 0 to 1")));
+        found.push(Violation::new(pointer, ErrorCode::OutOfRange, format!("{value} is outside 0 to 1")));
     }
 }

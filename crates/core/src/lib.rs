@@ -19,6 +19,7 @@
 
 pub mod collection;
 pub mod columns;
+pub mod error_code;
 pub mod events;
 pub mod evidence;
 pub mod facts;

@@ -12,6 +12,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::error_code::ErrorCode;
 use crate::violation::{Violation, child};
 
 mod canonical;
@@ -119,7 +120,7 @@ impl Row {
         if !text.starts_with('{') {
             // The errors for "not JSON" and for "JSON, but no object" are different.
             serde_json::from_str::<Checked>(text).map_err(malformed)?;
-            return Err(RowError::invalid("", "not_an_object", "a record is a JSON object of its fields"));
+            return Err(RowError::invalid("", ErrorCode::NotAnObject, "a record is a JSON object of its fields"));
         }
         let entries: Entries<'_> = serde_json::from_str(text).map_err(malformed)?;
         Self::from_entries(text, entries)
@@ -128,7 +129,7 @@ impl Row {
     fn from_entries(text: &str, entries: Entries<'_>) -> Result<Self, RowError> {
         if entries.0.len() > MAX_FIELDS {
             let detail = format!("{} fields; at most {MAX_FIELDS} are allowed", entries.0.len());
-            return Err(RowError::invalid("", "too_many_fields", detail));
+            return Err(RowError::invalid("", ErrorCode::TooManyFields, detail));
         }
         let mut seen = std::collections::HashSet::with_capacity(entries.0.len());
         let mut values = Vec::with_capacity(entries.0.len());
@@ -136,10 +137,10 @@ impl Row {
         for (key, raw) in entries.0 {
             let pointer = child("", &key);
             if key.contains('\0') {
-                return Err(RowError::invalid(pointer, "nul_character", NUL_IN_KEY));
+                return Err(RowError::invalid(pointer, ErrorCode::NulCharacter, NUL_IN_KEY));
             }
             if !seen.insert(key.clone()) {
-                return Err(RowError::invalid(pointer, "duplicate_key", "the key occurs twice in the object"));
+                return Err(RowError::invalid(pointer, ErrorCode::DuplicateKey, "the key occurs twice in the object"));
             }
             let value = parse_value(&pointer, raw)?;
             if key == "id" {
@@ -274,7 +275,7 @@ fn parse_value(pointer: &str, raw: &RawValue) -> Result<Value, RowError> {
             if text.contains('\0') {
                 return Err(RowError::invalid(
                     pointer,
-                    "nul_character",
+                    ErrorCode::NulCharacter,
                     "the text contains a NUL character; remove it",
                 ));
             }
@@ -291,11 +292,13 @@ fn parse_value(pointer: &str, raw: &RawValue) -> Result<Value, RowError> {
 fn check_nested(pointer: &str, text: &str) -> Result<(), RowError> {
     serde_json::from_str::<Checked>(text).map(drop).map_err(|error| match error.to_string() {
         reason if reason.starts_with(TOO_DEEP) || reason.starts_with("recursion limit") => {
-            RowError::invalid(pointer, "too_deep", format!("nested deeper than {MAX_DEPTH} levels"))
+            RowError::invalid(pointer, ErrorCode::TooDeep, format!("nested deeper than {MAX_DEPTH} levels"))
         }
-        reason if reason.starts_with(HAS_NUL) => {
-            RowError::invalid(pointer, "nul_character", "a key or text in it contains a NUL character; remove it")
-        }
+        reason if reason.starts_with(HAS_NUL) => RowError::invalid(
+            pointer,
+            ErrorCode::NulCharacter,
+            "a key or text in it contains a NUL character; remove it",
+        ),
         _ => RowError::malformed(format!("the value at {pointer} has an invalid escape, number or lone surrogate")),
     })
 }
@@ -305,9 +308,9 @@ fn parse_id(pointer: &str, value: &Value) -> Result<Option<RecordId>, RowError> 
         Value::Null => return Ok(None),
         Value::Text(text) => text,
         Value::Literal(text) if text.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()) => text,
-        _ => return Err(RowError::invalid(pointer, "invalid_id", "an id is a string or an integer")),
+        _ => return Err(RowError::invalid(pointer, ErrorCode::InvalidId, "an id is a string or an integer")),
     };
-    RecordId::new(text).map(Some).map_err(|reason| RowError::invalid(pointer, "invalid_id", reason))
+    RecordId::new(text).map(Some).map_err(|reason| RowError::invalid(pointer, ErrorCode::InvalidId, reason))
 }
 
 /// The reason why bytes are not a row.
@@ -329,7 +332,7 @@ impl RowError {
         Self::Malformed { detail: detail.into() }
     }
 
-    fn invalid(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
+    fn invalid(pointer: impl Into<String>, code: ErrorCode, detail: impl Into<String>) -> Self {
         Self::Invalid(Violation::new(pointer, code, detail))
     }
 }
@@ -340,7 +343,7 @@ fn malformed(error: serde_json::Error) -> RowError {
     let reason = match error.classify() {
         serde_json::error::Category::Eof => "the JSON ends too early",
         _ if error.to_string().starts_with("recursion limit") || error.to_string().starts_with(TOO_DEEP) => {
-            return RowError::invalid("", "too_deep", format!("nested deeper than {MAX_DEPTH} levels"));
+            return RowError::invalid("", ErrorCode::TooDeep, format!("nested deeper than {MAX_DEPTH} levels"));
         }
         _ => "the body is not valid JSON",
     };
@@ -473,7 +476,10 @@ mod tests {
         assert!(error.contains("byte order mark"), "{error}");
         for body in [r#"{"a\u0000":1}"#, r#"{"a":{"b\u0000":1}}"#, r#"{"a":[{"b":{"\u0000":1}}]}"#] {
             let error = Row::parse(body.as_bytes()).unwrap_err();
-            assert!(matches!(&error, RowError::Invalid(found) if found.code == "nul_character"), "{body}: {error}");
+            assert!(
+                matches!(&error, RowError::Invalid(found) if found.code == ErrorCode::NulCharacter),
+                "{body}: {error}"
+            );
         }
     }
 }

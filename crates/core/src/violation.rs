@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::error_code::ErrorCode;
+
 /// One error in well-formed input: the reason why the input is refused, or a warning about input that is accepted
 /// nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,15 +16,15 @@ pub struct Violation {
     /// The place of the error: a JSON pointer (RFC 6901) into the request body, `?name` for a query parameter, or
     /// `/path/name` for a part of the URL.
     pub pointer: String,
-    /// A stable machine-readable reason, in snake case.
-    pub code: &'static str,
+    /// The reason, for programs.
+    pub code: ErrorCode,
     /// The expectation, the finding and the remedy. Lower case, no full stop, no text of a record.
     pub detail: String,
 }
 
 impl Violation {
     /// Creates a violation at `pointer`.
-    pub fn new(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(pointer: impl Into<String>, code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), code, detail: detail.into() }
     }
 }

@@ -4,6 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 
+use doppel_core::error_code::ErrorCode;
 use doppel_http::problem::Problem;
 use doppel_http::query::decode;
 use doppel_http::state::App;
@@ -22,11 +23,11 @@ impl FormFields {
     /// 400 if the form is not UTF-8; 413 if it has too many fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let text = std::str::from_utf8(bytes)
-            .map_err(|_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII"))?;
+            .map_err(|_| Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", "the form is not ASCII"))?;
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > MOST_FIELDS {
             let detail = format!("the form has more than {MOST_FIELDS} fields");
-            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
+            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, "", detail));
         }
         Ok(Self(
             pairs
@@ -61,7 +62,7 @@ impl FormFields {
         let Some(given) = self.text(name) else { return Ok(None) };
         read(given).map(Some).ok_or_else(|| {
             let detail = format!("there is no such {name}; choose it on the page");
-            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, "invalid_parameter", format!("?{name}"), detail)
+            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidParameter, format!("?{name}"), detail)
         })
     }
 
@@ -113,6 +114,6 @@ mod tests {
     }
 
     fn refusal_code(bytes: &[u8]) -> &'static str {
-        FormFields::parse(bytes).unwrap_err().code()
+        FormFields::parse(bytes).unwrap_err().code().as_str()
     }
 }

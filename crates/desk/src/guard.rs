@@ -29,6 +29,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, VisitorFacts};
 use doppel_config::auth::Scope;
 use doppel_config::oidc::CALLBACK;
+use doppel_core::error_code::ErrorCode;
 use doppel_http::auth::{CallerRights, ShownKey, check_reach};
 use doppel_http::extract::{BodyMedia, body_of};
 use doppel_http::open_connections::ConnectionMark;
@@ -253,7 +254,7 @@ fn fits(desk: &DeskState, browser: &BrowserSecret, sent: &FormFields) -> Result<
         return Ok(());
     }
     let detail = "the form is older than the service or of another browser; load its page again";
-    Err(Problem::new(StatusCode::FORBIDDEN, "form_outdated", detail))
+    Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::FormOutdated, detail))
 }
 
 /// The parts of a request that an error page needs. They are also available if the error happens before the guard.

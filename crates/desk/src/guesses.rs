@@ -13,6 +13,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
+use doppel_core::error_code::ErrorCode;
 use doppel_http::problem::Problem;
 
 /// Number of counters: several for each account. Two names with the same counter only slow each other down.
@@ -73,7 +74,7 @@ impl GuessLimits {
 
 fn too_many() -> Problem {
     let detail = "too many attempts to sign in; wait a minute";
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail).retry_after(60)
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyAttempts, detail).retry_after(60)
 }
 
 /// Returns the network of an address that one person can have: the address itself, and a /64 for IPv6.

@@ -37,9 +37,12 @@ use axum::routing::get;
 use axum::{Extension, Router, middleware};
 
 use doppel_config::Config;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
 use doppel_http::pages::{DeskPages, PageKind, PageWording};
 use doppel_http::state::App;
 use doppel_service::oidc::IdentityProvider;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The path below which all pages are.
 pub const ROOT: &str = "/console";
@@ -63,6 +66,8 @@ pub struct DeskState {
     pub undo: undo::UndoLog,
     /// Uploaded files of letters.
     pub files: files::UploadedFiles,
+    /// The address of a record in the office's own system, see [`ConsoleConfig`](doppel_config::ConsoleConfig); empty if there is none.
+    record_url: String,
 }
 
 impl DeskState {
@@ -82,7 +87,16 @@ impl DeskState {
             seal: Default::default(),
             undo: Default::default(),
             files,
+            record_url: config.console.record_url.clone(),
         })
+    }
+
+    /// Returns the address of a record in the office's own system, if the configuration has one.
+    pub fn own_address(&self, collection: &CollectionName, id: &RecordId) -> Option<String> {
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let url = self.record_url.replace("{id}", &encoded(id.as_str()));
+        let url = url.replace("{collection}", &encoded(collection.as_str()));
+        (!url.is_empty()).then_some(url)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::words::{DeskWords, ProblemWords};
 use crate::{ROOT, assets, is_ours};
 use doppel_config::auth::Scope;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_http::problem::Problem;
 use doppel_texts::Language;
@@ -397,25 +398,25 @@ pub fn of_problem(problem: &Problem, visitor: &PageVisitor, request_id: &str) ->
 /// Returns the title of a problem in the visitor's language. Problems with the same remedy have the same title.
 pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
     match (problem.status().as_u16(), problem.code()) {
-        (_, "missing_scope") => words.missing_scope,
-        (_, "missing_role") => words.missing_role,
-        (_, "sign_in_refused") => words.sign_in_refused,
-        (_, "sign_in_outdated") => words.sign_in_outdated,
-        (_, "account_exists" | "key_exists") => words.name_taken,
-        (_, "account_changed") => words.account_changed,
-        (_, "unknown_account") => words.unknown_account,
-        (_, "form_outdated") => words.form_outdated,
-        (_, "search_disabled") => words.search_disabled,
-        (_, "search_opening") => words.search_opening,
-        (_, "ungrouped") => words.ungrouped,
-        (_, "text_not_kept") => words.text_not_kept,
-        (_, "group_too_large") => words.group_too_large,
-        (_, "id_taken") => words.id_taken,
-        (_, "nothing_to_undo") => words.nothing_to_undo,
-        (_, code) if code.starts_with("file_") => (words.file)(code),
+        (_, ErrorCode::MissingScope) => words.missing_scope,
+        (_, ErrorCode::MissingRole) => words.missing_role,
+        (_, ErrorCode::SignInRefused) => words.sign_in_refused,
+        (_, ErrorCode::SignInOutdated) => words.sign_in_outdated,
+        (_, ErrorCode::AccountExists | ErrorCode::KeyExists) => words.name_taken,
+        (_, ErrorCode::AccountChanged) => words.account_changed,
+        (_, ErrorCode::UnknownAccount) => words.unknown_account,
+        (_, ErrorCode::FormOutdated) => words.form_outdated,
+        (_, ErrorCode::SearchDisabled) => words.search_disabled,
+        (_, ErrorCode::SearchOpening) => words.search_opening,
+        (_, ErrorCode::Ungrouped) => words.ungrouped,
+        (_, ErrorCode::TextNotKept) => words.text_not_kept,
+        (_, ErrorCode::GroupTooLarge) => words.group_too_large,
+        (_, ErrorCode::IdTaken) => words.id_taken,
+        (_, ErrorCode::NothingToUndo) => words.nothing_to_undo,
+        (_, code) if code.as_str().starts_with("file_") => (words.file)(code),
         (403 | 421, _) => words.foreign,
-        (404, "unknown_record") => words.unknown_record,
-        (404, "unknown_collection") => words.unknown_collection,
+        (404, ErrorCode::UnknownRecord) => words.unknown_record,
+        (404, ErrorCode::UnknownCollection) => words.unknown_collection,
         (404, _) => words.unknown_page,
         (409, _) => words.conflict,
         (422, _) => words.invalid,

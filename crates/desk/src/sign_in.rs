@@ -17,6 +17,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
 use crate::tokens::BrowserSecret;
+use doppel_core::error_code::ErrorCode;
 use doppel_http::auth::{ApiKeys, ShownKey};
 use doppel_http::problem::Problem;
 
@@ -153,7 +154,7 @@ impl OpenSessions {
         let name = keys.name_in(key).unwrap_or_else(|| "".into());
         if self.attempts.check_key(&name).is_err() {
             let detail = "too many attempts to sign in; wait a minute";
-            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail).retry_after(60));
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyAttempts, detail).retry_after(60));
         }
         Ok(None)
     }
@@ -295,7 +296,7 @@ mod tests {
         };
         assert!(attempts(&format!("{}0", texts[0])).iter().all(Option::is_none), "a wrong secret");
         let wrong = sessions.sign_in(&keys, &format!("{}1", texts[0]), SignInPlace::default(), now);
-        assert_eq!(wrong.unwrap_err().code(), "too_many_attempts");
+        assert_eq!(wrong.unwrap_err().code(), ErrorCode::TooManyAttempts);
         assert!(
             sessions.sign_in(&keys, &texts[0], SignInPlace::default(), now).unwrap().is_some(),
             "who has the key is not slowed"

@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use crate::flash::FlashMessage;
 use crate::words::{self, DeskWords};
 use doppel_config::auth::{PersonRole, Scope};
+use doppel_core::error_code::ErrorCode;
 use doppel_http::auth::{Admin, CollectionReach, Lead, NeededScope, Read, Write};
 use doppel_http::keys::not_this_collection;
 use doppel_http::people::PersonFacts;
@@ -167,9 +168,9 @@ fn missing(scope: Scope, visitor: &PageVisitor) -> Problem {
         let own = person.role.as_str();
         let needed = PersonRole::with(scope).as_str();
         let detail = format!("your account has the role {own:?}; this needs the role {needed:?} or a higher one");
-        return Problem::new(StatusCode::FORBIDDEN, "missing_role", detail);
+        return Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingRole, detail);
     }
     let scope = scope.as_str();
     let detail = format!("the key does not have the scope {scope:?}, which this needs");
-    Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail)
+    Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail)
 }

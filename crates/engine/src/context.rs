@@ -22,6 +22,7 @@ use doppel_core::collection::{
     Channel, CollectionName, Form, Keep, Preset, SegmenterKind, Settings, TextSettings, Verify,
 };
 use doppel_core::columns;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::index::{Ball, Lookup, ProposalOrder};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
@@ -97,9 +98,6 @@ pub(super) struct SigningTimes {
     pub(super) sign: StageSpan,
 }
 
-/// The code of a refusal because a row has no text to compare.
-const NO_CONTENT: &str = "no_content";
-
 /// Largest size of a text in bytes that is processed on the threads that serve requests; it takes a fraction of a millisecond.
 const SHORT_TEXT_BYTES: usize = 16 << 10;
 
@@ -121,7 +119,7 @@ pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
 }
 
 fn no_content(pointer: impl Into<String>, detail: impl Into<String>) -> Error {
-    Error::Invalid(vec![Violation::new(pointer, NO_CONTENT, detail)])
+    Error::Invalid(vec![Violation::new(pointer, ErrorCode::NoContent, detail)])
 }
 
 /// Reads the first record of a collection that does not exist yet, and returns the settings with which the record creates the collection.

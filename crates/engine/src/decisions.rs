@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use crate::matcher::would_match;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling, RulingOutcome, SeenState};
@@ -90,7 +91,7 @@ impl Opinion {
 /// Returns a violation if `text` is longer than `most` characters.
 pub(super) fn too_long(pointer: &str, text: Option<&str>, most: usize) -> Option<Violation> {
     let is_long = text.is_some_and(|text| text.chars().count() > most);
-    is_long.then(|| Violation::new(pointer, "too_long", format!("give at most {most} characters")))
+    is_long.then(|| Violation::new(pointer, ErrorCode::TooLong, format!("give at most {most} characters")))
 }
 
 /// A ruling to add.
@@ -116,7 +117,7 @@ pub enum DecisionOutcome {
 fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
     RecordPair::new(one.clone(), other.clone()).ok_or_else(|| {
         let detail = "a decision is about two different records";
-        Error::Invalid(vec![Violation::new("/path/b", "same_record", detail)])
+        Error::Invalid(vec![Violation::new("/path/b", ErrorCode::SameRecord, detail)])
     })
 }
 

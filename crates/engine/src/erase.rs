@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::tasks::{Erase, ErasedRecords};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Retention, Role, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::text::Reader;
 use doppel_core::violation::Violation;
@@ -71,19 +72,19 @@ impl Erase {
                 let value = value.as_deref().unwrap_or_default();
                 if !settings.fields.iter().any(|field| field.role == Role::Identity) {
                     let detail = "no field of this collection has the role identity, so no record names a petitioner";
-                    return Err(invalid("/identity", "no_identity_field", detail.into()));
+                    return Err(invalid("/identity", ErrorCode::NoIdentityField, detail.into()));
                 }
                 let is_nobody = Reader::new(settings).identity(value).is_none();
                 if is_nobody || value.chars().count() > MAX_IDENTITY_CHARS {
                     let detail = format!(
                         "give the petitioner's name or number, 1 to {MAX_IDENTITY_CHARS} characters, and no word that names nobody"
                     );
-                    return Err(invalid("/identity", "invalid_value", detail));
+                    return Err(invalid("/identity", ErrorCode::InvalidValue, detail));
                 }
             }
             ErasedRecords::OlderThanDays(days) if !(1..=MAX_RETENTION_DAYS).contains(days) => {
                 let detail = format!("give 1 to {MAX_RETENTION_DAYS} days");
-                return Err(invalid("/older_than_days", "out_of_range", detail));
+                return Err(invalid("/older_than_days", ErrorCode::OutOfRange, detail));
             }
             ErasedRecords::OlderThanDays(_) => {}
         }
@@ -100,7 +101,7 @@ impl Erase {
     }
 }
 
-fn invalid(pointer: &str, code: &'static str, detail: String) -> Error {
+fn invalid(pointer: &str, code: ErrorCode, detail: String) -> Error {
     Error::Invalid(vec![Violation::new(pointer, code, detail)])
 }
 

@@ -13,6 +13,7 @@ use crate::rebuild::{on_pool, pool};
 use crate::tasks::{Reindex, Task, Work};
 use crate::{Engine, Error, READ_AT_ONCE, Result};
 use doppel_core::collection::{CollectionName, Form, MAX_FORM_PASSAGES, MAX_PASSAGE_CHARS, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::similarity::{FormText, MIN_FORM_CHARS};
 use doppel_core::text::shingles::counted;
@@ -186,7 +187,7 @@ fn forms_of(settings: &mut Settings) -> Result<&mut Vec<Form>> {
 
 pub(super) fn without_verification() -> Error {
     let detail = "the collection does not verify (\"verify\": null), so that text is not compared";
-    Error::Invalid(vec![Violation::new("", "no_verification", detail)])
+    Error::Invalid(vec![Violation::new("", ErrorCode::NoVerification, detail)])
 }
 
 /// Returns the reindex with these settings.

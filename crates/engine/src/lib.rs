@@ -61,6 +61,7 @@ mod testing;
 mod unused;
 mod view;
 
+use doppel_core::error_code::ErrorCode;
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
 
@@ -486,7 +487,7 @@ impl Engine {
         match (under, row.id()) {
             (RegistrationId::Id(given) | RegistrationId::Unused(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
-                Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
+                Err(Error::Invalid(vec![Violation::new("/id", ErrorCode::IdMismatch, detail)]))
             }
             (RegistrationId::Id(id), _) => Ok(ResolvedId::given(id)),
             (RegistrationId::Unused(id), _) => Ok(ResolvedId { id, is_given: true, write_once: true }),

@@ -12,6 +12,7 @@ use crate::record_filter::RecordFilter;
 use crate::tasks::Window;
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn, off_thread};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
@@ -208,7 +209,7 @@ impl Engine {
         let context = self.context(collection).await?;
         let Some(own) = context.state.settings.simhash() else {
             let detail = "the collection has no simhash channel, so its records have no fingerprints";
-            return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
+            return Err(Error::Invalid(vec![Violation::new("?fingerprint", ErrorCode::NoFingerprints, detail)]));
         };
         let within = SimhashChannel { radius: radius.unwrap_or(own.radius), ..own };
         let ball = Ball { centre: fingerprint, within };

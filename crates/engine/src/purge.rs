@@ -17,6 +17,7 @@ use crate::groups::{GroupSelection, GroupView};
 use crate::tasks::{Purge, Window};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::text::time;
 use doppel_core::violation::Violation;
@@ -89,7 +90,7 @@ impl Engine {
         let to = read_bound("/to", to, &zone, &mut wrong);
         let window = Window { from, to };
         if window.from.zip(window.to).is_some_and(|(from, to)| to <= from) {
-            wrong.push(Violation::new("/to", "out_of_range", "give a time after \"from\""));
+            wrong.push(Violation::new("/to", ErrorCode::OutOfRange, "give a time after \"from\""));
         }
         if wrong.is_empty() { Ok(window) } else { Err(Error::Invalid(wrong)) }
     }

@@ -385,6 +385,8 @@ mod tests {
     fn a_row_without_content_is_refused() {
         let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
         let row = Row::parse(br#"{"id":"a","title":" "}"#).unwrap();
-        assert!(matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == "no_content"));
+        assert!(
+            matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == doppel_core::error_code::ErrorCode::NoContent)
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! The original texts of two records, with the passages that both texts contain.
 //!
 //! [`Engine::explain`] measures normalised text, but a person reads the original text. This module returns each passage with its offsets in
-//! the original texts (for HTML, in the text that a browser shows), in characters.
+//! the original texts (for HTML, in the text that a browser shows), in characters. No passage begins or ends inside a number or a name, so
+//! that a page can mark what is different as people read it: 23号楼, not 3.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::context::Context;
@@ -11,12 +13,15 @@ use crate::lookup::WHY_TEXTS;
 use crate::{Engine, Error, Result, Side, in_turn};
 use doppel_core::collection::{CollectionName, Role, TextFormat};
 use doppel_core::record::{Row, Value};
-use doppel_core::similarity::shared_passages;
+use doppel_core::similarity::{Piece, align, shared_passages};
 use doppel_core::text::html::visible_text;
 use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::objects::NamedObject;
 
 /// Number of characters of a record in which passages are searched: more than anybody reads.
 const MAX_CHARS: usize = 50_000;
+/// Length of the shortest aligned range, in characters. Single characters are equal by chance.
+const LEAST_ALIGNED: usize = 2;
 /// The characters that end a field, so that no passage continues in the next field: private characters, a different one for each record.
 const ENDS: [char; 2] = ['\u{e000}', '\u{e001}'];
 
@@ -38,6 +43,8 @@ pub struct SideText {
     pub text: String,
     /// Ranges of the passages that the other record contains, too, in characters, each with the number of the passage. Ascending.
     pub shared: Vec<(Range<usize>, usize)>,
+    /// Ranges that the other text contains at the corresponding place, in characters, also short ones. Ascending.
+    pub aligned: Vec<Range<usize>>,
 }
 
 impl Engine {
@@ -68,7 +75,7 @@ fn side_by_side(context: &Context, a: &Row, b: &Row) -> SideBySide {
     let verifier = context.measuring();
     let mut a = texts(context, a);
     let mut b = texts(context, b);
-    let passages = mark(&mut a, &mut b, normaliser);
+    let passages = mark(&mut a, &mut b, normaliser, |text| context.profile.objects(text));
     let whole: Vec<&str> = b.iter().map(|field| field.text.as_str()).collect();
     let forms = verifier.forms().on(&whole.join("\n"));
     let weights = passages.iter().map(|text| rounded(verifier.commonness(text, &forms).0)).collect();
@@ -89,20 +96,41 @@ fn texts(context: &Context, row: &Row) -> Vec<SideText> {
             (Value::Null | Value::Nested, _) => continue,
         };
         if !text.trim().is_empty() {
-            texts.push(SideText { field: field.name.clone(), text, shared: Vec::new() });
+            texts.push(SideText { field: field.name.clone(), text, shared: Vec::new(), aligned: Vec::new() });
         }
     }
     texts
 }
 
-/// Marks the passages that both texts contain. Returns the passages in normal form, by their numbers.
-fn mark(a: &mut [SideText], b: &mut [SideText], normaliser: Normaliser) -> Vec<String> {
-    let normal_a = NormalText::of(a, normaliser, ENDS[0]);
-    let normal_b = NormalText::of(b, normaliser, ENDS[1]);
+/// Marks the passages that both texts contain. Returns the passages in normal form, by their numbers. `objects` finds the names of a
+/// normalised text.
+fn mark(
+    a: &mut [SideText],
+    b: &mut [SideText],
+    normaliser: Normaliser,
+    objects: impl Fn(&str) -> Vec<NamedObject>,
+) -> Vec<String> {
+    let normal_a = NormalText::of(a, normaliser, ENDS[0], &objects);
+    let normal_b = NormalText::of(b, normaliser, ENDS[1], &objects);
     let passages = shared_passages(&normal_a.chars, &normal_b.chars);
     for (number, passage) in passages.iter().enumerate() {
         normal_a.mark(a, passage.at_a, passage.chars, number);
         normal_b.mark(b, passage.at_b, passage.chars, number);
+    }
+    let mut at = [0, 0];
+    for piece in align(&normal_a.chars, &normal_b.chars) {
+        match piece {
+            Piece::Equal(text) => {
+                let chars = text.chars().count();
+                if chars >= LEAST_ALIGNED {
+                    normal_a.align(a, at[0], chars);
+                    normal_b.align(b, at[1], chars);
+                }
+                at = at.map(|at| at + chars);
+            }
+            Piece::OnlyA(text) => at[0] += text.chars().count(),
+            Piece::OnlyB(text) => at[1] += text.chars().count(),
+        }
     }
     for text in a.iter_mut().chain(b) {
         text.shared.sort_by_key(|(range, _)| (range.start, range.end));
@@ -115,16 +143,20 @@ struct NormalText {
     chars: Vec<char>,
     /// For each character: the index of its field, and the range of characters in the field that it was made from.
     from: Vec<(usize, Range<usize>)>,
+    /// For each character: true if it belongs to the same number or name as the character before it.
+    continues: Vec<bool>,
 }
 
 impl NormalText {
-    fn of(texts: &[SideText], normaliser: Normaliser, end: char) -> Self {
+    fn of(texts: &[SideText], normaliser: Normaliser, end: char, objects: impl Fn(&str) -> Vec<NamedObject>) -> Self {
         let mut chars = Vec::new();
+        let mut names = BTreeSet::new();
         let mut from = Vec::new();
         for (field, text) in texts.iter().enumerate() {
             let left = MAX_CHARS.saturating_sub(chars.len());
             let read = text.text.char_indices().nth(left).map_or(text.text.as_str(), |(end, _)| &text.text[..end]);
             let (normal, made_of) = normaliser.normalise_mapped(read);
+            names.extend(objects(&normal).into_iter().map(|object| object.name));
             for (c, range) in normal.chars().zip(made_of) {
                 if !c.is_whitespace() && !ENDS.contains(&c) {
                     chars.push(c);
@@ -134,24 +166,71 @@ impl NormalText {
             chars.push(end);
             from.push((field, 0..0));
         }
-        Self { chars, from }
+        let continues = continues(&chars, &names);
+        Self { chars, from, continues }
     }
 
     fn mark(&self, texts: &mut [SideText], at: usize, chars: usize, number: usize) {
-        let (field, first) = &self.from[at];
-        let (_, last) = &self.from[at + chars - 1];
-        texts[*field].shared.push((first.start..last.end, number));
+        if let Some((field, range)) = self.original(at, chars) {
+            texts[field].shared.push((range, number));
+        }
     }
+
+    fn align(&self, texts: &mut [SideText], at: usize, chars: usize) {
+        if let Some((field, range)) = self.original(at, chars) {
+            texts[field].aligned.push(range);
+        }
+    }
+
+    /// Returns the field and the original range of characters, without parts of numbers and names. `None` if nothing is left.
+    fn original(&self, at: usize, chars: usize) -> Option<(usize, Range<usize>)> {
+        let mut range = at..at + chars;
+        while range.start < range.end && self.continues[range.start] {
+            range.start += 1;
+        }
+        while range.start < range.end && self.continues.get(range.end) == Some(&true) {
+            range.end -= 1;
+        }
+        if range.is_empty() {
+            return None;
+        }
+        let (field, first) = &self.from[range.start];
+        let (_, last) = &self.from[range.end - 1];
+        Some((*field, first.start..last.end))
+    }
+}
+
+/// Returns for each character whether it belongs to the same number, Latin word or name as the character before it. O(characters × names).
+fn continues(chars: &[char], names: &BTreeSet<String>) -> Vec<bool> {
+    let mut continues = vec![false; chars.len()];
+    for (at, pair) in chars.windows(2).enumerate() {
+        continues[at + 1] = pair.iter().all(|c| c.is_ascii_alphanumeric() || *c == '.');
+    }
+    for name in names {
+        let name: Vec<char> = name.chars().collect();
+        for (at, _) in chars.windows(name.len().max(1)).enumerate().filter(|(_, found)| *found == name.as_slice()) {
+            continues[at + 1..at + name.len()].fill(true);
+        }
+    }
+    continues
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{LETTER, LetterDesk, id};
+    use doppel_core::verdict::ObjectKind;
 
     fn side(texts: &[&str]) -> Vec<SideText> {
         let texts = texts.iter();
-        texts.map(|text| SideText { field: "text".into(), text: (*text).into(), shared: Vec::new() }).collect()
+        texts
+            .map(|text| SideText {
+                field: "text".into(),
+                text: (*text).into(),
+                shared: Vec::new(),
+                aligned: Vec::new(),
+            })
+            .collect()
     }
 
     /// Returns the marked passages of the texts, each with its number.
@@ -168,7 +247,8 @@ mod tests {
     fn marked(a: &[&str], b: &[&str]) -> [Vec<(usize, String)>; 2] {
         let mut a = side(a);
         let mut b = side(b);
-        mark(&mut a, &mut b, Normaliser::new(true));
+        let names = |_: &str| vec![NamedObject { kind: ObjectKind::Building, name: "25号楼".into(), core: 2 }];
+        mark(&mut a, &mut b, Normaliser::new(true), names);
         [pieces(&a), pieces(&b)]
     }
 
@@ -177,6 +257,22 @@ mod tests {
         let [a, b] = marked(&["標題", "三號路的 LED 路燈\n不亮了，很黑。"], &["请看：三号路的ｌｅｄ路灯不亮了！"]);
         assert_eq!(a, [(0, "三號路的 LED 路燈\n不亮了".to_owned())]);
         assert_eq!(b, [(0, "三号路的ｌｅｄ路灯不亮了".to_owned())]);
+    }
+
+    #[test]
+    fn a_passage_does_not_end_inside_a_number_or_a_name() {
+        let [a, b] = marked(&["我们小区这里的25号楼电梯又坏了请来修"], &["我们小区这里的26号楼电梯又坏了请来修"]);
+        assert_eq!(a, [(1, "我们小区这里的".to_owned()), (0, "电梯又坏了请来修".to_owned())]);
+        assert_eq!(b, [(1, "我们小区这里的".to_owned()), (0, "号楼电梯又坏了请来修".to_owned())], "no name here");
+    }
+
+    #[test]
+    fn short_ranges_at_the_same_place_are_aligned() {
+        let mut a = side(&["关于北湖路停水的问题"]);
+        let mut b = side(&["关于南山路停电的问题"]);
+        mark(&mut a, &mut b, Normaliser::new(true), |_| Vec::new());
+        assert_eq!((a[0].aligned.as_slice(), a[0].shared.len()), ([0..2, 4..6, 7..10].as_slice(), 0));
+        assert_eq!(a[0].aligned, b[0].aligned);
     }
 
     #[test]

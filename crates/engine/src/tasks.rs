@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{Engine, Error, Options, Result};
 use doppel_core::collection::{CollectionName, MatchScope, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_store::GenerationId;
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
@@ -308,7 +309,7 @@ impl Engine {
                 let retention = reindex.settings.as_ref().and_then(|settings| settings.retention);
                 if retention.is_some_and(|given| Some(given) != context.state.settings.retention) {
                     let detail = "the retention of a collection is set by PUT on the collection; leave it out here";
-                    violations.push(Violation::new("/settings/retention", "not_here", detail));
+                    violations.push(Violation::new("/settings/retention", ErrorCode::NotHere, detail));
                 }
                 if !violations.is_empty() {
                     return Err(Error::Invalid(violations));
@@ -324,7 +325,11 @@ impl Engine {
                 if context.state.settings.scope != MatchScope::default() {
                     let detail = "the collection has conditions in match, so that records with equal text may be different matters; a \
                                   purge is not possible";
-                    return Err(Error::Invalid(vec![Violation::new("/collection", "has_match_conditions", detail)]));
+                    return Err(Error::Invalid(vec![Violation::new(
+                        "/collection",
+                        ErrorCode::HasMatchConditions,
+                        detail,
+                    )]));
                 }
             }
             Work::Erase(erase) => erase.check(&context.state.settings)?,

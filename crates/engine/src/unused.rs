@@ -2,12 +2,13 @@
 //! nobody would notice. The answer to the first record of a collection contains the warning, when a correction is cheap.
 
 use doppel_core::collection::Settings;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::Row;
 use doppel_core::violation::{Violation, child};
 
 /// Largest number of members that one answer names.
 const MOST: usize = 20;
-const CODE: &str = "unused_member";
+const CODE: ErrorCode = ErrorCode::UnusedMember;
 const DETAIL: &str = "no field of the collection's settings has this name: the member is stored but never compared; to compare it, \
                       name it in fields (before there are records, PUT the collection; later, POST /v1/admin/reindex)";
 

@@ -40,7 +40,7 @@ pub fn read(set: &LabelledSet, profile: &Profile, positions: impl Iterator<Item 
                 continue;
             }
             Ok(_) => "no_content",
-            Err(violations) => violations.first().map_or("invalid", |violation| violation.code),
+            Err(violations) => violations.first().map_or("invalid", |violation| violation.code.as_str()),
         };
         *readable.refused.entry(reason.to_owned()).or_insert(0) += 1;
     }

@@ -105,7 +105,7 @@ pub async fn evaluate(
                 registered.push((position, id, row));
             }
             Err(Error::Invalid(violations)) => {
-                let reason = violations.first().map_or("invalid", |violation| violation.code);
+                let reason = violations.first().map_or("invalid", |violation| violation.code.as_str());
                 *refused.entry(reason.to_owned()).or_insert(0) += 1;
             }
             Err(other) => return Err(other),

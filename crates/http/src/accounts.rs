@@ -9,6 +9,7 @@ use crate::people::StoredAccount;
 use crate::problem::Problem;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_engine::accounts::AccountSettings;
 use doppel_service::clock;
@@ -44,7 +45,7 @@ pub fn need_configured_key(app: &App) -> Result<(), Problem> {
     }
     let detail = "the configuration has no key, so that everyone on this machine may do everything; put one with the scope admin \
                   there first (doppel config new-key)";
-    Err(Problem::new(StatusCode::CONFLICT, "no_configured_key", detail))
+    Err(Problem::new(StatusCode::CONFLICT, ErrorCode::NoConfiguredKey, detail))
 }
 
 /// Refuses the name of a key of the configuration.
@@ -56,7 +57,7 @@ pub fn need_free_name(app: &App, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!("the configuration has a key called {name:?}; choose another name");
-    Err(Problem::at(StatusCode::CONFLICT, "key_exists", "/name", detail))
+    Err(Problem::at(StatusCode::CONFLICT, ErrorCode::KeyExists, "/name", detail))
 }
 
 /// Creates an account for the caller `by`. Returns the password if it is random.
@@ -238,7 +239,7 @@ fn refusal(fault: PasswordFault) -> Problem {
         PasswordFault::TooLong => format!("a password has at most {MAX_PASSWORD_BYTES} bytes"),
         PasswordFault::IsName => "the password is the name of the account; choose another one".to_owned(),
     };
-    Problem::invalid(vec![Violation::new("/password", "invalid_password", detail)])
+    Problem::invalid(vec![Violation::new("/password", ErrorCode::InvalidPassword, detail)])
 }
 
 fn listed(collections: Option<&[CollectionName]>) -> String {

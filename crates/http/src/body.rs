@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::coding::expand::{CompressedLimit, ExpandError};
 use crate::problem::Problem;
+use doppel_core::error_code::ErrorCode;
 
 /// Multiple of the limit that is read and discarded before the connection is closed. A client that is still sending when the connection
 /// closes usually sees a reset instead of the response.
@@ -41,7 +42,7 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
         Ok(Err(error)) => Err(broken(&*error)),
         Err(_) => {
             let detail = format!("the body did not arrive within {} ms", time.as_millis());
-            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, "", detail))
         }
     }
 }
@@ -64,20 +65,20 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
 /// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
     match ExpandError::in_error(error) {
-        None => Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end"),
+        None => Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", "the body broke off before its end"),
         Some(trouble @ ExpandError::Malformed(_)) => {
-            Problem::at(StatusCode::BAD_REQUEST, "malformed_encoding", "", trouble.to_string())
+            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedEncoding, "", trouble.to_string())
         }
         Some(trouble @ (ExpandError::Expands | ExpandError::Empty | ExpandError::TooLong)) => {
             let detail = format!("{trouble}; send it uncompressed");
-            Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
+            Problem::at(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, "", detail)
         }
     }
 }
 
 fn too_large(max: usize) -> Problem {
     let detail = format!("the body has more than {max} bytes (limits.max_body_bytes)");
-    Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
+    Problem::at(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, "", detail)
 }
 
 #[cfg(test)]
@@ -117,6 +118,6 @@ mod tests {
     async fn a_body_that_never_ends_is_408() {
         let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
         let problem = read(Request::new(body), 5, Duration::from_millis(20)).await.unwrap_err();
-        assert_eq!(problem.code(), "body_timeout");
+        assert_eq!(problem.code(), ErrorCode::BodyTimeout);
     }
 }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use crate::problem::{MEDIA_TYPE, Problem};
+use doppel_core::error_code::ErrorCode;
 
 /// A stream with a time limit for stalled writes.
 pub struct TimedConnection<S> {
@@ -78,12 +79,12 @@ fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let (status, code, detail) = match head.get(..2)? {
-        "14" => (StatusCode::URI_TOO_LONG, "uri_too_long", "the URL is too long"),
+        "14" => (StatusCode::URI_TOO_LONG, ErrorCode::UriTooLong, "the URL is too long"),
         "31" => {
             let detail = "the head of the request is too large, or has more than a hundred headers";
-            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorCode::HeadTooLarge, detail)
         }
-        _ => (StatusCode::BAD_REQUEST, "malformed_request", "the request cannot be read as HTTP/1.1"),
+        _ => (StatusCode::BAD_REQUEST, ErrorCode::MalformedRequest, "the request cannot be read as HTTP/1.1"),
     };
     whole_answer(&Problem::new(status, code, detail))
 }

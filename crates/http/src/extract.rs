@@ -16,6 +16,7 @@ use crate::request_log::CallerSlot;
 use crate::state::App;
 use doppel_config::auth::{MAX_NAME_BYTES, is_name};
 use doppel_core::collection::{CollectionName, MAX_LEXICON_CHARS};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::violation::Violation;
 use doppel_engine::idempotency::IdempotencyKey;
@@ -57,14 +58,15 @@ async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Pro
     let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
     path.map(|Path(path)| path).map_err(|_| {
         let detail = "the path is not UTF-8 after percent-decoding";
-        Problem::at(StatusCode::BAD_REQUEST, "malformed_path", "/path", detail)
+        Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedPath, "/path", detail)
     })
 }
 
 fn collection(path: &[(String, String)]) -> Result<CollectionName, Problem> {
     let name = path.iter().find(|(name, _)| name == "collection").map_or("", |(_, value)| value);
-    CollectionName::new(name)
-        .map_err(|reason| Problem::invalid(vec![Violation::new("/path/collection", "invalid_collection", reason)]))
+    CollectionName::new(name).map_err(|reason| {
+        Problem::invalid(vec![Violation::new("/path/collection", ErrorCode::InvalidCollection, reason)])
+    })
 }
 
 /// Reads the id in a path.
@@ -72,7 +74,8 @@ fn collection(path: &[(String, String)]) -> Result<CollectionName, Problem> {
 /// # Errors
 /// 422 if it is not a valid id.
 pub fn record_id(text: &str) -> Result<RecordId, Problem> {
-    RecordId::new(text).map_err(|reason| Problem::invalid(vec![Violation::new("/path/id", "invalid_id", reason)]))
+    RecordId::new(text)
+        .map_err(|reason| Problem::invalid(vec![Violation::new("/path/id", ErrorCode::InvalidId, reason)]))
 }
 
 impl FromRequestParts<App> for InCollection {
@@ -105,7 +108,7 @@ impl FromRequestParts<App> for InPair {
 
 fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
     RecordId::new(part(path, name))
-        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]))
+        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), ErrorCode::InvalidId, reason)]))
 }
 
 impl FromRequestParts<App> for InGeneration {
@@ -114,7 +117,7 @@ impl FromRequestParts<App> for InGeneration {
         let path = path(parts, app).await?;
         let generation = part(&path, "generation").parse().map(GenerationId).map_err(|_| {
             let detail = "a generation is a whole number; GET .../generations lists them";
-            Problem::invalid(vec![Violation::new("/path/generation", "invalid_generation", detail)])
+            Problem::invalid(vec![Violation::new("/path/generation", ErrorCode::InvalidGeneration, detail)])
         });
         Ok(Self(collection(&path)?, generation?))
     }
@@ -135,7 +138,7 @@ impl FromRequestParts<App> for InForm {
             let detail = format!(
                 "a name has 1 to {MAX_LEXICON_CHARS} characters, no space at its ends and no control characters, and is not . or .."
             );
-            return Err(Problem::invalid(vec![Violation::new("/path/form", "invalid_word", detail)]));
+            return Err(Problem::invalid(vec![Violation::new("/path/form", ErrorCode::InvalidWord, detail)]));
         }
         Ok(Self(collection(&path)?, name.to_owned()))
     }
@@ -157,7 +160,7 @@ impl FromRequestParts<App> for InKey {
             return Ok(Self(name.to_owned()));
         }
         let detail = format!("the name of a key is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-        Err(Problem::invalid(vec![Violation::new("/path/key", "invalid_name", detail)]))
+        Err(Problem::invalid(vec![Violation::new("/path/key", ErrorCode::InvalidName, detail)]))
     }
 }
 
@@ -170,7 +173,7 @@ impl FromRequestParts<App> for InAccount {
             return Ok(Self(name.to_owned()));
         }
         let detail = format!("the name of an account is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-        Err(Problem::invalid(vec![Violation::new("/path/account", "invalid_name", detail)]))
+        Err(Problem::invalid(vec![Violation::new("/path/account", ErrorCode::InvalidName, detail)]))
     }
 }
 
@@ -195,7 +198,7 @@ impl FromRequestParts<App> for IdempotentRequest {
             })
             .ok_or_else(|| {
                 let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
-                Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
+                Problem::at(StatusCode::BAD_REQUEST, ErrorCode::InvalidIdempotencyKey, "", detail)
             })?;
         let caller = parts.extensions.get::<CallerSlot>().map_or("", CallerSlot::name);
         Ok(Self(Some(IdempotencyKey::new(caller, key))))
@@ -238,7 +241,7 @@ pub fn check_media(headers: &HeaderMap, wanted: BodyMedia) -> Result<(), Problem
             |piece: &str| !piece.starts_with("charset=") || matches!(&piece[8..], "utf-8" | "\"utf-8\"" | "utf8");
         if pieces.next() != Some(name) || !pieces.all(utf8) {
             let detail = format!("send content-type: {name}, in UTF-8");
-            return Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "", detail));
+            return Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::UnsupportedMediaType, "", detail));
         }
     }
     Ok(())
@@ -290,7 +293,7 @@ pub fn row(bytes: &[u8]) -> Result<Row, Problem> {
     let row = Row::parse(bytes)?;
     if let Some(Value::Literal(_)) = row.value("fingerprint") {
         let detail = "a fingerprint is a string of 16 lower-case hexadecimal digits; as a number it would lose digits";
-        return Err(Problem::invalid(vec![Violation::new("/fingerprint", "invalid_fingerprint", detail)]));
+        return Err(Problem::invalid(vec![Violation::new("/fingerprint", ErrorCode::InvalidFingerprint, detail)]));
     }
     Ok(row)
 }
@@ -325,7 +328,7 @@ mod tests {
         let problem = row(br#"{"fingerprint": 1234}"#).unwrap_err();
         assert_eq!(
             (problem.code(), problem.body("").errors[0].pointer.as_str()),
-            ("invalid_fingerprint", "/fingerprint")
+            (ErrorCode::InvalidFingerprint, "/fingerprint")
         );
         assert!(row(br#"{"fingerprint": "00000000000004d2"}"#).is_ok());
     }

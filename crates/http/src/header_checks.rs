@@ -4,6 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 
 use crate::problem::Problem;
+use doppel_core::error_code::ErrorCode;
 
 /// Checks the headers that every request may have.
 ///
@@ -17,7 +18,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Problem> {
         && !request.headers().contains_key(header::HOST)
     {
         let detail = "an HTTP/1.1 request has a header host; send it";
-        return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
+        return Err(Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MissingHost, "", detail));
     }
     Ok(())
 }
@@ -38,7 +39,7 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
         None => Ok(()),
         Some(name) => {
             let detail = format!("the header {name} is given more than once; send one");
-            Err(Problem::at(StatusCode::BAD_REQUEST, "repeated_header", "", detail))
+            Err(Problem::at(StatusCode::BAD_REQUEST, ErrorCode::RepeatedHeader, "", detail))
         }
     }
 }
@@ -48,7 +49,7 @@ fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::EXPECT) {
         Some(expected) if !expected.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
             let detail = "the header expect may ask for 100-continue and nothing else; leave it out";
-            Err(Problem::at(StatusCode::EXPECTATION_FAILED, "expectation_failed", "", detail))
+            Err(Problem::at(StatusCode::EXPECTATION_FAILED, ErrorCode::ExpectationFailed, "", detail))
         }
         _ => Ok(()),
     }
@@ -77,7 +78,7 @@ pub(crate) fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Probl
         return Ok(());
     }
     let detail = "answers are application/json (application/x-ndjson for _bulk); accept one of them";
-    Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
+    Err(Problem::new(StatusCode::NOT_ACCEPTABLE, ErrorCode::NotAcceptable, detail))
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
         assert!(check_once(&twice).is_ok());
         twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer b"));
         let problem = check_once(&twice).unwrap_err();
-        assert_eq!((problem.status().as_u16(), problem.code()), (400, "repeated_header"));
+        assert_eq!((problem.status().as_u16(), problem.code()), (400, ErrorCode::RepeatedHeader));
         assert!(problem.body("").detail.contains("authorization"));
     }
 

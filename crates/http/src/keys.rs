@@ -22,6 +22,7 @@ use crate::shares::PlaceHolder;
 use doppel_config::AuthConfig;
 use doppel_config::auth::{Scope, decode, encode, hash_secret, split_key};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_store::accounts::PersonAccount;
 use doppel_store::keys::{KeyRing, ManagedKey};
 
@@ -70,13 +71,13 @@ impl CollectionReach {
 pub fn not_this_collection() -> Problem {
     let detail =
         "the key is limited to some collections, and this is about another one or about all of them; use another key";
-    Problem::new(StatusCode::FORBIDDEN, "not_this_collection", detail)
+    Problem::new(StatusCode::FORBIDDEN, ErrorCode::NotThisCollection, detail)
 }
 
 /// Makes the problem that ends a response because its key is no longer valid.
 pub fn no_longer() -> Problem {
     let detail = "the key was revoked or has expired since this was begun; ask the service's operator for another";
-    unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
+    unauthenticated(ErrorCode::InvalidKey, detail, ", error=\"invalid_token\"")
 }
 
 struct KnownCaller {
@@ -311,7 +312,7 @@ impl ApiKeys {
             if !key.scopes.contains(&scope) {
                 let scope = scope.as_str();
                 let detail = format!("the key {:?} does not have the scope {scope:?}, which this needs", &*key.name);
-                return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+                return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail));
             }
             key.note_use();
             let shown = ShownKey { name: key.name.clone(), hash: key.hash };
@@ -379,7 +380,7 @@ impl ApiKeys {
             let wait = not_until.wait_time_from(governor::clock::DefaultClock::default().now());
             let detail = "this key sends more requests a second than the configuration allows; slow down";
             let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(seconds)
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited, detail).retry_after(seconds)
         })
     }
 
@@ -401,21 +402,25 @@ impl ApiKeys {
 
 fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -> Result<&'k KnownCaller, Problem> {
     let Some(value) = authorization else {
-        return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
+        return Err(unauthenticated(
+            ErrorCode::MissingKey,
+            "send a key: authorization: Bearer dpl_<name>_<secret>",
+            "",
+        ));
     };
     let text = value.to_str().map_err(|_| invalid_key())?;
     let (scheme, token) = text.split_once(' ').ok_or_else(invalid_key)?;
     let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(invalid_key)?;
     if key.has_expired() {
         let detail = "the key has expired; ask the service's operator for another";
-        return Err(unauthenticated("expired_key", detail, ", error=\"invalid_token\""));
+        return Err(unauthenticated(ErrorCode::ExpiredKey, detail, ", error=\"invalid_token\""));
     }
     Ok(key)
 }
 
 fn invalid_key() -> Problem {
     unauthenticated(
-        "invalid_key",
+        ErrorCode::InvalidKey,
         "the key is not one of this service's; ask its operator",
         ", error=\"invalid_token\"",
     )
@@ -429,7 +434,7 @@ fn find<'k>(known: &'k KnownKeys, token: &str) -> Option<&'k KnownCaller> {
     known.0.get(name).filter(|known| known.person.is_none() && bool::from(known.hash.ct_eq(&hash)))
 }
 
-fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {
+fn unauthenticated(code: ErrorCode, detail: &str, more: &str) -> Problem {
     let challenge = format!("Bearer realm=\"doppel\"{more}");
     let problem = Problem::new(StatusCode::UNAUTHORIZED, code, detail);
     match HeaderValue::from_str(&challenge) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use doppel_config::auth;
+use doppel_core::error_code::ErrorCode;
 
 fn keys(rate: u32) -> (ApiKeys, HeaderValue) {
     let (key, sha256) = auth::new_key("desk").unwrap();
@@ -14,7 +15,7 @@ fn a_key_opens_what_its_scopes_name_and_nothing_else() {
     let (keys, header) = keys(0);
     assert_eq!(&*keys.authorise(Some(&header), Scope::Read).unwrap().name, "desk");
     let problem = keys.authorise(Some(&header), Scope::Write).unwrap_err();
-    assert_eq!((problem.status().as_u16(), problem.code()), (403, "missing_scope"));
+    assert_eq!((problem.status().as_u16(), problem.code()), (403, ErrorCode::MissingScope));
     assert!(problem.body("").detail.contains("\"write\""));
 }
 
@@ -25,9 +26,9 @@ fn a_wrong_secret_an_unknown_name_and_another_scheme_are_all_the_same_401() {
     for wrong in [format!("{good}0"), good.replace("desk", "dusk"), good.replace("Bearer", "Basic"), "Bearer".into()] {
         let header = HeaderValue::from_str(&wrong).unwrap();
         let problem = keys.authorise(Some(&header), Scope::Read).unwrap_err();
-        assert_eq!((problem.status().as_u16(), problem.code()), (401, "invalid_key"), "{wrong}");
+        assert_eq!((problem.status().as_u16(), problem.code()), (401, ErrorCode::InvalidKey), "{wrong}");
     }
-    assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), "missing_key");
+    assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), ErrorCode::MissingKey);
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn a_key_beyond_its_rate_is_told_when_to_come_again() {
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     let problem = keys.authorise(Some(&header), Scope::Read).unwrap_err();
-    assert_eq!((problem.status().as_u16(), problem.code()), (429, "rate_limited"));
+    assert_eq!((problem.status().as_u16(), problem.code()), (429, ErrorCode::RateLimited));
 }
 
 fn managed(name: &str) -> (ManagedKey, HeaderValue) {
@@ -79,7 +80,7 @@ fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
     let caller = authorise_read(&keys, &header).unwrap();
     assert!(caller.reach.check(&CollectionName::new("letters").unwrap()).is_ok());
     let other = caller.reach.check(&CollectionName::new("hotline").unwrap()).unwrap_err();
-    assert_eq!((other.status().as_u16(), other.code()), (403, "not_this_collection"));
+    assert_eq!((other.status().as_u16(), other.code()), (403, ErrorCode::NotThisCollection));
     let shown = caller.key.unwrap();
     assert!(keys.still_allows(Some(&shown), Scope::Read) && !keys.still_allows(Some(&shown), Scope::Write));
     for (expires_at, code) in [("2000-01-01T00:00:00Z", "expired_key"), ("not a time", "expired_key")] {
@@ -94,7 +95,7 @@ fn a_managed_key_opens_from_when_it_is_known_until_it_is_revoked_or_expires() {
 }
 
 fn authorise_read(keys: &ApiKeys, header: &HeaderValue) -> Result<RequestCaller, &'static str> {
-    keys.authorise(Some(header), Scope::Read).map_err(|problem| problem.code())
+    keys.authorise(Some(header), Scope::Read).map_err(|problem| problem.code().as_str())
 }
 
 #[test]
@@ -103,10 +104,10 @@ fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
     let (key, other) = managed("desk");
     keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
-    assert_eq!(keys.authorise(Some(&other), Scope::Read).unwrap_err().code(), "invalid_key");
+    assert_eq!(keys.authorise(Some(&other), Scope::Read).unwrap_err().code(), ErrorCode::InvalidKey);
     keys.configure(&AuthConfig::default());
     assert!(keys.authorise(Some(&other), Scope::Read).is_ok());
-    assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), "invalid_key");
+    assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), ErrorCode::InvalidKey);
 }
 
 #[test]
@@ -117,8 +118,8 @@ fn a_service_whose_last_key_has_expired_is_not_open() {
     let expired = ManagedKey { expires_at: Some("2000-01-01T00:00:00Z".into()), ..key };
     keys.manage(&KeyRing { version: 1, keys: vec![expired], ..KeyRing::default() });
     assert!(keys.are_there());
-    assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), "missing_key");
-    assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), "expired_key");
+    assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), ErrorCode::MissingKey);
+    assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), ErrorCode::ExpiredKey);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::request_log::{CallerSlot, HUNG_UP, ObservedRequest, REQUEST_ID, Reque
 use crate::routes::bulk;
 use crate::state::App;
 use crate::{audit, body, header_checks, linger, origin, wording};
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::stages::RequestTrace;
 
 /// Marks a request on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
@@ -154,7 +155,7 @@ async fn work(
     if request.extensions().get::<ReservedConnection>().is_some() && kind != RouteKind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail));
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManyConnections, detail));
     }
     let coding = shrink::accepted(request.headers());
     if kind == RouteKind::Other {
@@ -193,6 +194,6 @@ async fn work(
             "not done within {} ms; a write that has begun goes on, and sending it again is safe",
             deadline.as_millis()
         );
-        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "deadline_exceeded", detail))
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::DeadlineExceeded, detail))
     })
 }

@@ -19,6 +19,7 @@ use tower_http::cors::CorsLayer;
 
 use crate::problem::Problem;
 use crate::request_log::REQUEST_ID;
+use doppel_core::error_code::ErrorCode;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -59,7 +60,7 @@ impl AllowedOrigins {
         if only.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
             let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
                           another name";
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, ErrorCode::ForeignHost, detail));
         }
         let origin = header_text("origin", headers);
         let ours = match (origin, header_text("sec-fetch-site", headers)) {
@@ -78,7 +79,7 @@ impl AllowedOrigins {
             return Ok(());
         }
         let detail = "a web page of another site sent this; where that page may, name its origin in server.origins";
-        Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
+        Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::ForeignOrigin, detail))
     }
 
     /// Returns the layer that tells browsers that pages of the other origins may send requests, without cookies. `None` if there are no
@@ -157,7 +158,7 @@ pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "say what the body is: content-type: application/json (application/x-ndjson for _bulk)";
-    Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "missing_media_type", "", detail))
+    Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::MissingMediaType, "", detail))
 }
 
 #[cfg(test)]
@@ -176,7 +177,7 @@ mod tests {
             .collect();
         let uri = Uri::from_static("/v1/tasks");
         let only = RequestRestrictions { loopback_only, own_pages_only: false };
-        origins.check(only, &Method::GET, &uri, &headers).map_or_else(|problem| problem.code(), |()| "")
+        origins.check(only, &Method::GET, &uri, &headers).map_or_else(|problem| problem.code().as_str(), |()| "")
     }
 
     #[test]
@@ -193,7 +194,7 @@ mod tests {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
         let only = RequestRestrictions { loopback_only: true, own_pages_only: false };
         let rebound = open.check(only, &Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers);
-        assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
+        assert_eq!(rebound.unwrap_err().code(), ErrorCode::ForeignHost, "what the URI names counts");
     }
 
     #[test]
@@ -240,7 +241,7 @@ mod tests {
 
     fn refusal_code(own_pages_only: bool, origins: &AllowedOrigins, uri: &Uri, headers: &HeaderMap) -> &'static str {
         let only = RequestRestrictions { loopback_only: false, own_pages_only };
-        origins.check(only, &Method::POST, uri, headers).map_or_else(|problem| problem.code(), |()| "")
+        origins.check(only, &Method::POST, uri, headers).map_or_else(|problem| problem.code().as_str(), |()| "")
     }
 
     #[test]
@@ -273,6 +274,6 @@ mod tests {
         let named = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
         assert!(check_body(&named, 2).is_ok(), "whether it is the right one is said elsewhere");
         assert!(check_body(&HeaderMap::new(), 0).is_ok());
-        assert_eq!(check_body(&HeaderMap::new(), 2).unwrap_err().code(), "missing_media_type");
+        assert_eq!(check_body(&HeaderMap::new(), 2).unwrap_err().code(), ErrorCode::MissingMediaType);
     }
 }

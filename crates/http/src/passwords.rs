@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
+use doppel_core::error_code::ErrorCode;
 
 /// Smallest number of characters of a password. Guessing is slowed, so that a longer one protects little more.
 pub const LEAST_PASSWORD_CHARS: usize = 10;
@@ -109,7 +110,7 @@ impl PasswordWork {
         let waiting = tokio::time::timeout(LONGEST_WAIT, Arc::clone(&self.0).acquire_owned()).await;
         waiting.ok().and_then(Result::ok).ok_or_else(|| {
             let detail = "too many people sign in at the same time; try again in a moment";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_sign_ins", detail).retry_after(5)
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManySignIns, detail).retry_after(5)
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::keys::RequestCaller;
 use crate::problem::Problem;
 use crate::shares::{NoPlace, SharedPlace};
 use crate::state::App;
+use doppel_core::error_code::ErrorCode;
 
 /// One of the `max_in_flight` permits. A request, or a line of a stream, holds it while the service works on it, but not while the service
 /// waits for a body ([`arrival`]). A write that continues after its request holds it until the write ends.
@@ -83,7 +84,7 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
         arrived = arrives => arrived,
         () = place.cancelled() => {
             let detail = "the body came too slowly while more bodies were arriving than may (limits.max_in_flight); send it again";
-            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, "", detail))
         }
     }?;
     drop(given_back);
@@ -114,7 +115,7 @@ pub fn stream_place(app: &App, caller: &RequestCaller) -> Result<SharedPlace, Pr
                  has ended"
             }
         };
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", detail)
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManyStreams, detail)
     })
 }
 
@@ -173,7 +174,7 @@ pub(crate) async fn permit(app: &App) -> Result<WorkPermit, Problem> {
         app.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "overloaded").increment(1);
         let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail));
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, detail));
     }
     let waiting = metrics::gauge!("doppel_http_requests_waiting");
     waiting.increment(1.0);

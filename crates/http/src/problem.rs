@@ -25,6 +25,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::wording;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RowError;
 use doppel_core::violation::Violation;
 use doppel_texts::{self as texts, Language};
@@ -47,7 +48,7 @@ pub struct Problem(Box<ProblemFacts>);
 #[derive(Clone, Debug)]
 struct ProblemFacts {
     status: StatusCode,
-    code: &'static str,
+    code: ErrorCode,
     detail: String,
     errors: Vec<Violation>,
     retry_after_s: Option<u32>,
@@ -69,8 +70,8 @@ pub struct ProblemBody<'a> {
     pub title: &'static str,
     /// The status.
     pub status: u16,
-    /// The reason for programs, in snake case. It does not change between versions.
-    pub code: &'static str,
+    /// The reason for programs. It does not change between versions.
+    pub code: ErrorCode,
     /// The error and its remedy, for people.
     pub detail: &'a str,
     /// The id of this request in the log of the service.
@@ -90,7 +91,7 @@ pub struct ProblemBody<'a> {
 
 impl Problem {
     /// Creates a problem with `status`. The problem is retryable for the statuses 408, 429, 503 and 507.
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: ErrorCode, detail: impl Into<String>) -> Self {
         let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
         let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
         let detail = detail.into();
@@ -111,7 +112,7 @@ impl Problem {
     /// Creates a problem at one place of the request.
     pub fn at(
         status: StatusCode,
-        code: &'static str,
+        code: ErrorCode,
         pointer: impl Into<String>,
         detail: impl Into<String> + Clone,
     ) -> Self {
@@ -125,7 +126,7 @@ impl Problem {
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
         let code = match errors.as_slice() {
             [first, rest @ ..] if rest.iter().all(|other| other.code == first.code) => first.code,
-            _ => "invalid_request",
+            _ => ErrorCode::InvalidRequest,
         };
         let detail = match errors.as_slice() {
             [only] => only.detail.clone(),
@@ -143,7 +144,7 @@ impl Problem {
     /// Makes a 500. The cause is only logged.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "the service failed; its log has the cause under this request_id";
-        let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, detail);
         problem.0.cause = Some(cause.into());
         problem
     }
@@ -152,7 +153,7 @@ impl Problem {
     pub fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "shutting_down",
+            ErrorCode::ShuttingDown,
             "the service is stopping; send it again in a moment",
         )
     }
@@ -195,7 +196,7 @@ impl Problem {
     }
 
     /// Returns the stable code of the reason.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
@@ -232,7 +233,7 @@ impl Problem {
             kind: "about:blank",
             title: wording::title(*language, status.canonical_reason().unwrap_or("Error")),
             status: status.as_u16(),
-            code,
+            code: *code,
             detail,
             request_id,
             retryable: *retryable,
@@ -284,11 +285,13 @@ fn foreign(response: &Response) -> Option<Problem> {
     let status = response.status();
     let (code, detail) = match status.as_u16() {
         0..400 => return None,
-        404 => ("unknown_route", "there is nothing at this URL; /openapi.yaml lists what there is"),
-        405 => ("method_not_allowed", "the URL does not take this method; the Allow header lists those it takes"),
-        413 => ("body_too_large", "the body is too large"),
-        415 => ("unsupported_media_type", "send application/json"),
-        400..500 => ("malformed_request", "the request cannot be read"),
+        404 => (ErrorCode::UnknownRoute, "there is nothing at this URL; /openapi.yaml lists what there is"),
+        405 => {
+            (ErrorCode::MethodNotAllowed, "the URL does not take this method; the Allow header lists those it takes")
+        }
+        413 => (ErrorCode::BodyTooLarge, "the body is too large"),
+        415 => (ErrorCode::UnsupportedMediaType, "send application/json"),
+        400..500 => (ErrorCode::MalformedRequest, "the request cannot be read"),
         _ => return Some(Problem::internal(format!("foreign response with status {status}"))),
     };
     Some(Problem::new(status, code, detail))
@@ -300,49 +303,68 @@ impl From<doppel_engine::Error> for Problem {
         match error {
             doppel_engine::Error::UnknownCollection(_) => unknown_collection(detail),
             doppel_engine::Error::UnknownRecord(..) => {
-                Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail)
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, "/path/id", detail)
             }
             doppel_engine::Error::Invalid(errors) => Self::invalid(errors),
             doppel_engine::Error::Side(side, error) => match *error {
                 doppel_engine::Error::UnknownRecord(..) => {
-                    Self::at(StatusCode::NOT_FOUND, "unknown_record", format!("/{side}/id"), detail)
+                    Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, format!("/{side}/id"), detail)
                 }
                 doppel_engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
                 other => other.into(),
             },
             doppel_engine::Error::UnknownGeneration(..) => unknown_generation(detail),
             doppel_engine::Error::OutdatedGeneration(..) => {
-                Self::new(StatusCode::CONFLICT, "outdated_generation", detail)
+                Self::new(StatusCode::CONFLICT, ErrorCode::OutdatedGeneration, detail)
             }
-            doppel_engine::Error::UnknownForm(_) => Self::new(StatusCode::NOT_FOUND, "unknown_form", detail),
-            doppel_engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
-            doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, "rejected_pair", detail),
-            doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, "too_many_links", detail),
-            doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
-            doppel_engine::Error::HandlingChanged(_) => Self::new(StatusCode::CONFLICT, "handling_changed", detail),
-            doppel_engine::Error::TooManySteps(_) => Self::new(StatusCode::CONFLICT, "too_many_steps", detail),
-            doppel_engine::Error::NotCompared(_) => Self::new(StatusCode::CONFLICT, "not_compared", detail),
-            doppel_engine::Error::NoEvent(_) => Self::at(StatusCode::NOT_FOUND, "no_event", "/path/id", detail),
+            doppel_engine::Error::UnknownForm(_) => Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownForm, detail),
+            doppel_engine::Error::UnknownDecision(_) => {
+                Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownDecision, detail)
+            }
+            doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, ErrorCode::RejectedPair, detail),
+            doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyLinks, detail),
+            doppel_engine::Error::Ungrouped(_) => {
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::Ungrouped, "/path/id", detail)
+            }
+            doppel_engine::Error::HandlingChanged(_) => {
+                Self::new(StatusCode::CONFLICT, ErrorCode::HandlingChanged, detail)
+            }
+            doppel_engine::Error::TooManySteps(_) => Self::new(StatusCode::CONFLICT, ErrorCode::TooManySteps, detail),
+            doppel_engine::Error::NotCompared(_) => Self::new(StatusCode::CONFLICT, ErrorCode::NotCompared, detail),
+            doppel_engine::Error::NoEvent(_) => Self::at(StatusCode::NOT_FOUND, ErrorCode::NoEvent, "/path/id", detail),
             doppel_engine::Error::EventsNotReady { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "events_not_ready", detail).retry_after(EVENTS_RETRY_S)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::EventsNotReady, detail)
+                    .retry_after(EVENTS_RETRY_S)
             }
-            doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
-            doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
+            doppel_engine::Error::UnknownTask => {
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownTask, "/path/task", detail)
+            }
+            doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, ErrorCode::TaskRunning, detail),
             doppel_engine::Error::TooManyCollections(..) => {
-                Self::new(StatusCode::CONFLICT, "too_many_collections", detail)
+                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyCollections, detail)
             }
-            doppel_engine::Error::KeyExists(_) => Self::new(StatusCode::CONFLICT, "key_exists", detail),
-            doppel_engine::Error::UnknownKey(_) => Self::at(StatusCode::NOT_FOUND, "unknown_key", "/path/key", detail),
-            doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, "too_many_keys", detail),
-            doppel_engine::Error::AccountExists(_) => Self::at(StatusCode::CONFLICT, "account_exists", "/name", detail),
+            doppel_engine::Error::KeyExists(_) => Self::new(StatusCode::CONFLICT, ErrorCode::KeyExists, detail),
+            doppel_engine::Error::UnknownKey(_) => {
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownKey, "/path/key", detail)
+            }
+            doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyKeys, detail),
+            doppel_engine::Error::AccountExists(_) => {
+                Self::at(StatusCode::CONFLICT, ErrorCode::AccountExists, "/name", detail)
+            }
             doppel_engine::Error::UnknownAccount(_) => {
-                Self::at(StatusCode::NOT_FOUND, "unknown_account", "/path/account", detail)
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownAccount, "/path/account", detail)
             }
-            doppel_engine::Error::AccountChanged(_) => Self::new(StatusCode::CONFLICT, "account_changed", detail),
-            doppel_engine::Error::TooManyAccounts => Self::new(StatusCode::CONFLICT, "too_many_accounts", detail),
-            doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
-            doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
-            doppel_engine::Error::TextNotKept(..) => Self::new(StatusCode::CONFLICT, "text_not_kept", detail),
+            doppel_engine::Error::AccountChanged(_) => {
+                Self::new(StatusCode::CONFLICT, ErrorCode::AccountChanged, detail)
+            }
+            doppel_engine::Error::TooManyAccounts => {
+                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyAccounts, detail)
+            }
+            doppel_engine::Error::RowsTooLarge => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::RowsTooLarge, detail)
+            }
+            doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, ErrorCode::Conflict, detail),
+            doppel_engine::Error::TextNotKept(..) => Self::new(StatusCode::CONFLICT, ErrorCode::TextNotKept, detail),
             doppel_engine::Error::Store(error) => error.into(),
             doppel_engine::Error::Crashed => Self::internal(detail),
         }
@@ -350,11 +372,11 @@ impl From<doppel_engine::Error> for Problem {
 }
 
 fn unknown_collection(detail: String) -> Problem {
-    Problem::at(StatusCode::NOT_FOUND, "unknown_collection", "/path/collection", detail)
+    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownCollection, "/path/collection", detail)
 }
 
 fn unknown_generation(detail: String) -> Problem {
-    Problem::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
+    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownGeneration, "/path/generation", detail)
 }
 
 impl From<StoreError> for Problem {
@@ -362,35 +384,42 @@ impl From<StoreError> for Problem {
         let detail = error.to_string();
         match error {
             StoreError::UnknownCollection(_) => unknown_collection(detail),
-            StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, "collection_exists", detail),
-            StoreError::UnknownRecord(_) => Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail),
+            StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, ErrorCode::CollectionExists, detail),
+            StoreError::UnknownRecord(_) => {
+                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, "/path/id", detail)
+            }
             StoreError::IdTaken(_) => {
                 let detail = "this idempotency key was used for another record; a new record needs a key of its own";
-                Self::new(StatusCode::CONFLICT, "idempotency_key_reused", detail)
+                Self::new(StatusCode::CONFLICT, ErrorCode::IdempotencyKeyReused, detail)
             }
-            StoreError::KeepConflict { .. } => Self::at(StatusCode::CONFLICT, "keep_conflict", "/keep", detail),
-            StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, "profile_conflict", detail),
-            StoreError::StaleGeneration { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "generation_changed", "the index changed; send it again")
-            }
-            StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", detail),
+            StoreError::KeepConflict { .. } => Self::at(StatusCode::CONFLICT, ErrorCode::KeepConflict, "/keep", detail),
+            StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, ErrorCode::ProfileConflict, detail),
+            StoreError::StaleGeneration { .. } => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::GenerationChanged,
+                "the index changed; send it again",
+            ),
+            StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, ErrorCode::DiskFull, detail),
             StoreError::Unavailable { retry_after_s, .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(retry_after_s)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::StoreUnavailable, detail)
+                    .retry_after(retry_after_s)
             }
-            StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
+            StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::OutcomeUnknown, detail),
             StoreError::UnknownGeneration { .. } => unknown_generation(detail),
-            StoreError::GenerationLive(_) => Self::new(StatusCode::CONFLICT, "generation_live", detail),
-            StoreError::GenerationBuilding(_) => Self::new(StatusCode::CONFLICT, "generation_building", detail),
-            StoreError::TooManyGenerations { .. } => Self::new(StatusCode::CONFLICT, "too_many_generations", detail),
-            StoreError::TooManyRulings { .. } => Self::new(StatusCode::CONFLICT, "too_many_rulings", detail),
+            StoreError::GenerationLive(_) => Self::new(StatusCode::CONFLICT, ErrorCode::GenerationLive, detail),
+            StoreError::GenerationBuilding(_) => Self::new(StatusCode::CONFLICT, ErrorCode::GenerationBuilding, detail),
+            StoreError::TooManyGenerations { .. } => {
+                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyGenerations, detail)
+            }
+            StoreError::TooManyRulings { .. } => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyRulings, detail),
             StoreError::ChangesForgotten { last, .. } => {
-                let mut problem = Self::new(StatusCode::GONE, "changes_forgotten", detail);
+                let mut problem = Self::new(StatusCode::GONE, ErrorCode::ChangesForgotten, detail);
                 problem.0.begin_at = Some(last);
                 problem
             }
-            StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
-            StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
-            StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, "not_supported", detail),
+            StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, ErrorCode::IndexFull, detail),
+            StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, ErrorCode::CollectionNotEmpty, detail),
+            StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, ErrorCode::NotSupported, detail),
             // A request cannot cause this error, because the engine stops counting at the limit.
             StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
@@ -400,7 +429,7 @@ impl From<StoreError> for Problem {
 impl From<RowError> for Problem {
     fn from(error: RowError) -> Self {
         match error {
-            RowError::Malformed { detail } => Self::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail),
+            RowError::Malformed { detail } => Self::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail),
             RowError::Invalid(violation) => Self::invalid(vec![violation]),
         }
     }
@@ -413,18 +442,25 @@ mod tests {
 
     #[test]
     fn several_violations_of_one_kind_keep_their_code() {
-        assert_eq!(Problem::invalid(vec![violation_at("/a", "x"), violation_at("/b", "x")]).code(), "x");
-        assert_eq!(Problem::invalid(vec![violation_at("/a", "x"), violation_at("/b", "y")]).code(), "invalid_request");
+        assert_eq!(
+            Problem::invalid(vec![violation_at("/a", ErrorCode::OneOf), violation_at("/b", ErrorCode::OneOf)]).code(),
+            ErrorCode::OneOf
+        );
+        assert_eq!(
+            Problem::invalid(vec![violation_at("/a", ErrorCode::OneOf), violation_at("/b", ErrorCode::TooLong)]).code(),
+            ErrorCode::InvalidRequest
+        );
     }
 
-    fn violation_at(pointer: &str, code: &'static str) -> Violation {
+    fn violation_at(pointer: &str, code: ErrorCode) -> Violation {
         Violation::new(pointer, code, "detail")
     }
 
     #[test]
     fn of_many_violations_the_first_are_told_and_that_there_are_more() {
-        let many =
-            |count: usize| (0..count).map(|n| Violation::new(format!("/{n}"), "x", "detail")).collect::<Vec<_>>();
+        let many = |count: usize| {
+            (0..count).map(|n| Violation::new(format!("/{n}"), ErrorCode::OneOf, "detail")).collect::<Vec<_>>()
+        };
         let all = Problem::invalid(many(MOST_VIOLATIONS));
         let cut = Problem::invalid(many(MOST_VIOLATIONS + 1));
         assert_eq!((all.body("").errors.len(), cut.body("").errors.len()), (MOST_VIOLATIONS, MOST_VIOLATIONS));
@@ -479,7 +515,7 @@ mod tests {
                 true => Problem::from(doppel_engine::Error::from(refusal)),
                 false => Problem::from(refusal),
             };
-            assert_eq!((problem.status().as_u16(), problem.code()), (status, code));
+            assert_eq!((problem.status().as_u16(), problem.code().as_str()), (status, code));
         }
     }
 
@@ -490,7 +526,7 @@ mod tests {
     #[test]
     fn only_not_now_is_retryable() {
         for (status, retryable) in [(400, false), (409, false), (422, false), (429, true), (503, true), (507, true)] {
-            let problem = Problem::new(StatusCode::from_u16(status).unwrap(), "x", "y");
+            let problem = Problem::new(StatusCode::from_u16(status).unwrap(), ErrorCode::Conflict, "y");
             assert_eq!(problem.body("").retryable, retryable, "{status}");
         }
     }

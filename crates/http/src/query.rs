@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::problem::{MOST_VIOLATIONS, Problem};
 use crate::state::App;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 
 /// Largest number of parameters that are read. No route has so many, and the error shows at most [`MOST_VIOLATIONS`].
@@ -38,9 +39,9 @@ impl QueryReader {
             let name = decode(name)?;
             let value = decode(value)?;
             if value.contains('\0') {
-                query.refuse(&name, "nul_character", "leave out U+0000");
+                query.refuse(&name, ErrorCode::NulCharacter, "leave out U+0000");
             } else if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
-                query.refuse(&name, "repeated_parameter", "the parameter is given twice");
+                query.refuse(&name, ErrorCode::RepeatedParameter, "the parameter is given twice");
             } else {
                 query.pairs.push((name, value));
             }
@@ -55,7 +56,7 @@ impl QueryReader {
     }
 
     /// Takes and parses the parameter `name`. If the value cannot be parsed, it is refused with the text `expected`.
-    pub fn parsed<T: FromStr>(&mut self, name: &str, code: &'static str, expected: &str) -> Option<T> {
+    pub fn parsed<T: FromStr>(&mut self, name: &str, code: ErrorCode, expected: &str) -> Option<T> {
         let value = self.take(name)?.parse().ok();
         if value.is_none() {
             self.refuse(name, code, expected);
@@ -66,9 +67,9 @@ impl QueryReader {
     /// Takes a number from `least` to `most`.
     pub fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
         let expected = format!("give a whole number from {least} to {most}");
-        let value = self.parsed::<u64>(name, "invalid_parameter", &expected)?;
+        let value = self.parsed::<u64>(name, ErrorCode::InvalidParameter, &expected)?;
         if !(least..=most).contains(&value) {
-            self.refuse(name, "out_of_range", &expected);
+            self.refuse(name, ErrorCode::OutOfRange, &expected);
             return None;
         }
         Some(value)
@@ -79,7 +80,7 @@ impl QueryReader {
         let given = self.take(name)?;
         let chosen = all.iter().find(|(_, known)| *known == given).map(|(choice, _)| *choice);
         if chosen.is_none() {
-            self.refuse(name, "invalid_parameter", expected);
+            self.refuse(name, ErrorCode::InvalidParameter, expected);
         }
         chosen
     }
@@ -88,7 +89,7 @@ impl QueryReader {
     pub fn cursor<T>(&mut self, decode: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let cursor = decode(&self.take("cursor")?);
         if cursor.is_none() {
-            self.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+            self.refuse("cursor", ErrorCode::InvalidCursor, "give the next of an earlier answer, unchanged");
         }
         cursor
     }
@@ -99,7 +100,7 @@ impl QueryReader {
     }
 
     /// Records a mistake in the parameter `name`.
-    pub fn refuse(&mut self, name: &str, code: &'static str, detail: &str) {
+    pub fn refuse(&mut self, name: &str, code: ErrorCode, detail: &str) {
         self.violations.push(Violation::new(format!("?{name}"), code, detail));
     }
 
@@ -107,7 +108,11 @@ impl QueryReader {
         for (name, _) in std::mem::take(&mut self.pairs) {
             // The name comes from the client: long ones are cut, so that the answer stays small.
             let name: String = name.chars().take(64).collect();
-            self.refuse(&name, "unknown_parameter", "there is no such parameter here; /openapi.yaml lists them");
+            self.refuse(
+                &name,
+                ErrorCode::UnknownParameter,
+                "there is no such parameter here; /openapi.yaml lists them",
+            );
         }
         if self.violations.is_empty() { Ok(()) } else { Err(Problem::invalid(self.violations)) }
     }
@@ -121,7 +126,7 @@ pub fn decode(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().map(|text| text.into_owned()).map_err(|_| {
         let detail = "the query is not UTF-8 after percent-decoding";
-        Problem::at(StatusCode::BAD_REQUEST, "malformed_query", "?", detail)
+        Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedQuery, "?", detail)
     })
 }
 
@@ -193,7 +198,11 @@ mod tests {
     fn refused(text: &str, status: u16, code: &str, pointer: &str) {
         let problem = read::<PageLimit>(text).unwrap_err();
         let body = problem.body("");
-        assert_eq!((body.status, body.code, body.errors[0].pointer.as_str()), (status, code, pointer), "{text}");
+        assert_eq!(
+            (body.status, body.code.as_str(), body.errors[0].pointer.as_str()),
+            (status, code, pointer),
+            "{text}"
+        );
     }
 
     #[test]

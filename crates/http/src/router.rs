@@ -14,6 +14,7 @@ use crate::routes::{
 };
 use crate::state::App;
 use crate::{extract, observe, openapi, problem::Problem};
+use doppel_core::error_code::ErrorCode;
 
 /// Returns all routes with their descriptions.
 pub fn routes() -> OpenApiRouter<App> {
@@ -122,5 +123,5 @@ async fn fallback(uri: Uri) -> Problem {
         return problem;
     }
     let detail = "there is nothing at this URL; /openapi.yaml lists what there is";
-    Problem::at(StatusCode::NOT_FOUND, "unknown_route", "/path", detail)
+    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRoute, "/path", detail)
 }

@@ -167,7 +167,7 @@ fn unreadable(error: RowError, text: &[u8]) -> UnreadableLine {
         RowError::Malformed { detail } => {
             ("malformed_line", String::new(), detail.replace("the body", "the line").replace("(line 1, ", "("))
         }
-        RowError::Invalid(violation) => (violation.code, violation.pointer, violation.detail),
+        RowError::Invalid(violation) => (violation.code.as_str(), violation.pointer, violation.detail),
     };
     UnreadableLine { code, pointer, detail, text: Some(String::from_utf8_lossy(text).into_owned()) }
 }

@@ -45,7 +45,7 @@ pub(crate) fn readable(replay: &Replay, line: &InputLine) -> Result<(Row, Docume
     let document = replay.read(&row).map_err(|error| match &error {
         Error::Invalid(violations) if !violations.is_empty() => {
             let first = &violations[0];
-            refusal(json, first.code, &first.pointer, first.detail.clone())
+            refusal(json, first.code.as_str(), &first.pointer, first.detail.clone())
         }
         other => refusal(json, "refused", "", other.to_string()),
     })?;

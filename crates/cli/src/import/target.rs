@@ -123,7 +123,7 @@ pub(crate) struct ValueWarning {
 
 impl From<&Violation> for ValueWarning {
     fn from(Violation { pointer, code, detail }: &Violation) -> Self {
-        Self { pointer: pointer.clone(), code: (*code).to_owned(), detail: detail.clone() }
+        Self { pointer: pointer.clone(), code: code.to_string(), detail: detail.clone() }
     }
 }
 

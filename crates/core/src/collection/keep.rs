@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Channel, Role, Settings, Weighting};
+use crate::error_code::ErrorCode;
 use crate::violation::Violation;
 
 /// Minimum number of units (a Han character, or a run of letters or digits) in the input of a kept hash. There are
@@ -51,26 +52,26 @@ pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     if settings.verify.is_some() {
         let detail =
             "verification reads both texts, and with \"keep\": \"signatures\" none is kept; give \"verify\": null";
-        found.push(Violation::new("/verify", "needs_text", detail));
+        found.push(Violation::new("/verify", ErrorCode::NeedsText, detail));
     }
     let scope = &settings.scope;
     for (name, is_empty) in [("same", scope.same.is_empty()), ("closed", scope.closed.is_empty())] {
         if !is_empty {
             let detail =
                 "category, unit and status are not kept with \"keep\": \"signatures\"; leave the condition out";
-            found.push(Violation::new(format!("/match/{name}"), "needs_text", detail));
+            found.push(Violation::new(format!("/match/{name}"), ErrorCode::NeedsText, detail));
         }
     }
     for (index, field) in settings.fields.iter().enumerate() {
         if field.role == Role::Url {
             let detail = "addresses are compared by their text, which \"keep\": \"signatures\" does not keep; give the field \
                           another role";
-            found.push(Violation::new(format!("/fields/{index}/role"), "needs_text", detail));
+            found.push(Violation::new(format!("/fields/{index}/role"), ErrorCode::NeedsText, detail));
         }
     }
     for (index, channel) in settings.channels.iter().enumerate() {
         if let Some((parameter, why)) = what_needs_text(channel) {
-            found.push(Violation::new(format!("/channels/{index}/{parameter}"), "needs_text", why));
+            found.push(Violation::new(format!("/channels/{index}/{parameter}"), ErrorCode::NeedsText, why));
         }
     }
 }

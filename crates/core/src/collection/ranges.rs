@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::channels::{Channel, MultiMd5Params, NamedKeys, SuperShingleParams, TermKeys};
 use super::{Field, Role};
+use crate::error_code::ErrorCode;
 use crate::violation::{Violation, child};
 
 /// Maximum number of lead fields of `multi_md5`. A lookup key can have as many fingerprints.
@@ -99,7 +100,11 @@ pub fn out_of_range(channel: &Value, at: &str) -> Vec<Violation> {
         let named = *name == "keys" && value.is_string();
         let wrong = !value.is_null() && !named && !range.holds(value);
         wrong.then(|| {
-            Violation::new(format!("{at}/{name}"), "out_of_range", format!("{} is outside {range}", shown(value)))
+            Violation::new(
+                format!("{at}/{name}"),
+                ErrorCode::OutOfRange,
+                format!("{} is outside {range}", shown(value)),
+            )
         })
     });
     wrong.collect()
@@ -156,19 +161,19 @@ pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mu
 }
 
 fn refusal(at: &str, name: &str, detail: impl Into<String>) -> Violation {
-    Violation::new(format!("{at}/{name}"), "out_of_range", detail)
+    Violation::new(format!("{at}/{name}"), ErrorCode::OutOfRange, detail)
 }
 
 fn validate_leads(params: &MultiMd5Params, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let at = child(at, "lead_fields");
     if params.lead_fields.len() > MAX_LEAD_FIELDS {
-        found.push(Violation::new(&at, "out_of_range", format!("at most {MAX_LEAD_FIELDS} fields may lead")));
+        found.push(Violation::new(&at, ErrorCode::OutOfRange, format!("at most {MAX_LEAD_FIELDS} fields may lead")));
     }
     for (index, name) in params.lead_fields.iter().enumerate() {
         let mut named = fields.iter().filter(|field| field.name == *name);
         if !named.any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
             let detail = "a lead field is one of the collection's fields, of role text, whole or url";
-            found.push(Violation::new(child(&at, index), "unknown_field", detail));
+            found.push(Violation::new(child(&at, index), ErrorCode::UnknownField, detail));
         }
     }
 }

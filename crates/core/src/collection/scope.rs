@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MAX_LEXICON_CHARS, Role, Settings};
+use crate::error_code::ErrorCode;
 use crate::handling::Handling;
 use crate::record::Row;
 use crate::text::normalise::Normaliser;
@@ -129,17 +130,21 @@ pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     }
     for (index, role) in same.iter().enumerate() {
         if same[..index].contains(role) {
-            found.push(Violation::new(format!("/match/same/{index}"), "duplicate_name", "the role is named twice"));
+            found.push(Violation::new(
+                format!("/match/same/{index}"),
+                ErrorCode::DuplicateName,
+                "the role is named twice",
+            ));
         }
     }
     if closed.len() > MAX_CLOSED_VALUES {
         let detail = format!("at most {MAX_CLOSED_VALUES} values");
-        found.push(Violation::new("/match/closed", "too_many_words", detail));
+        found.push(Violation::new("/match/closed", ErrorCode::TooManyWords, detail));
     }
     for (index, value) in closed.iter().enumerate() {
         if value.trim().is_empty() || value.chars().count() > MAX_LEXICON_CHARS || value.contains('\0') {
             let detail = format!("a value has 1 to {MAX_LEXICON_CHARS} characters");
-            found.push(Violation::new(format!("/match/closed/{index}"), "invalid_word", detail));
+            found.push(Violation::new(format!("/match/closed/{index}"), ErrorCode::InvalidWord, detail));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{Document, DocumentField, Removed, time};
 use crate::collection::{
     Channel, Field, MatchScope, Role, ScopeExclusion, ScopeValues, ScopedRecord, Settings, TextFormat,
 };
+use crate::error_code::ErrorCode;
 use crate::facts::{FactReader, contact_and_noise_spans, contact_codes};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
@@ -92,7 +93,7 @@ impl Reader {
                 Some(Value::Text(text) | Value::Literal(text)) => text,
                 Some(Value::Nested) => {
                     let detail = "an array or object cannot be compared; give text, or take the field's role away";
-                    found.push(Violation::new(child("", name), "nested_value", detail));
+                    found.push(Violation::new(child("", name), ErrorCode::NestedValue, detail));
                     continue;
                 }
             };
@@ -109,7 +110,7 @@ impl Reader {
             }
             if text.len() > MOST_GROWTH * raw + ROOM_TO_GROW {
                 let detail = "its normal form is many times as long as it is: it is made of characters that stand for whole phrases";
-                found.push(Violation::new(child("", name), "grows_too_much", detail));
+                found.push(Violation::new(child("", name), ErrorCode::GrowsTooMuch, detail));
                 continue;
             }
             // Positions fit into a byte, because settings name at most 128 fields.
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn all_that_is_wrong_is_named_at_once_and_without_the_values() {
         let found = read(r#"{"标题":["secret"],"内容":{"a":"secret"},"time":["secret"],"at":5}"#).unwrap_err();
-        let named: Vec<_> = found.iter().map(|v| (v.pointer.as_str(), v.code)).collect();
+        let named: Vec<_> = found.iter().map(|v| (v.pointer.as_str(), v.code.as_str())).collect();
         let expected = [("/标题", "nested_value"), ("/内容", "nested_value"), ("/time", "nested_value")];
         assert_eq!(named, expected);
         assert!(found.iter().all(|violation| !violation.detail.contains("secret")));
@@ -356,7 +357,7 @@ mod tests {
         let phrase = "\u{FDFA}";
         assert!(read(&format!("{{\"内容\":\"{}\"}}", phrase.repeat(100))).is_ok());
         let found = read(&format!("{{\"内容\":\"{}\"}}", phrase.repeat(10_000))).unwrap_err();
-        assert_eq!((found[0].pointer.as_str(), found[0].code), ("/内容", "grows_too_much"));
+        assert_eq!((found[0].pointer.as_str(), found[0].code), ("/内容", ErrorCode::GrowsTooMuch));
         assert!(read(&format!("{{\"内容\":\"{}\"}}", "㍿㈱½".repeat(20_000))).is_ok(), "written text never does");
     }
 
@@ -377,7 +378,7 @@ mod tests {
             (document.time, document.identity.as_deref(), document.joined().as_str()),
             (None, Some("李"), "夜市噪音")
         );
-        let named: Vec<_> = document.warnings.iter().map(|v| (v.pointer.as_str(), v.code)).collect();
+        let named: Vec<_> = document.warnings.iter().map(|v| (v.pointer.as_str(), v.code.as_str())).collect();
         assert_eq!(named, [("/time", "unreadable_time"), ("/at", "unreadable_time")]);
         assert!(document.warnings.iter().all(|warning| !warning.detail.contains("secret")));
     }

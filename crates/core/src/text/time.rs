@@ -12,8 +12,10 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
+use crate::error_code::ErrorCode;
+
 /// The code of the warning for a value that [`parse`] does not read.
-pub const UNREADABLE: &str = "unreadable_time";
+pub const UNREADABLE: ErrorCode = ErrorCode::UnreadableTime;
 
 /// The text of that warning for the client: the forms that [`parse`] reads, and the consequence of a value that it does
 /// not read.

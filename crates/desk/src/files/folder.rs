@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempDir};
 
 use doppel_config::{StoreConfig, StoreKind};
+use doppel_core::error_code::ErrorCode;
 use doppel_http::problem::Problem;
 
 /// Name of the folder inside the data folder of the embedded store.
@@ -71,7 +72,7 @@ fn emptied(path: PathBuf) -> io::Result<PathBuf> {
 pub(super) fn failed(error: io::Error) -> Problem {
     if error.kind() == io::ErrorKind::StorageFull {
         let detail = "the disk is full; the administrator must make room";
-        return Problem::new(axum::http::StatusCode::INSUFFICIENT_STORAGE, "disk_full", detail);
+        return Problem::new(axum::http::StatusCode::INSUFFICIENT_STORAGE, ErrorCode::DiskFull, detail);
     }
     Problem::internal(format!("a file of the desk: {error}"))
 }

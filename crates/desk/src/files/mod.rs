@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ROOT;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_findings::RowRefusal;
 use doppel_http::problem::Problem;
 use doppel_sources::tables::{TableProperties, TableRow};
@@ -214,7 +215,7 @@ impl UploadedFiles {
         let found = self.of(owner, collection).into_iter().find(|job| job.id == id);
         found.ok_or_else(|| {
             let detail = "there is no such file, or it is not kept any more; give it again";
-            Problem::at(StatusCode::NOT_FOUND, "file_unknown", "/path/file", detail)
+            Problem::at(StatusCode::NOT_FOUND, ErrorCode::FileUnknown, "/path/file", detail)
         })
     }
 
@@ -234,5 +235,5 @@ impl UploadedFiles {
 }
 
 fn too_many(detail: &str) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "file_busy", format!("{detail}; send it again in a minute"))
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::FileBusy, format!("{detail}; send it again in a minute"))
 }

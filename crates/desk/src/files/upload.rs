@@ -19,6 +19,7 @@ use super::folder::failed;
 use super::{FileJob, JobProgress, JobState, MOST_BYTES, SAMPLES, UPLOAD_TIME, UploadedFiles, too_many};
 use crate::tokens::BrowserSecret;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_http::pace::BodyPace;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -45,7 +46,7 @@ pub fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn too_large() -> Problem {
     let detail = format!("the file has more than {} MiB; divide it, or have it imported", MOST_BYTES >> 20);
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail)
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge, detail)
 }
 
 /// Largest number of bytes of a text field before the file.
@@ -63,14 +64,14 @@ pub async fn first_text(app: &App, form: &mut Multipart, name: &str) -> Result<S
         bytes.extend_from_slice(&piece);
         if bytes.len() > MOST_TEXT_BYTES {
             let detail = format!("the field {name} has more than {MOST_TEXT_BYTES} bytes");
-            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
+            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, "", detail));
         }
     }
     String::from_utf8(bytes).map_err(|_| malformed(format!("the field {name} is not UTF-8")))
 }
 
 fn malformed(detail: String) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "malformed_body", detail)
+    Problem::new(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, detail)
 }
 
 /// Receives the file of a form and adds it to the files.
@@ -100,7 +101,7 @@ pub async fn take(
         let given = GivenFile { owner: owner.to_owned(), collection, name, hash, file };
         return files.keep(new_job(given, seen)?);
     }
-    Err(wrong("file_missing", "no file was chosen"))
+    Err(wrong(ErrorCode::FileMissing, "no file was chosen"))
 }
 
 /// Reads another sheet of the workbook of `job` before the work on it begins. The returned job replaces `job`.
@@ -127,7 +128,7 @@ pub async fn choose_sheet(
 }
 
 fn has_begun() -> Problem {
-    Problem::new(StatusCode::CONFLICT, "file_begun", "the work on this file has begun; give it again")
+    Problem::new(StatusCode::CONFLICT, ErrorCode::FileBegun, "the work on this file has begun; give it again")
 }
 
 /// A file that was received completely.
@@ -184,11 +185,11 @@ async fn next<T>(
         Ok(Ok(part)) => Ok(part),
         Ok(Err(_)) => {
             let detail = "the form broke off or is none; send it again";
-            Err(Problem::new(StatusCode::BAD_REQUEST, "malformed_body", detail))
+            Err(Problem::new(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, detail))
         }
         Err(_) => {
             let detail = format!("nothing came for {} ms; send it again", app.limits().body_timeout_ms);
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, detail))
         }
     }
 }
@@ -197,7 +198,7 @@ fn too_slow(app: &App) -> Problem {
     let least = app.limits().min_stream_bytes_per_s;
     let detail =
         format!("the file comes at less than {least} bytes a second (limits.min_stream_bytes_per_s); send it again");
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
+    Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, detail)
 }
 
 /// Writes an uploaded file to disk while it arrives. Returns the file and its hash.
@@ -221,7 +222,7 @@ async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result
         file.write_all(&piece).map_err(failed)?;
     }
     if bytes == 0 {
-        return Err(wrong("file_missing", "no file was chosen, or it is empty"));
+        return Err(wrong(ErrorCode::FileMissing, "no file was chosen, or it is empty"));
     }
     file.flush().map_err(failed)?;
     let hash: [u8; 32] = hash.finalize().into();
@@ -253,12 +254,12 @@ fn inspect(path: &Path, sheet: Option<&str>, max: usize) -> Result<InspectedFile
     });
     counted.map_err(unreadable)?;
     if rows == 0 {
-        return Err(wrong("file_empty", "the file has no rows below the names of its columns"));
+        return Err(wrong(ErrorCode::FileEmpty, "the file has no rows below the names of its columns"));
     }
     Ok(InspectedFile { table, rows, width, samples })
 }
 
-fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
+fn wrong(code: ErrorCode, detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
 }
 
@@ -266,17 +267,19 @@ fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn unreadable(error: TableError) -> Problem {
     let code = match &error {
-        TableError::NoHeader => "file_empty",
-        TableError::TooManyColumns => "file_columns",
-        TableError::OldWorkbook => "file_old",
+        TableError::NoHeader => ErrorCode::FileEmpty,
+        TableError::TooManyColumns => ErrorCode::FileColumns,
+        TableError::OldWorkbook => ErrorCode::FileOld,
         TableError::TooLarge(_) | TableError::TooLargeWhole => return too_large(),
-        TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => "file_over_limit",
+        TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => {
+            ErrorCode::FileOverLimit
+        }
         TableError::Busy => return too_many("as many workbooks are read as may be"),
         TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
-            "file_unknown_kind"
+            ErrorCode::FileUnknownKind
         }
-        TableError::NoSheet(_) => "file_no_sheet",
-        TableError::Damaged => "file_damaged",
+        TableError::NoSheet(_) => ErrorCode::FileNoSheet,
+        TableError::Damaged => ErrorCode::FileDamaged,
         TableError::Io(error) => return Problem::internal(format!("a file of the desk: {error}")),
     };
     wrong(code, error.to_string())

@@ -4,11 +4,15 @@
 //! The path of the URL contains the record for ever. The query contains the tab and the compared record, so a link shows what its sender
 //! saw.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
+use crate::DeskState;
 use crate::form::FormFields;
 use crate::page::{self, PageFrame, with_query};
 use crate::pages::pair::PageContext;
@@ -19,6 +23,7 @@ use crate::view::row::{RowFacts, RowReader};
 use crate::visitor::ReadingVisitor;
 use crate::words::{CaseWords, DeskWords, RecordWords};
 use doppel_core::collection::Role;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, Relation};
@@ -78,6 +83,8 @@ struct CasePage {
     card: RecordCard,
     badge: VerdictBadge,
     stored_at: String,
+    /// The address of the record in the office's own system.
+    own_address: Option<String>,
     /// The reason why the text is not shown, if it is not shown.
     note: Option<&'static str>,
     /// The event of the record, if it is known at this moment.
@@ -124,6 +131,7 @@ struct TabContent {
 pub async fn show(
     visitor: ReadingVisitor,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<DeskState>>,
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -149,7 +157,8 @@ pub async fn show(
         None => None,
     };
     let badge = case.context.badge(&record).await?;
-    page::html(StatusCode::OK, &CasePage { event, ..case.page(tab, held, current.as_ref(), pair, badge) })
+    let own_address = desk.own_address(&collection, &id);
+    page::html(StatusCode::OK, &CasePage { event, own_address, ..case.page(tab, held, current.as_ref(), pair, badge) })
 }
 
 /// A record, and the context for the lists of a tab.
@@ -195,6 +204,7 @@ impl RecordCase<'_> {
             stored_at: reader.clock.show_text(&record.stored_at),
             note: record.row.is_none().then_some(words.problem.text_not_kept),
             event: None,
+            own_address: None,
             others: row.map(|row| reader.others(row)).unwrap_or_default(),
             tabs: CaseTab::ALL.map(link).to_vec(),
             lines: held
@@ -237,7 +247,12 @@ impl RecordCase<'_> {
                 Ok(held)
             }
             // If the search index is off or still being opened, the tab shows this instead of a list.
-            Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
+            Err(problem)
+                if matches!(
+                    problem.code(),
+                    ErrorCode::SearchDisabled | ErrorCode::SearchOpening | ErrorCode::TextNotKept
+                ) =>
+            {
                 Ok(TabContent { none: Some(page::in_words(&problem, &self.words.problem)), ..TabContent::default() })
             }
             Err(problem) => Err(problem),
@@ -286,7 +301,7 @@ impl RecordCase<'_> {
     fn matching(&self, facts: RowFacts, found: Match) -> OtherRecord {
         let words = &self.words.case;
         let mut notes = vec![if found.seq < self.record.seq { words.earlier } else { words.later }.to_owned()];
-        notes.extend(found.similarity.map(|similarity| format!("{}%", percent(similarity))));
+        notes.extend(found.probability.map(|probability| format!("{}%", percent(probability))));
         notes.extend(found.relation.map(|relation| (self.words.record.relation)(relation).to_owned()));
         notes.extend(found.template.then(|| words.template.to_owned()));
         OtherRecord { id: found.id, facts, notes, relation: found.relation }

@@ -18,6 +18,7 @@ use crate::view::row::{FormField, RowFacts, RowReader};
 use crate::visitor::{ReadingVisitor, WritingVisitor};
 use crate::words::{CheckWords, RecordWords};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::SimilarList;
@@ -208,7 +209,7 @@ fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
 fn similar(context: &PageContext<'_>, facts: RowFacts, found: &Match) -> (RecordCard, Vec<String>) {
     let words = context.visitor.words();
     let mut notes: Vec<String> =
-        found.similarity.map(|similarity| format!("{}%", percent(similarity))).into_iter().collect();
+        found.probability.map(|probability| format!("{}%", percent(probability))).into_iter().collect();
     notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
     notes.extend(found.template.then(|| words.case.template.to_owned()));
     (RecordCard::new(context.collection, &found.id, facts), notes)
@@ -226,7 +227,12 @@ async fn related_cases(
     let words = context.visitor.words();
     let found = match related(context, row.clone(), row.id().cloned(), MOST_RELATED).await {
         Ok(found) => found,
-        Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
+        Err(problem)
+            if matches!(
+                problem.code(),
+                ErrorCode::SearchDisabled | ErrorCode::SearchOpening | ErrorCode::TextNotKept
+            ) =>
+        {
             return Ok((Vec::new(), Some(page::in_words(&problem, &words.problem))));
         }
         Err(problem) => return Err(problem),
@@ -251,7 +257,7 @@ fn hidden(row: &Row) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// The code of the problem that other content is stored under an id.
-const ID_TAKEN: &str = "idempotency_key_reused";
+const ID_TAKEN: ErrorCode = ErrorCode::IdempotencyKeyReused;
 
 /// Registers the checked letter as a new record.
 ///
@@ -278,7 +284,7 @@ pub async fn register(
     let registered = registered.map_err(|problem| match problem.code() {
         ID_TAKEN if has_id => {
             let detail = "another record is stored under this id; give this one an id of its own, or none";
-            Problem::new(StatusCode::CONFLICT, "id_taken", detail)
+            Problem::new(StatusCode::CONFLICT, ErrorCode::IdTaken, detail)
         }
         _ => problem,
     })?;

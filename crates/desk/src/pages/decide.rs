@@ -16,6 +16,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, WritingVisitor};
 use crate::words::{DecideWords, RecordWords};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
@@ -60,7 +61,7 @@ fn record_id(form: &FormFields, field: &str) -> Result<RecordId, Problem> {
 }
 
 fn invalid_field(field: &str, detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
+    Problem::invalid(vec![Violation::new(format!("/{field}"), ErrorCode::InvalidValue, detail)])
 }
 
 /// Returns the name of a judgement in forms.

@@ -20,6 +20,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
 use crate::words::FilesWords;
 use doppel_core::collection::{CollectionName, Role, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
 use doppel_findings::output;
@@ -186,11 +187,15 @@ pub async fn take(
         .await?;
     if !files::is_upload(&request) {
         let detail = "send a file as multipart/form-data";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "file_missing", detail));
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::FileMissing, detail));
     }
     upload::check_length(request.headers())?;
     let form = Multipart::from_request(request, &app).await.map_err(|_| {
-        Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "the form is not multipart/form-data with a boundary")
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            ErrorCode::MalformedBody,
+            "the form is not multipart/form-data with a boundary",
+        )
     })?;
     let taking = upload::take(&app, &desk.files, visitor.caller(), collection, form);
     let job = arrival(&app, taking).await?;
@@ -416,7 +421,7 @@ pub async fn start(
     let registers = form.text("do") == Some("register");
     if registers && !visitor.may_write() {
         let detail = "the key does not have the scope \"write\", which registering needs";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+        return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail));
     }
     let settings = app.engine.collection(&collection).await?.settings;
     let targets: Vec<ColumnTarget> =
@@ -480,7 +485,11 @@ pub async fn result(
 ) -> Result<Response, Problem> {
     let job = own(&desk, &visitor, &collection, &id)?;
     let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
-        return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            ErrorCode::FileUnfinished,
+            "there is no result of this file yet",
+        ));
     };
     let file = tokio::fs::File::open(&*place).await.map_err(|error| file_problem(&error))?;
     let length = file.metadata().await.map_err(|error| file_problem(&error))?.len();

@@ -16,14 +16,13 @@ use crate::pages::batch::MOST_PAIRS;
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::chart::{TimeLine, time_line};
-use crate::view::csv::CsvTable;
+use crate::view::csv::{RecordTable, TableRecord};
 use crate::view::graph::{self, layout};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
 use crate::view::row::RowReader;
 use crate::visitor::ReadingVisitor;
 use crate::words::{DeskWords, GroupWords, RecordWords};
-use doppel_core::collection::Role;
 use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
@@ -462,24 +461,9 @@ impl ShownGroup<'_> {
         }
     }
 
-    async fn file(&self) -> Result<CsvTable, Problem> {
+    async fn file(&self) -> Result<RecordTable, Problem> {
         let Self { context: PageContext { reader, .. }, shape, words } = self;
-        let own = &words.group;
-        let record = &words.record;
-        let mut csv = CsvTable::new(&[
-            record.id,
-            own.kind,
-            own.repeats,
-            record.title,
-            record.petitioner,
-            record.time,
-            (record.role)(Role::Category),
-            (record.role)(Role::Status),
-            (record.role)(Role::Unit),
-            record.stored_at,
-            own.first_date,
-            words.groups.group,
-        ]);
+        let mut csv = RecordTable::new(words, &[words.group.first_date, words.groups.group]);
         let original = &shape.group.original;
         let first = shape.members.iter().find(|member| member.id == *original).and_then(|member| member.time);
         let first = first.map_or_else(String::new, |time| reader.clock.date(time));
@@ -487,20 +471,14 @@ impl ShownGroup<'_> {
             for view in self.records(skip, READ_AT_ONCE).await? {
                 let facts = reader.facts_of(&view);
                 let kind = self.kind(&view);
-                csv.row(&[
-                    view.id.as_str(),
-                    record.finding.verdict(kind),
-                    if kind == VerdictKind::Original { "" } else { original.as_str() },
-                    &facts.title,
-                    facts.petitioner.as_deref().unwrap_or_default(),
-                    facts.time.as_deref().unwrap_or_default(),
-                    facts.handling.category.as_deref().unwrap_or_default(),
-                    facts.handling.status.as_deref().unwrap_or_default(),
-                    facts.handling.unit.as_deref().unwrap_or_default(),
-                    &reader.clock.show_text(&view.stored_at),
-                    &first,
-                    shape.group.id.as_str(),
-                ]);
+                let record = TableRecord {
+                    id: view.id.as_str(),
+                    verdict: words.record.finding.verdict(kind),
+                    repeats: if kind == VerdictKind::Original { "" } else { original.as_str() },
+                    facts: &facts,
+                    stored_at: &reader.clock.show_text(&view.stored_at),
+                };
+                csv.row(&record, &[&first, shape.group.id.as_str()]);
             }
         }
         Ok(csv)

@@ -19,6 +19,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
 use crate::words::{InboxWords, RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::Arrival;
@@ -52,6 +53,8 @@ struct InboxPage {
     lines: Vec<InboxLine>,
     current: Option<SelectedRecord>,
     batch: Option<BatchForm>,
+    /// The path of the file with the queue; `None` if the queue is empty.
+    file: Option<String>,
     next_page: Option<String>,
     first_page: Option<String>,
     earlier: Option<String>,
@@ -144,6 +147,7 @@ pub async fn show(
             .collect(),
         current,
         batch: batch(&visitor, &collection, &place, &queue),
+        file: (!queue.records.is_empty()).then(|| place.file(&collection)),
         next_page: page.next.as_ref().filter(|next| next.before == place.before).map(|next| next.href(&collection)),
         first_page: (place.before.is_some() || place.page > 1).then(|| place.first().href(&collection)),
         earlier: queue.next.map(|next| place.before(next).href(&collection)),
@@ -281,7 +285,7 @@ async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<Pai
     let relation = verdict.similar.iter().find(|found| found.id == *original).and_then(|found| found.relation);
     match context.stored(&arrival.record.id, original, relation).await {
         // The record was deleted after the list was made.
-        Err(problem) if problem.code() == "unknown_record" => Ok(None),
+        Err(problem) if problem.code() == ErrorCode::UnknownRecord => Ok(None),
         pair => pair,
     }
 }

@@ -198,8 +198,12 @@ impl InboxPlace {
             fields.push(("page", self.page.to_string()));
         }
         fields.extend(self.at.clone().map(|at| ("at", at)));
-        let parameters: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        with_query(&page::below(collection, DeskSection::Inbox.path()), &parameters)
+        with_fields(&page::below(collection, DeskSection::Inbox.path()), &fields)
+    }
+
+    /// Returns the URL of the file with this part of the queue.
+    pub(super) fn file(&self, collection: &CollectionName) -> String {
+        with_fields(&page::below(collection, "inbox.csv"), &self.fields())
     }
 
     /// Returns the place with a selected record.
@@ -251,6 +255,11 @@ impl InboxPlace {
         };
         Ok(QueueFilter { arrival, time, least, below, ..QueueFilter::default() })
     }
+}
+
+fn with_fields(path: &str, fields: &[(&'static str, String)]) -> String {
+    let parameters: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    with_query(path, &parameters)
 }
 
 fn text(form: &FormFields, name: &str) -> String {

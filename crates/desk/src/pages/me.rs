@@ -19,6 +19,7 @@ use crate::sign_in::{SessionScope, SignInPlace};
 use crate::view::session::{SessionLine, lines};
 use crate::visitor::PageVisitor;
 use crate::words::PeopleWords;
+use doppel_core::error_code::ErrorCode;
 use doppel_http::accounts;
 use doppel_http::passwords::LEAST_PASSWORD_CHARS;
 use doppel_http::people::PersonFacts;
@@ -105,7 +106,7 @@ pub async fn change_password(
     let words = &visitor.words().people;
     let Some(person) = &visitor.person else {
         let detail = "a key has no password; an administrator of the service changes keys";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "no_account", detail));
+        return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::NoAccount, detail));
     };
     let name = &*person.name;
     let known = app.keys.account(name);
@@ -120,7 +121,7 @@ pub async fn change_password(
     }
     let replaced = known.and_then(|account| account.password_hash).unwrap_or_default();
     let proof = match accounts::change_own_password(&app, name, replaced, wanted.to_owned()).await {
-        Err(problem) if problem.code() == "invalid_password" => {
+        Err(problem) if problem.code() == ErrorCode::InvalidPassword => {
             return own_page(&visitor, &app, &desk, &browser, Some(words.bad_password));
         }
         changed => changed?,
@@ -144,7 +145,7 @@ pub async fn end_session(
     let id = form.text("session").and_then(|id| id.parse().ok());
     if !id.is_some_and(|id| desk.sessions.end_one(id, scope)) {
         let detail = "there is no such session, or it has ended";
-        return Err(Problem::new(StatusCode::NOT_FOUND, "unknown_session", detail));
+        return Err(Problem::new(StatusCode::NOT_FOUND, ErrorCode::UnknownSession, detail));
     }
     Ok(SeeOther::to(page::local(form.raw("back"))).telling(&FlashMessage::SessionEnded).into_response())
 }

@@ -13,6 +13,7 @@ pub mod files;
 pub mod group;
 pub mod groups;
 pub mod inbox;
+pub mod inbox_file;
 mod inbox_place;
 pub mod me;
 pub mod oidc;
@@ -48,6 +49,7 @@ pub fn routes() -> Router<App> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
         .route("/console/{collection}/inbox", get(inbox::show))
+        .route("/console/{collection}/inbox.csv", get(inbox_file::export))
         .route("/console/{collection}/batch", get(batch::preview).post(batch::decide))
         .route("/console/{collection}/case/{id}", get(case::show))
         .route("/console/{collection}/check", get(check::show).post(check::check))
@@ -55,6 +57,7 @@ pub fn routes() -> Router<App> {
         .merge(files::routes())
         .route("/console/{collection}/decide", post(decide::decide))
         .route("/console/{collection}/search", get(search::show))
+        .route("/console/{collection}/search.csv", get(search::export))
         .route("/console/{collection}/groups", get(groups::show))
         .route("/console/{collection}/groups.csv", get(groups::export))
         .route("/console/{collection}/groups/{id}", get(group::show))

@@ -16,6 +16,7 @@ use crate::page;
 use crate::sign_in::SignInPlace;
 use crate::visitor::PageVisitor;
 use doppel_config::auth::is_name;
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::accounts::AccountSettings;
 use doppel_http::accounts::{self, is_display_name};
 use doppel_http::auth::ShownKey;
@@ -31,7 +32,7 @@ const PROVIDER: &str = "(oidc)";
 
 fn provider(desk: &DeskState) -> Result<&IdentityProvider, Problem> {
     let detail = "nobody signs in at an identity provider here (console.oidc)";
-    desk.provider.as_ref().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "no_provider", detail))
+    desk.provider.as_ref().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, ErrorCode::NoProvider, detail))
 }
 
 /// Leads the browser to the provider.
@@ -72,7 +73,7 @@ pub async fn finish(
     let pending = desk.pending.take(answer.raw("state").unwrap_or_default(), &browser, Instant::now());
     let pending = pending.ok_or_else(|| {
         let detail = "this sign-in was begun in another browser, is too old, or was used already; begin it again";
-        Problem::new(StatusCode::FORBIDDEN, "sign_in_outdated", detail)
+        Problem::new(StatusCode::FORBIDDEN, ErrorCode::SignInOutdated, detail)
     })?;
     let code = answer.text("code").ok_or_else(|| refused("the identity provider sent no code"))?;
     let person = provider.person(code, &pending.secrets).await.map_err(|error| told(&error))?;
@@ -118,7 +119,7 @@ async fn follow_provider(app: &App, person: &ProvidedPerson) -> Result<(), Probl
 }
 
 fn refused(detail: &str) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "sign_in_refused", detail)
+    Problem::new(StatusCode::FORBIDDEN, ErrorCode::SignInRefused, detail)
 }
 
 fn told(error: &OidcError) -> Problem {
@@ -129,7 +130,7 @@ fn told(error: &OidcError) -> Problem {
         }
         OidcError::Unavailable(_) => {
             let detail = "the identity provider does not answer; the log of the service has the reason";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "provider_unavailable", detail).retry_after(60)
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ProviderUnavailable, detail).retry_after(60)
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::visitor::{PageVisitor, PeopleAdmin};
 use crate::words::{DeskWords, PeopleWords};
 use doppel_config::auth::{MAX_NAME_BYTES, PersonRole, is_name};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_engine::accounts::AccountSettings;
 use doppel_http::accounts::{self, MAX_DISPLAY_CHARS, NewPassword, is_display_name};
@@ -230,7 +231,7 @@ impl PeopleRequest {
 }
 
 /// The code of the refusal to change the rights of the own account.
-const NOT_OWN: &str = "own_account";
+const NOT_OWN: ErrorCode = ErrorCode::OwnAccount;
 
 /// Reads the settings of an account from a form.
 fn settings(form: &FormFields) -> Result<AccountSettings, Problem> {
@@ -238,11 +239,11 @@ fn settings(form: &FormFields) -> Result<AccountSettings, Problem> {
     let display_name = form.text("display_name").unwrap_or_default();
     if !is_display_name(display_name) {
         let detail = format!("give 1 to {MAX_DISPLAY_CHARS} visible characters");
-        wrong.push(Violation::new("/display_name", "invalid_display_name", detail));
+        wrong.push(Violation::new("/display_name", ErrorCode::InvalidDisplayName, detail));
     }
     let role = form.text("role").and_then(PersonRole::parse);
     if role.is_none() {
-        wrong.push(Violation::new("/role", "missing_role", "give viewer, clerk, lead or administrator"));
+        wrong.push(Violation::new("/role", ErrorCode::MissingRole, "give viewer, clerk, lead or administrator"));
     }
     let names = form.text("collections").unwrap_or_default().split([',', '，', '、', ' ']);
     let names = names.map(str::trim).filter(|name| !name.is_empty());
@@ -250,7 +251,7 @@ fn settings(form: &FormFields) -> Result<AccountSettings, Problem> {
     let collections = collections.ok().filter(|collections| collections.len() <= MOST_COLLECTIONS);
     if collections.is_none() {
         let detail = format!("list 1 to {MOST_COLLECTIONS} names of collections, or leave it out for all");
-        wrong.push(Violation::new("/collections", "invalid_collections", detail));
+        wrong.push(Violation::new("/collections", ErrorCode::InvalidCollections, detail));
     }
     if !wrong.is_empty() {
         return Err(Problem::invalid(wrong));
@@ -280,7 +281,7 @@ pub async fn create(request: PeopleRequest, form: FormFields) -> Result<Response
     let creation = async {
         if !is_name(&name) {
             let detail = format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-            return Err(Problem::invalid(vec![Violation::new("/name", "invalid_name", detail)]));
+            return Err(Problem::invalid(vec![Violation::new("/name", ErrorCode::InvalidName, detail)]));
         }
         accounts::create(&request.app, request.visitor.caller(), &name, settings(&form)?, NewPassword::Random).await
     };

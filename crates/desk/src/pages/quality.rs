@@ -14,6 +14,7 @@ use crate::view::numbers::count;
 use crate::visitor::{AdminVisitor, LeadVisitor, ReadingVisitor};
 use crate::words::{QualityWords, WorkDone};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_engine::quality::{
     BANDS, CollectionQuality, DecisionCounts, DuplicateThreshold, ExamplePair, MOST_DECISIONS, MOST_NUMBERS, WhatIf,
@@ -147,7 +148,7 @@ pub async fn try_out(
 }
 
 fn invalid_threshold(detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)])
+    Problem::invalid(vec![Violation::new("/duplicate", ErrorCode::InvalidValue, detail)])
 }
 
 /// Returns the threshold of a form; `None` if it is missing or not between 0 and 1.

@@ -25,6 +25,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{LeadVisitor, PageVisitor};
 use crate::words::{DecideWords, RecordWords, RegroupWords};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_engine::decisions::{DecisionOutcome, Opinion};
 use doppel_engine::{Engine, Error};
@@ -341,7 +342,7 @@ pub async fn undo(
     let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
         let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
-        Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
+        Problem::new(StatusCode::CONFLICT, ErrorCode::NothingToUndo, detail)
     })?;
     let of = made.len();
     let back = page::local(form.raw("back"));

@@ -9,6 +9,7 @@ use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
+use crate::view::csv::{RecordTable, TableRecord};
 use crate::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::view::numbers::count;
 use crate::view::row::{RowFacts, RowReader};
@@ -17,6 +18,7 @@ use crate::words::{RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
+use doppel_engine::answers::RecordView;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::query::read_filled;
@@ -31,6 +33,14 @@ const VERDICTS: [(VerdictKind, &str); 4] = [
     (VerdictKind::NearDuplicate, "near_duplicate"),
     (VerdictKind::TooShort, "too_short"),
 ];
+
+/// Largest number of rows of a file.
+const MOST_ROWS: usize = 1_000;
+/// Number of records that a file reads at once.
+const READ_AT_ONCE: usize = 100;
+/// The part of the collection with the page, and the one with the file.
+const PAGE: &str = "search";
+const FILE: &str = "search.csv";
 
 #[derive(Template)]
 #[template(path = "search.html")]
@@ -79,8 +89,8 @@ impl FilledForm {
         })
     }
 
-    /// Returns the URL of the same search from `cursor` on.
-    fn href(&self, collection: &CollectionName, cursor: &str) -> String {
+    /// Returns the URL of the same search from `cursor` on. `path` is the part of the collection.
+    fn href(&self, collection: &CollectionName, path: &str, cursor: &str) -> String {
         let Self { q, from, to, identity, category, status, unit, verdict, order, cursor: _ } = self;
         let parameters = [
             ("q", q),
@@ -95,7 +105,7 @@ impl FilledForm {
         ];
         let mut parameters: Vec<(&str, &str)> = parameters.map(|(name, value)| (name, value.as_str())).to_vec();
         parameters.push(("cursor", cursor));
-        with_query(&page::below(collection, "search"), &parameters)
+        with_query(&page::below(collection, path), &parameters)
     }
 }
 
@@ -111,6 +121,8 @@ struct SearchResults {
     records: Vec<SearchLine>,
     next: Option<String>,
     first: Option<String>,
+    /// The path of the file with the result.
+    file: String,
 }
 
 /// A record of the result.
@@ -172,6 +184,53 @@ pub async fn show(
     page::html(status, &page)
 }
 
+/// Downloads the records that a search finds as a CSV file, at most [`MOST_ROWS`] of them in the order of the page.
+///
+/// # Errors
+/// 403; 404 for an unknown collection; 422 for a search that cannot be read.
+pub async fn export(
+    visitor: ReadingVisitor,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let asked = FilledForm::of(&uri)?;
+    let mut table = RecordTable::new(visitor.words(), &[]);
+    let mut rows = 0;
+    let mut cursor = Some(String::new());
+    while let Some(from) = cursor.filter(|_| rows < MOST_ROWS) {
+        let part = asked.href(&collection, FILE, &from);
+        let query = part.split_once('?').map_or("", |(_, query)| query);
+        let params = read_filled::<SearchParams>(&format!("{query}&limit={READ_AT_ONCE}"))?;
+        let list = find(&app, &collection, params, RowParams::default()).await?;
+        for found in &list.items {
+            if let Some(record) = record_of(&context, found).await? {
+                let row = TableRecord {
+                    id: found.id.as_str(),
+                    verdict: context.badge(&record).await?.says,
+                    repeats: record.verdict.duplicate_of.as_ref().map_or("", |id| id.as_str()),
+                    facts: &reader.facts_of(&record),
+                    stored_at: &reader.clock.show_text(&record.stored_at),
+                };
+                table.row(&row, &[]);
+            }
+        }
+        rows += list.items.len();
+        cursor = list.next;
+    }
+    Ok(table.download(&format!("{collection}-search")))
+}
+
+/// Returns a found record; `None` if it was deleted after the search.
+async fn record_of(context: &PageContext<'_>, found: &FoundRecord) -> Result<Option<RecordView>, Problem> {
+    match context.app.engine.record(context.collection, &found.id).await {
+        Err(Error::UnknownRecord(..)) => Ok(None),
+        record => Ok(Some(record?)),
+    }
+}
+
 /// Returns the message for an error in a search, with the names of the wrong fields.
 fn told(visitor: &PageVisitor, problem: &Problem) -> String {
     let words = visitor.words();
@@ -200,20 +259,17 @@ async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -
         ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
         behind: (behind > 0).then(|| (words.behind)(&count(behind))),
         records,
-        next: list.next.map(|cursor| asked.href(collection, &cursor)),
-        first: (!asked.cursor.is_empty()).then(|| asked.href(collection, "")),
+        next: list.next.map(|cursor| asked.href(collection, PAGE, &cursor)),
+        first: (!asked.cursor.is_empty()).then(|| asked.href(collection, PAGE, "")),
+        file: asked.href(collection, FILE, ""),
     })
 }
 
 /// Returns the facts and the badge of a record.
 async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(RowFacts, VerdictBadge), Problem> {
-    match context.app.engine.record(context.collection, &found.id).await {
-        Ok(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
-        // The record was deleted after the search.
-        Err(Error::UnknownRecord(..)) => {
-            Ok((RowFacts::default(), VerdictBadge::new(&context.visitor.words().record, found.verdict, None)))
-        }
-        Err(error) => Err(error.into()),
+    match record_of(context, found).await? {
+        Some(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
+        None => Ok((RowFacts::default(), VerdictBadge::new(&context.visitor.words().record, found.verdict, None))),
     }
 }
 
@@ -226,7 +282,7 @@ fn line(context: &PageContext<'_>, mut facts: RowFacts, badge: VerdictBadge, fou
     let same_petitioner = facts
         .petitioner
         .as_ref()
-        .map(|petitioner| with_query(&page::below(collection, "search"), &[("identity", petitioner.as_str())]));
+        .map(|petitioner| with_query(&page::below(collection, PAGE), &[("identity", petitioner.as_str())]));
     SearchLine {
         href: page::case(collection, &found.id),
         id: found.id.to_string(),

@@ -21,6 +21,7 @@ use crate::visitor::{AdminVisitor, PageVisitor, ReadingVisitor};
 use crate::words::{FilesWords, StartWords};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::columns;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::events::{FrequencyRule, FrequencyState};
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Collection;
@@ -210,7 +211,7 @@ fn shown_number(number: usize, waiting: &WaitingCounts, words: &StartWords) -> S
 /// 403 if the visitor's key is not valid for the collection; 422 if the name is not valid.
 fn named_collection(visitor: &PageVisitor, name: &str) -> Result<CollectionName, Problem> {
     let name = CollectionName::new(name.trim())
-        .map_err(|reason| Problem::invalid(vec![Violation::new("/name", "invalid_value", reason)]))?;
+        .map_err(|reason| Problem::invalid(vec![Violation::new("/name", ErrorCode::InvalidValue, reason)]))?;
     visitor.reach.check(&name)?;
     Ok(name)
 }
@@ -259,11 +260,15 @@ pub async fn upload(
 ) -> Result<Response, Problem> {
     if !files::is_upload(&request) {
         let detail = "send a file as multipart/form-data";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "file_missing", detail));
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::FileMissing, detail));
     }
     upload::check_length(request.headers())?;
     let mut form = Multipart::from_request(request, &app).await.map_err(|_| {
-        Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "the form is not multipart/form-data with a boundary")
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            ErrorCode::MalformedBody,
+            "the form is not multipart/form-data with a boundary",
+        )
     })?;
     let name = named_collection(&visitor, &upload::first_text(&app, &mut form, "name").await?)?;
     let is_there = exists(&app.engine, &name).await?;

@@ -12,6 +12,7 @@ use crate::page::{self, DeskSection, SeeOther};
 use crate::visitor::AdminVisitor;
 use crate::words::WorkDone;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::tasks::{Activate, Reindex, Task, Work};
 use doppel_http::extract::{InCollection, InGeneration, InTask};
 use doppel_http::problem::Problem;
@@ -119,13 +120,13 @@ fn told(collection: &CollectionName, done: Result<WorkDone, Problem>) -> Result<
 }
 
 /// Returns the outcome for a refusal that is caused by the current state and not by the form.
-fn refused(code: &str) -> Option<WorkDone> {
+fn refused(code: ErrorCode) -> Option<WorkDone> {
     match code {
-        "task_running" => Some(WorkDone::Busy),
-        "too_many_generations" => Some(WorkDone::NoRoom),
-        "generation_building" => Some(WorkDone::Building),
-        "generation_live" => Some(WorkDone::Live),
-        "unknown_generation" | "unknown_task" => Some(WorkDone::Gone),
+        ErrorCode::TaskRunning => Some(WorkDone::Busy),
+        ErrorCode::TooManyGenerations => Some(WorkDone::NoRoom),
+        ErrorCode::GenerationBuilding => Some(WorkDone::Building),
+        ErrorCode::GenerationLive => Some(WorkDone::Live),
+        ErrorCode::UnknownGeneration | ErrorCode::UnknownTask => Some(WorkDone::Gone),
         _ => None,
     }
 }

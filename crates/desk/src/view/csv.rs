@@ -3,6 +3,9 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::view::row::RowFacts;
+use crate::words::DeskWords;
+use doppel_core::collection::Role;
 use doppel_findings::csv::written;
 
 /// A table in CSV.
@@ -31,6 +34,70 @@ impl CsvTable {
     /// Returns a response that downloads the table as a file `name`.
     pub fn download(self, name: &str) -> Response {
         attachment(name, "csv", "text/csv; charset=utf-8", self.0)
+    }
+}
+
+/// A table of records in CSV.
+pub struct RecordTable(CsvTable);
+
+/// A record in a table.
+pub struct TableRecord<'a> {
+    /// The id.
+    pub id: &'a str,
+    /// The verdict in words.
+    pub verdict: &'a str,
+    /// The id of the record that this one repeats; empty if it repeats none.
+    pub repeats: &'a str,
+    /// The facts of its row.
+    pub facts: &'a RowFacts,
+    /// The time of receipt.
+    pub stored_at: &'a str,
+}
+
+impl RecordTable {
+    /// Creates a table with a column for each fact of a record, and with `more` columns.
+    pub fn new(words: &DeskWords, more: &[&str]) -> Self {
+        let DeskWords { record, group, .. } = words;
+        let role = record.role;
+        let columns = [
+            record.id,
+            group.kind,
+            group.repeats,
+            record.title,
+            record.petitioner,
+            record.time,
+            role(Role::Category),
+            role(Role::Status),
+            role(Role::Unit),
+            record.stored_at,
+        ];
+        Self(CsvTable::new(&[columns.as_slice(), more].concat()))
+    }
+
+    /// Adds a record. `more` are the values of the other columns.
+    pub fn row(&mut self, record: &TableRecord<'_>, more: &[&str]) {
+        let TableRecord { id, verdict, repeats, facts, stored_at } = record;
+        let handling = &facts.handling;
+        let optional = |value: &'_ Option<String>| value.as_deref().unwrap_or_default().to_owned();
+        let cells = [
+            (*id).to_owned(),
+            (*verdict).to_owned(),
+            (*repeats).to_owned(),
+            facts.title.clone(),
+            optional(&facts.petitioner),
+            optional(&facts.time),
+            optional(&handling.category),
+            optional(&handling.status),
+            optional(&handling.unit),
+            (*stored_at).to_owned(),
+        ];
+        let more = more.iter().map(|cell| (*cell).to_owned());
+        self.0.row(&cells.into_iter().chain(more).collect::<Vec<String>>());
+    }
+
+    /// Returns a response that downloads the table as a file `name`.
+    pub fn download(self, name: &str) -> Response {
+        self.0.download(name)
     }
 }
 

@@ -9,6 +9,8 @@ pub enum MarkReason {
     Found,
     /// The piece is also in the compared record.
     Shared,
+    /// The piece is not in the compared record.
+    Different,
     /// The piece is also in the compared record, and in so many other records that it means little.
     Common,
 }
@@ -19,6 +21,7 @@ impl MarkReason {
         match self {
             Self::Found => "found",
             Self::Shared => "shared",
+            Self::Different => "different",
             Self::Common => "common",
         }
     }

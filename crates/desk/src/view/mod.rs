@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod csv;
 pub mod event;
+pub mod evidence;
 pub mod graph;
 pub mod marked;
 pub mod numbers;

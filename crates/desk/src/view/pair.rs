@@ -1,6 +1,9 @@
 //! The comparison of two records: texts with marks, figures in plain words, and the decisions of people.
 
+use std::ops::Range;
+
 use crate::page;
+use crate::view::evidence::EvidenceSteps;
 use crate::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::view::row::{RowFacts, RowReader};
 use crate::visitor::PageVisitor;
@@ -16,7 +19,7 @@ use doppel_http::cursor;
 use doppel_store::Seq;
 use doppel_store::decisions::{Judgement, Ruling};
 
-/// Number of characters after which the first shared passage is late, so that a link to the passage is shown: about ten lines.
+/// Number of characters after which the first mark is late, so that a link to the mark is shown: about ten lines.
 const LATE: usize = 300;
 
 /// Weight below which a shared passage is a common phrase. Such a passage is marked faintly.
@@ -45,7 +48,7 @@ impl RecordCard {
 pub struct MarkedText {
     /// The name of the field.
     pub field: String,
-    /// The text of the field, with shared passages marked.
+    /// The text of the field with marks.
     pub pieces: Vec<MarkedPiece>,
 }
 
@@ -139,8 +142,12 @@ pub struct PairView {
     pub ours: Vec<MarkedText>,
     /// The texts of the other record.
     pub theirs: Vec<MarkedText>,
-    /// The similarity of the records, in sentences.
+    /// The relation of the records, in sentences.
     pub figures: Vec<String>,
+    /// The steps of the evidence model.
+    pub evidence: Option<EvidenceSteps>,
+    /// The kind of text that is marked.
+    pub marks: MarkedKind,
     /// The kinds of things for which both records have different values, with these values.
     pub differs: Vec<(&'static str, String, String)>,
     /// The other record.
@@ -165,11 +172,13 @@ impl PairView {
     pub fn new(words: &DeskWords, both: SideBySide, explained: Explanation, said: PairData) -> Self {
         let SideBySide { a, b, weights } = both;
         let PairData { other, relation, decide } = said;
-        let figures = figures(words, &explained, relation);
+        let marks = MarkedKind::of(&a, &b);
         Self {
-            ours: anchored_texts(a, "shared-ours", &weights),
-            theirs: anchored_texts(b, "shared-theirs", &weights),
-            figures,
+            ours: anchored_texts(a, "mark-ours", marks, &weights),
+            theirs: anchored_texts(b, "mark-theirs", marks, &weights),
+            figures: figures(words, &explained, relation),
+            evidence: EvidenceSteps::of(&explained, &words.evidence),
+            marks,
             differs: explained
                 .differs
                 .into_iter()
@@ -181,22 +190,78 @@ impl PairView {
     }
 }
 
-fn anchored_texts(side: Vec<SideText>, anchor: &'static str, weights: &[f64]) -> Vec<MarkedText> {
-    let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, weights)).collect();
+/// The kind of text that is marked in the comparison: the kind of which there is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkedKind {
+    /// Text that both records have.
+    Shared,
+    /// Text that only one of the records has.
+    Different,
+}
+
+impl MarkedKind {
+    /// Returns the kind for two records: differences if both records have more than half of their text in common.
+    fn of(a: &[SideText], b: &[SideText]) -> Self {
+        match is_mostly_shared(a) && is_mostly_shared(b) {
+            true => Self::Different,
+            false => Self::Shared,
+        }
+    }
+}
+
+fn is_mostly_shared(side: &[SideText]) -> bool {
+    let all: usize = side.iter().map(|text| text.text.chars().count()).sum();
+    let shared: usize = side.iter().flat_map(same_ranges).map(|range| range.len()).sum();
+    2 * shared > all
+}
+
+/// Returns the ranges that the other text contains, too, without overlaps and in order.
+fn same_ranges(text: &SideText) -> Vec<Range<usize>> {
+    let passages = text.shared.iter().map(|(range, _)| range);
+    let mut ranges: Vec<Range<usize>> = passages.chain(&text.aligned).cloned().collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, range| {
+        let touches = next.start <= range.end;
+        if touches {
+            range.end = range.end.max(next.end);
+        }
+        touches
+    });
+    ranges
+}
+
+fn anchored_texts(side: Vec<SideText>, anchor: &'static str, marks: MarkedKind, weights: &[f64]) -> Vec<MarkedText> {
+    let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, marks, weights)).collect();
     let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
-    if let Some(first) = pieces.find(|piece| piece.mark == Some(MarkReason::Shared)) {
+    if let Some(first) = pieces.find(|piece| matches!(piece.mark, Some(MarkReason::Shared | MarkReason::Different))) {
         first.anchor = Some(anchor);
     }
     texts
 }
 
 impl PairView {
-    /// True if the first shared passage of the page's record comes after more than `LATE` characters.
+    /// Returns the text of the link to the first mark.
+    pub fn jump(&self, words: &PairWords) -> &'static str {
+        match self.marks {
+            MarkedKind::Shared => words.jump_shared,
+            MarkedKind::Different => words.jump_different,
+        }
+    }
+
+    /// Returns the note about the marks.
+    pub fn marks_note(&self, words: &PairWords) -> &'static str {
+        match self.marks {
+            MarkedKind::Shared => words.marks_shared,
+            MarkedKind::Different => words.marks_different,
+        }
+    }
+
+    /// True if the first mark of the page's record comes after more than `LATE` characters.
     pub fn ours_begins_late(&self) -> bool {
         begins_late(&self.ours)
     }
 
-    /// True if the first shared passage of the other record comes after more than `LATE` characters.
+    /// True if the first mark of the other record comes after more than `LATE` characters.
     pub fn theirs_begins_late(&self) -> bool {
         begins_late(&self.theirs)
     }
@@ -208,9 +273,31 @@ fn begins_late(texts: &[MarkedText]) -> bool {
     pieces().any(|piece| piece.anchor.is_some()) && before.map(|piece| piece.text.chars().count()).sum::<usize>() > LATE
 }
 
-fn marked(text: SideText, weights: &[f64]) -> MarkedText {
-    let marks: Vec<_> = text.shared.iter().map(|(range, number)| (range.clone(), mark_of(*number, weights))).collect();
+fn marked(text: SideText, marks: MarkedKind, weights: &[f64]) -> MarkedText {
+    let marks: Vec<_> = match marks {
+        MarkedKind::Shared => {
+            text.shared.iter().map(|(range, number)| (range.clone(), mark_of(*number, weights))).collect()
+        }
+        MarkedKind::Different => gaps(&text).into_iter().map(|range| (range, MarkReason::Different)).collect(),
+    };
     MarkedText { field: text.field, pieces: pieces(&text.text, &marks) }
+}
+
+/// Returns the ranges that the other text does not contain, if they contain more than punctuation, without the punctuation at their ends.
+fn gaps(text: &SideText) -> Vec<Range<usize>> {
+    let chars: Vec<char> = text.text.chars().collect();
+    let mut gaps = Vec::new();
+    let mut start = 0;
+    let mut same = same_ranges(text);
+    same.push(chars.len()..chars.len());
+    for shared in same {
+        let gap = &chars[start..shared.start];
+        let first = gap.iter().position(|c| c.is_alphanumeric());
+        let last = gap.iter().rposition(|c| c.is_alphanumeric());
+        gaps.extend(first.zip(last).map(|(first, last)| start + first..start + last + 1));
+        start = shared.end;
+    }
+    gaps
 }
 
 fn mark_of(number: usize, weights: &[f64]) -> MarkReason {
@@ -221,13 +308,13 @@ fn mark_of(number: usize, weights: &[f64]) -> MarkReason {
 }
 
 fn figures(words: &DeskWords, explained: &Explanation, relation: Option<Relation>) -> Vec<String> {
-    let PairWords { same_text, contained, similarity, no_match, found_by, .. } = &words.pair;
+    let PairWords { same_text, contained, probability, no_match, found_by, .. } = &words.pair;
     let mut figures = Vec::new();
     if explained.exact {
         figures.push((*same_text).to_owned());
     } else {
+        figures.push(probability(percent(explained.probability)));
         figures.push(contained(percent(explained.containment)));
-        figures.push(similarity(percent(explained.similarity)));
     }
     if !explained.matches {
         figures.push((*no_match).to_owned());

@@ -56,7 +56,7 @@ pub(super) const ZH: BatchWords = BatchWords {
 };
 
 pub(super) const EN: BatchWords = BatchWords {
-    title: "Decide many (preview)",
+    title: "Decide in bulk (preview)",
     which: "Repeats",
     decisions: |count| {
         format!("{count} records will be decided to be the same matter as the earlier record beside each of them.")

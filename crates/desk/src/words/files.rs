@@ -2,6 +2,7 @@
 
 use crate::files::MOST_BYTES;
 use crate::files::plan::WrongPlan;
+use doppel_core::error_code::ErrorCode;
 
 /// The texts of the pages for files of letters.
 pub struct FilesWords {
@@ -183,7 +184,7 @@ pub(super) const ZH: FilesWords = FilesWords {
 
 pub(super) const EN: FilesWords = FilesWords {
     title: "Check a file",
-    hint: "Give a table of letters; each row is checked, and the table comes back with four more columns: verdict, repeats, similarity, reason.",
+    hint: "Upload a table of letters. Each row is checked, and you get the table back with four more columns: verdict, repeats, similarity, reason.",
     file: "Table",
     file_hint: |mib| {
         format!(
@@ -191,8 +192,8 @@ pub(super) const EN: FilesWords = FilesWords {
         )
     },
     give: "Upload",
-    given: "Files given",
-    kept: "Only your key sees them. They are kept for 24 hours, and gone when the service restarts.",
+    given: "Your files",
+    kept: "Only you see them. They are kept for 24 hours, or until the service restarts.",
     none: "No files yet.",
     name: "File",
     rows: "Rows",
@@ -202,7 +203,7 @@ pub(super) const EN: FilesWords = FilesWords {
     is_running: "at work",
     is_whole: "done",
     is_stopped: "stopped",
-    is_failed: "could not be finished",
+    is_failed: "failed",
     read_as_text: |rows, encoding, separator| format!("{rows} rows. CSV in {encoding}, separated by {separator}."),
     read_as_sheet: |rows, sheet, others| {
         let others = if others.is_empty() { String::new() } else { format!(" Not read: {}.", others.join(", ")) };
@@ -232,16 +233,16 @@ pub(super) const EN: FilesWords = FilesWords {
     },
     progress: |done, rows| format!("{done} of {rows} rows"),
     stop: "Stop",
-    refresh: "Look again",
+    refresh: "Refresh",
     so_far: "Result",
-    created: "registered anew",
+    created: "newly registered",
     refused_rows: "Rows not taken",
     refused_more: |named, all| format!("The first {named} of {all}; all of them are in the file."),
     row: "Row",
     download: "Download the result",
     download_part: |rows| format!("Download the {rows} rows done"),
     to_inbox: "Next step: decide the repeats",
-    download_hint: "All columns and rows as they came; what was found is in the last four columns.",
+    download_hint: "The file has all your columns and rows. The results are in the last four columns.",
     suffix: "-checked",
     suffix_part: |rows| format!("-checked-incomplete-first-{rows}-rows"),
     remove: "Delete this file",
@@ -249,45 +250,49 @@ pub(super) const EN: FilesWords = FilesWords {
     why: "Reason",
 };
 
-pub(super) fn problem_zh(code: &str) -> &'static str {
+pub(super) fn problem_zh(code: ErrorCode) -> &'static str {
     const _: () = assert!(MOST_BYTES == 64 << 20, "the texts say so");
     match code {
-        "file_too_large" => "文件太大（最大 64 MB，工作簿解压后最大 192 MB）。请分成几个文件，或者请管理员导入。",
-        "file_missing" => "没有选择文件，或者文件是空的。请选择文件后再上传。",
-        "file_empty" => "文件里没有数据。第一行须是列名，下面须有内容。",
-        "file_columns" => "列太多（最多 512 列）。请删去不用的列。",
-        "file_old" => "这是旧式工作簿（.xls）或加了密码的工作簿。请在 Excel 中另存为不带密码的 .xlsx。",
-        "file_unknown_kind" => "认不出这种文件。请交 Excel 工作簿（.xlsx）或 CSV。",
-        "file_damaged" => "工作簿已损坏，读不出来。请在 Excel 中打开并重新保存。",
-        "file_over_limit" => {
+        ErrorCode::FileTooLarge => {
+            "文件太大（最大 64 MB，工作簿解压后最大 192 MB）。请分成几个文件，或者请管理员导入。"
+        }
+        ErrorCode::FileMissing => "没有选择文件，或者文件是空的。请选择文件后再上传。",
+        ErrorCode::FileEmpty => "文件里没有数据。第一行须是列名，下面须有内容。",
+        ErrorCode::FileColumns => "列太多（最多 512 列）。请删去不用的列。",
+        ErrorCode::FileOld => "这是旧式工作簿（.xls）或加了密码的工作簿。请在 Excel 中另存为不带密码的 .xlsx。",
+        ErrorCode::FileUnknownKind => "认不出这种文件。请交 Excel 工作簿（.xlsx）或 CSV。",
+        ErrorCode::FileDamaged => "工作簿已损坏，读不出来。请在 Excel 中打开并重新保存。",
+        ErrorCode::FileOverLimit => {
             "工作簿里的文字、单元格、工作表或文件太多，或者单元格太长。请只把有信件的工作表另存为 CSV，或者分成几个文件。"
         }
-        "file_busy" => "正在处理的文件太多。请过一分钟再试。",
-        "file_no_sheet" => "工作簿里没有这张工作表。请返回上一页重新选择。",
-        "file_begun" => "这个文件已经开始处理，不能改读其他工作表。请重新上传。",
-        "file_unfinished" => "这个文件还没有结果。",
+        ErrorCode::FileBusy => "正在处理的文件太多。请过一分钟再试。",
+        ErrorCode::FileNoSheet => "工作簿里没有这张工作表。请返回上一页重新选择。",
+        ErrorCode::FileBegun => "这个文件已经开始处理，不能改读其他工作表。请重新上传。",
+        ErrorCode::FileUnfinished => "这个文件还没有结果。",
         _ => "没有这个文件，或者已过保留时间。请重新上传。",
     }
 }
 
-pub(super) fn problem_en(code: &str) -> &'static str {
+pub(super) fn problem_en(code: ErrorCode) -> &'static str {
     match code {
-        "file_too_large" => {
-            "The file is too large (64 MB at most, 192 MB of an unpacked workbook). Divide it, or have it imported."
+        ErrorCode::FileTooLarge => {
+            "The file is too large (64 MB at most, 192 MB for an unpacked workbook). Divide it, or ask an administrator to import it."
         }
-        "file_missing" => "No file was chosen, or it is empty. Choose one and upload it.",
-        "file_empty" => "The file holds no data. Its first row names the columns, rows follow.",
-        "file_columns" => "Too many columns (512 at most). Remove those that are not used.",
-        "file_old" => "An old workbook (.xls), or one with a password. Save it in Excel as .xlsx without a password.",
-        "file_unknown_kind" => "This kind of file is not known. Give an Excel workbook (.xlsx) or CSV.",
-        "file_damaged" => "The workbook is damaged. Open it in Excel and save it again.",
-        "file_over_limit" => {
+        ErrorCode::FileMissing => "No file was chosen, or it is empty. Choose one and upload it.",
+        ErrorCode::FileEmpty => "The file holds no data. Its first row names the columns, rows follow.",
+        ErrorCode::FileColumns => "Too many columns (512 at most). Remove those that are not used.",
+        ErrorCode::FileOld => {
+            "An old workbook (.xls), or one with a password. Save it in Excel as .xlsx without a password."
+        }
+        ErrorCode::FileUnknownKind => "This kind of file is not known. Give an Excel workbook (.xlsx) or CSV.",
+        ErrorCode::FileDamaged => "The workbook is damaged. Open it in Excel and save it again.",
+        ErrorCode::FileOverLimit => {
             "The workbook has too many texts, cells, sheets or parts, or too long a cell. Save the sheet with the letters as CSV, or divide it."
         }
-        "file_busy" => "Too many files are being worked on. Try again in a minute.",
-        "file_no_sheet" => "The workbook has no such sheet. Go back and choose again.",
-        "file_begun" => "The work on this file has begun, so no other sheet can be read. Upload it again.",
-        "file_unfinished" => "There is no result of this file yet.",
-        _ => "There is no such file, or it is not kept any more. Upload it again.",
+        ErrorCode::FileBusy => "Too many files are being processed. Try again in a minute.",
+        ErrorCode::FileNoSheet => "The workbook has no such sheet. Go back and choose again.",
+        ErrorCode::FileBegun => "Processing of this file has begun, so no other sheet can be read. Upload it again.",
+        ErrorCode::FileUnfinished => "There is no result of this file yet.",
+        _ => "There is no such file, or it has expired. Upload it again.",
     }
 }

@@ -6,6 +6,7 @@
 mod batch;
 mod en;
 mod events;
+mod evidence;
 mod files;
 mod groups;
 mod people;
@@ -17,6 +18,7 @@ mod zh;
 
 pub use batch::*;
 pub use events::*;
+pub use evidence::*;
 pub use files::*;
 pub use groups::*;
 pub use people::*;

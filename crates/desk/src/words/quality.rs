@@ -87,7 +87,7 @@ pub(super) const EN: QualityWords = QualityWords {
     not_all_decisions: |most| {
         format!("There are more decisions: only the first {most}, in the order of their ids, were read.")
     },
-    none: "Nobody has decided about two records that are there.",
+    none: "Nobody has decided about two records that still exist.",
     precision: "How often it is right",
     precision_is: |[decided, confirmed, of_100, least, most]| {
         format!(
@@ -95,7 +95,7 @@ pub(super) const EN: QualityWords = QualityWords {
              right: since no more were decided, between {least} and {most} of 100."
         )
     },
-    no_precision: "Nobody has decided about a repeat that doppel named.",
+    no_precision: "Nobody has decided about a repeat that doppel reported.",
     missed: "What it missed",
     missed_are: |missed, of_100| {
         format!(
@@ -103,44 +103,44 @@ pub(super) const EN: QualityWords = QualityWords {
              at most."
         )
     },
-    missed_hint: "There may be more that were missed, and less that was found: pairs that nobody has looked at are in neither number.",
+    missed_hint: "Pairs that nobody has looked at are in neither number, so more repeats may be missed, and more of the reported ones may be wrong.",
     by_similarity: "Decided pairs, by probability",
     band: "Probability",
     same: "Same matter",
     not_same: "Not the same",
     share: "Right of 100",
     interval: "Between",
-    recorded: "Pairs that doppel named, by probability",
+    recorded: "Pairs that doppel reported, by probability",
     recorded_of: |number| format!("{number} pairs, the latest first; whether decided or not."),
     not_all_recorded: |numbers| {
         format!("These are not all: at most 2,000 pairs of the latest {numbers} numbers were read.")
     },
     pairs: "Pairs",
     no_recorded: "Nothing among the latest records repeats anything.",
-    what_if: "If it were stricter, or less strict",
+    what_if: "Other limits",
     what_if_hint: "How sure must doppel be to call two letters repeats? Try another number on the pairs above: nothing is changed. \
                    What a lower number would add is known only when an index is built with it.",
     unverified: "In this collection the texts themselves are not compared; there is nothing to choose.",
     duplicate: "Least probability of a repeat (0 to 1)",
-    look: "Look what would change",
-    wrong: "A number is not in its range; those of today are shown.",
+    look: "Preview the change",
+    wrong: "A number is not in its range; the current ones are shown.",
     decided_fall: |[fall, of, same, not_same]| {
         format!(
-            "Of {of} decided pairs that doppel named, {fall} would be named no more: {same} the same matter, {not_same} not the same."
+            "Of {of} decided pairs that doppel reported, {fall} would no longer be reported: {same} the same matter, {not_same} not the same."
         )
     },
     recorded_fall: |fall, of| {
-        format!("Of {of} pairs that doppel named, decided or not, {fall} would be named no more.")
+        format!("Of {of} pairs that doppel reported, decided or not, {fall} would no longer be reported.")
     },
     missed_accepted: |number| {
         format!(
-            "Of the pairs that were missed, {number} would be alike enough; whether they are found an index must show."
+            "Of the missed pairs, {number} are similar enough. Only an index with these numbers shows whether they are found."
         )
     },
-    falling: "Named no more, the most alike first",
-    staying: "Still named, the least alike first",
+    falling: "No longer reported, the most similar first",
+    staying: "Still reported, the least similar first",
     no_example: "None.",
-    alike: |percent| format!("{percent} % alike"),
+    alike: |percent| format!("{percent} % similar"),
     how_to_set: "An administrator sets these numbers: in the collection's settings (verify), or by a reindex with them.",
     try_it: "Build a generation with these numbers",
     try_hint: "It is built beside the index that answers and answers nothing. Under Work it can then be compared, made to answer, or \

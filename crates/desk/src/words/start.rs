@@ -119,7 +119,7 @@ pub(super) const ZH: StartWords = StartWords {
         "导入：交来台账，核对各列含义，选“查重并登记”。",
         "认定：在“筛重”中逐件对照，或按条件批量认定；认定错了可以撤销。",
         "查重：新来件先查重，看此前是否办过、由哪个单位办理、如何答复。",
-        "研判：在“群体”“事件”“统计”中看多人反映和频繁发生的问题。",
+        "研判：在“热点”“事件”“统计”中看多人反映和频繁发生的问题。",
     ],
 };
 
@@ -162,7 +162,7 @@ pub(super) const EN: StartWords = StartWords {
     steps: "How the work goes",
     guide: [
         "Import: upload a file, check the meaning of each column, and choose “Check and register”.",
-        "Decide: compare repeats one by one in the inbox, or decide many at once; every decision can be undone.",
+        "Decide: compare repeats one by one in the inbox, or decide many in one step. Every decision can be undone.",
         "Check: look up each new letter first. You see whether the matter was handled before, by which unit, and the reply.",
         "Review: groups, events and statistics show matters that many people report or that happen often.",
     ],

@@ -1,6 +1,7 @@
 //! The types for the texts: a struct for each page, and a struct of all.
 
 use doppel_core::collection::Role;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::queue::QueueOrder;
 use doppel_findings::FindingWords;
@@ -8,6 +9,7 @@ use doppel_store::decisions::Judgement;
 
 use super::batch::BatchWords;
 use super::events::EventsWords;
+use super::evidence::EvidenceWords;
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
 use super::people::PeopleWords;
@@ -29,6 +31,8 @@ pub struct DeskWords {
     pub record: RecordWords,
     /// Texts of the form for a decision about a pair.
     pub decide: DecideWords,
+    /// Texts about the evidence for a pair.
+    pub evidence: EvidenceWords,
     /// Texts of the start page.
     pub start: StartWords,
     /// Texts of the search page.
@@ -178,7 +182,7 @@ pub struct ProblemWords {
     /// 409: the decisions of the action cannot be taken back together any more.
     pub nothing_to_undo: &'static str,
     /// The text for the code of a problem with an uploaded file.
-    pub file: fn(&str) -> &'static str,
+    pub file: fn(ErrorCode) -> &'static str,
     /// 503: the search index is being opened.
     pub search_opening: &'static str,
     /// 429: there are too many requests.
@@ -338,13 +342,19 @@ pub struct PairWords {
     /// Heading of the other record.
     pub other: &'static str,
     /// Link to the first shared passage.
-    pub jump: &'static str,
+    pub jump_shared: &'static str,
+    /// Link to the first difference.
+    pub jump_different: &'static str,
+    /// Note: text that both records have is marked.
+    pub marks_shared: &'static str,
+    /// Note: text that only one of the records has is marked.
+    pub marks_different: &'static str,
     /// Figure: both records have the same text.
     pub same_text: &'static str,
     /// Figure: share of the shorter text that the longer text contains, in per cent.
     pub contained: fn(u8) -> String,
-    /// Figure: similarity in per cent.
-    pub similarity: fn(u8) -> String,
+    /// Figure: the probability of one matter, in per cent.
+    pub probability: fn(u8) -> String,
     /// Figure: the two do not match by the current settings.
     pub no_match: &'static str,
     /// Figure: names of the methods that found the match.
@@ -427,6 +437,8 @@ pub struct InboxWords {
 pub struct CaseWords {
     /// Title of a record without a title.
     pub title: &'static str,
+    /// Link to the record in the office's own system.
+    pub own_system: &'static str,
     /// Label of the tabs.
     pub tabs: &'static str,
     /// Tab with the duplicates.

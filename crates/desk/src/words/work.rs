@@ -182,7 +182,7 @@ pub(super) const EN: WorkWords = WorkWords {
     listed: |most| format!("The latest {most} are listed."),
     kind: |kind| match kind {
         "reindex" => "Rebuild the index",
-        "activate" => "Make another generation answer",
+        "activate" => "Activate another generation",
         "purge" => "Delete superfluous duplicates",
         "erase" => "Delete records of a petitioner or past their age",
         _ => "Other work",
@@ -222,18 +222,18 @@ pub(super) const EN: WorkWords = WorkWords {
         "found" => Some("found"),
         _ => None,
     },
-    beside: "kept beside the one that answers",
-    dry_run: "deletes nothing, only says what would be deleted",
+    beside: "kept beside the active one",
+    dry_run: "preview: deletes nothing",
     asked: "Asked for",
     begun: "Begun",
     finished: "Ended",
-    is_stopping: "It was told to stop and does so at its next step.",
+    is_stopping: "It stops at its next step.",
     failed: |kind| match kind {
         "purge" | "erase" => {
-            "It failed; what it had deleted until then is deleted. Remove the cause and start it again: it goes on with the rest."
+            "It failed. What it deleted before is deleted. Remove the cause and start it again: it continues with the rest."
         }
         "activate" => {
-            "It failed; which generation answers is listed below. Remove the cause and activate the generation again."
+            "It failed. The list below shows the active generation. Remove the cause and activate the generation again."
         }
         _ => {
             "It failed; what was half built is thrown away, and the generation marked as answering goes on answering. Remove the \
@@ -245,27 +245,27 @@ pub(super) const EN: WorkWords = WorkWords {
     cancel_hint: "A generation that is being built is thrown away; one that is complete, or is being switched to, is finished all \
                   the same. What was deleted stays deleted.",
     generations: "Generations of the index",
-    generations_hint: "A generation is a complete index of all records, built with one set of settings. One of them answers.",
+    generations_hint: "A generation is a complete index of all records, built with one set of settings. One of them is active and answers all requests.",
     generation: "Number",
     standing: "State",
     stands: |standing, is_older| match (standing, is_older) {
-        (Standing::Live, _) => "answers",
+        (Standing::Live, _) => "active",
         (Standing::Building, _) => "being built",
         (Standing::Ready, true) => "earlier, complete and kept up to date",
-        (Standing::Ready, false) => "complete, does not answer yet",
+        (Standing::Ready, false) => "complete, not active yet",
     },
     actions: "What can be done",
     go_back: "Go back to it",
-    activate: "Make it answer",
-    activate_hint: "It answers within moments, with the settings that it was built with; the one that answered until then is kept.",
+    activate: "Activate it",
+    activate_hint: "It becomes active within moments, with the settings with which it was built. The present active generation is kept.",
     discard: "Discard",
-    discard_hint: "It is deleted and makes room; it cannot be gone back to.",
+    discard_hint: "It is deleted, which frees its space. This cannot be undone.",
     compare: "Compare",
-    compare_hint: "Which pairs it finds that the one that answers does not, and the reverse.",
+    compare_hint: "Shows the pairs that only this generation or only the active one finds.",
     outdated: "The index was built by rules that this version has changed: new records may miss earlier ones. Rebuild it.",
     rebuild: "Rebuild the index",
-    rebuild_hint: "Signs all records anew with the settings of today, beside the index that answers, then switches; the service goes \
-                   on meanwhile, and the earlier generation is kept.",
+    rebuild_hint: "Signs all records again with the current settings, beside the active index, and then switches to it. The service \
+                   continues meanwhile, and the earlier generation is kept.",
     health: "Space and health",
     takes_writes: "The store takes records.",
     takes_none: "The store takes no records now; looking things up goes on. Tell your administrator: make room on the disk, or \
@@ -279,7 +279,7 @@ pub(super) const EN: WorkWords = WorkWords {
     remembered: "Remembered texts, in memory",
     search_disk: "Search index, on disk",
     search_memory: "Search index, in memory",
-    search_behind: "Changes that search does not know yet",
+    search_behind: "Changes that search has not read yet",
     search_off: "Search is turned off.",
     statistics: "Statistics of text",
     counted: |version, sampled| match version {
@@ -287,31 +287,31 @@ pub(super) const EN: WorkWords = WorkWords {
         version => format!("version {version}, over {sampled} records"),
     },
     inactive: |scheme, reason| format!("The channel {scheme} cannot run: {reason}"),
-    comparison: |generation, live| format!("Generation {generation} compared with {live}, which answers"),
-    comparison_hint: "Pairs that nobody decided about, of records that were there when the younger of the two was begun.",
+    comparison: |generation, live| format!("Generation {generation} compared with {live}, the active one"),
+    comparison_hint: "Pairs without a decision, of records that existed when the younger of the two was begun.",
     shared: "Pairs that both find",
     gained: "Pairs that only this one finds",
-    lost: "Pairs that only the one that answers finds",
+    lost: "Pairs that only the active one finds",
     no_pairs: "None.",
     examples: |shown| format!("The earliest {shown}:"),
     back: "Back to work",
     done: |done| match done {
         WorkDone::Rebuilding => "The index is being rebuilt.".into(),
         WorkDone::Trying => {
-            "A generation with these numbers is being built. It does not answer; compare it when it is done.".into()
+            "A generation with these numbers is being built. It is not active; compare it when it is complete.".into()
         }
-        WorkDone::Activating => "The generation is being made to answer.".into(),
+        WorkDone::Activating => "The generation is being activated.".into(),
         WorkDone::Canceled => "The task is cancelled; it had not begun.".into(),
-        WorkDone::Stopping => "The task was told to stop.".into(),
+        WorkDone::Stopping => "The task stops at its next step.".into(),
         WorkDone::EndedBefore => "The task had ended before; nothing was done.".into(),
         WorkDone::Dropped(generation) => format!("Generation {generation} is discarded."),
         WorkDone::Busy => {
             "Nothing was done: another task of this collection is not finished. Wait for it, or cancel it.".into()
         }
-        WorkDone::NoRoom => "Nothing was done: there are as many generations as are kept. Discard one first.".into(),
+        WorkDone::NoRoom => "Nothing was done: no more generations can be kept. Discard one first.".into(),
         WorkDone::Building => "Nothing was done: a task is building this generation. Cancel the task, or wait.".into(),
-        WorkDone::Live => "Nothing was done: this generation is the one that answers.".into(),
-        WorkDone::Gone => "Nothing was done: it is not there any more.".into(),
+        WorkDone::Live => "Nothing was done: this generation is active.".into(),
+        WorkDone::Gone => "Nothing was done: it does not exist any more.".into(),
     },
 };
 

@@ -18,6 +18,7 @@ use super::{EventView, EventsEntry};
 use crate::decisions::{MAX_BY_CHARS, MAX_NOTE_CHARS, too_long};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
@@ -230,7 +231,7 @@ impl HandlingStep {
         found.extend(too_long("/note", self.note.as_deref(), MAX_NOTE_CHARS));
         found.extend(too_long("/by", self.by.as_deref(), MAX_BY_CHARS));
         if self.status.is_none() && self.unit.is_none() && self.note.is_none() {
-            found.push(Violation::new("", "nothing_given", "give at least one of status, unit and note"));
+            found.push(Violation::new("", ErrorCode::NothingGiven, "give at least one of status, unit and note"));
         }
         if found.is_empty() { Ok(()) } else { Err(Error::Invalid(found)) }
     }

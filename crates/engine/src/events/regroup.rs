@@ -15,6 +15,7 @@ use crate::groups::MAX_MEMBERS;
 use crate::groups::regroup::{MAX_SPLIT_PAIRS, RecordIds, RegroupAuthor, check_named};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::events::{FrequencyRule, KnownLink};
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
@@ -133,7 +134,7 @@ impl Engine {
 
 fn not_in_event(index: usize) -> Error {
     let detail = "the record is not in this event; GET of the event lists its members";
-    Error::Invalid(vec![Violation::new(format!("/records/{index}"), "not_in_event", detail)])
+    Error::Invalid(vec![Violation::new(format!("/records/{index}"), ErrorCode::NotInEvent, detail)])
 }
 
 impl CollectionEvents {
@@ -210,7 +211,7 @@ impl CollectionEvents {
         let others: Vec<u32> = members.into_iter().filter(|member| !separated.contains(member)).collect();
         if others.is_empty() {
             let detail = "name some of the members, not all of them";
-            return Err(Error::Invalid(vec![Violation::new("/records", "out_of_range", detail)]));
+            return Err(Error::Invalid(vec![Violation::new("/records", ErrorCode::OutOfRange, detail)]));
         }
         let pairs = separated.len() * others.len();
         // One record leaves an event of any size: it is in no event with records from which it is separated.

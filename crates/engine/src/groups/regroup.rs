@@ -13,6 +13,7 @@ use super::{CollectionGroups, GroupDetail, GroupView};
 use crate::decisions::{DecisionOutcome, Opinion};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_store::Seq;
@@ -204,14 +205,14 @@ pub(crate) fn check_named(pointer: &str, ids: &[RecordId], least: usize) -> Resu
     let distinct: BTreeSet<&RecordId> = ids.iter().collect();
     if distinct.len() < least || ids.len() > MAX_NAMED {
         let detail = format!("name {least} to {MAX_NAMED} different records");
-        return Err(Error::Invalid(vec![Violation::new(pointer, "out_of_range", detail)]));
+        return Err(Error::Invalid(vec![Violation::new(pointer, ErrorCode::OutOfRange, detail)]));
     }
     Ok(())
 }
 
 fn not_in_group(pointer: &str) -> Error {
     let detail = "the record is not in this group; GET of the group lists its members";
-    Error::Invalid(vec![Violation::new(pointer, "not_in_group", detail)])
+    Error::Invalid(vec![Violation::new(pointer, ErrorCode::NotInGroup, detail)])
 }
 
 impl CollectionGroups {
@@ -255,7 +256,7 @@ impl CollectionGroups {
         }
         if separated.len() == group.members.len() {
             let detail = "name some of the members, not all of them";
-            return Err(Error::Invalid(vec![Violation::new("/records", "out_of_range", detail)]));
+            return Err(Error::Invalid(vec![Violation::new("/records", ErrorCode::OutOfRange, detail)]));
         }
         let mut pairs = Vec::new();
         for seq in &separated {

@@ -9,6 +9,7 @@ pub mod shrink;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::problem::Problem;
+use doppel_core::error_code::ErrorCode;
 
 /// The supported codings, for the header `Accept-Encoding`.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip, zstd");
@@ -59,7 +60,7 @@ pub fn of_body(headers: &HeaderMap) -> Result<Option<ContentCoding>, Problem> {
 }
 
 fn refuse_encoding(detail: &str) -> Result<Option<ContentCoding>, Problem> {
-    let problem = Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "", detail);
+    let problem = Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::UnsupportedEncoding, "", detail);
     Err(problem.with_header(header::ACCEPT_ENCODING, ACCEPTED))
 }
 
@@ -81,7 +82,7 @@ mod tests {
             assert_eq!(coding_of(value).unwrap(), coding, "{value}");
         }
         for value in ["br", "deflate", "gzip, gzip", "gzip,zstd", "gzip;q=1", "*"] {
-            assert_eq!(coding_of(value).unwrap_err().code(), "unsupported_encoding", "{value}");
+            assert_eq!(coding_of(value).unwrap_err().code(), ErrorCode::UnsupportedEncoding, "{value}");
         }
         assert_eq!(of_body(&HeaderMap::new()).unwrap(), None);
     }

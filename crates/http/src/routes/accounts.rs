@@ -18,6 +18,7 @@ use crate::routes::keys::collections;
 use crate::state::App;
 use doppel_config::auth::{MAX_NAME_BYTES, PersonRole, is_name};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::accounts::AccountSettings;
 use doppel_store::accounts::PersonAccount;
 
@@ -138,10 +139,9 @@ pub async fn create(
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut input = ObjectReader::parse(&body)?;
-    let name = input
-        .text("name")
-        .filter(|name| is_name(name))
-        .or_else(|| input.refuse("name", "invalid_name", &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")));
+    let name = input.text("name").filter(|name| is_name(name)).or_else(|| {
+        input.refuse("name", ErrorCode::InvalidName, &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""))
+    });
     let settings = settings(&mut input);
     let password = password(&mut input);
     input.finish()?;
@@ -243,10 +243,11 @@ fn unstored(mut response: Response) -> Response {
 fn settings(input: &mut ObjectReader) -> AccountSettings {
     let display_name = input.text("display_name").filter(|name| is_display_name(name)).or_else(|| {
         let detail = format!("give 1 to {MAX_DISPLAY_CHARS} visible characters");
-        input.refuse("display_name", "invalid_display_name", &detail)
+        input.refuse("display_name", ErrorCode::InvalidDisplayName, &detail)
     });
     let role: Option<PersonRole> = input.word("role", "viewer, clerk, lead or administrator");
-    let role = role.or_else(|| input.refuse("role", "missing_role", "give viewer, clerk, lead or administrator"));
+    let role =
+        role.or_else(|| input.refuse("role", ErrorCode::MissingRole, "give viewer, clerk, lead or administrator"));
     AccountSettings {
         display_name: display_name.unwrap_or_default(),
         role: role.unwrap_or_default().as_str().to_owned(),

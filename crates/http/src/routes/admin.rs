@@ -14,6 +14,7 @@ use crate::routes::settings::{self, SettingsInput};
 use crate::routes::{accepted, segment};
 use crate::state::App;
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
@@ -187,7 +188,7 @@ pub async fn erase(
         (None, Some(days)) => ErasedRecords::OlderThanDays(days),
         _ => {
             let detail = "give either identity or older_than_days";
-            return Err(Problem::invalid(vec![Violation::new("", "one_of", detail)]));
+            return Err(Problem::invalid(vec![Violation::new("", ErrorCode::OneOf, detail)]));
         }
     };
     begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
@@ -217,12 +218,12 @@ pub async fn host_aliases(
 /// Reads the name of the collection. The key of the caller must be valid for it.
 pub(super) fn collection(input: &mut ObjectReader, reach: &CollectionReach) -> Result<CollectionName, Problem> {
     let name = input.text("collection");
-    let name = name.ok_or_else(|| refused_collection("missing_key", "name the collection".into()))?;
-    let name = CollectionName::new(&name).map_err(|reason| refused_collection("invalid_collection", reason))?;
+    let name = name.ok_or_else(|| refused_collection(ErrorCode::MissingKey, "name the collection".into()))?;
+    let name = CollectionName::new(&name).map_err(|reason| refused_collection(ErrorCode::InvalidCollection, reason))?;
     reach.check(&name).map(|()| name)
 }
 
-fn refused_collection(code: &'static str, detail: String) -> Problem {
+fn refused_collection(code: ErrorCode, detail: String) -> Problem {
     Problem::invalid(vec![Violation::new("/collection", code, detail)])
 }
 

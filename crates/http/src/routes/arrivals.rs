@@ -16,6 +16,7 @@ use crate::routes::filters::FilterParams;
 use crate::routes::rows::RowParams;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::{Arrival, ArrivalFilter};
 use doppel_engine::decisions::DecisionView;
@@ -42,7 +43,7 @@ pub struct ArrivalParams {
 impl QueryParameters for ArrivalParams {
     fn read(query: &mut QueryReader) -> Self {
         Self {
-            undecided: query.parsed("undecided", "invalid_parameter", "give true or false").unwrap_or(false),
+            undecided: query.parsed("undecided", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize,
             cursor: query.cursor(cursor::decode),
         }

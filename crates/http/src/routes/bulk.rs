@@ -40,6 +40,7 @@ use crate::state::App;
 use crate::wording;
 use doppel_config::auth::Scope;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
 use doppel_engine::{IfDuplicate, Position, Series};
@@ -159,7 +160,8 @@ pub struct BulkParams {
 
 impl QueryParameters for BulkParams {
     fn read(query: &mut QueryReader) -> Self {
-        let end_of_batch = query.parsed("end_of_batch", "invalid_parameter", "give true or false").unwrap_or(false);
+        let end_of_batch =
+            query.parsed("end_of_batch", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false);
         Self { register: RegisterParams::read(query), end_of_batch }
     }
 }
@@ -367,7 +369,7 @@ impl LinePump {
             }
             None => {
                 let detail = format!("the line has more than {max} bytes (limits.max_line_bytes)");
-                refused(number, Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "line_too_large", "", detail))
+                refused(number, Problem::at(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::LineTooLarge, "", detail))
             }
         });
     }
@@ -461,7 +463,7 @@ async fn next_piece(app: &App, body: Option<&mut Body>, due: ArrivalDeadlines) -
                     limits.min_stream_bytes_per_s, limits.max_stream_s
                 ),
             };
-            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, "", detail))
         }),
     }
 }

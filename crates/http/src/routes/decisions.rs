@@ -15,6 +15,7 @@ use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader
 use crate::routes::input::ObjectReader;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionView, Opinion};
@@ -106,7 +107,7 @@ pub async fn put(
     input.finish()?;
     let judgement = judgement.filter(|judgement| *judgement != Judgement::Withdrawn).ok_or_else(|| {
         let detail = "give same, same_event or not_same; DELETE takes a decision back";
-        Problem::invalid(vec![Violation::new("/judgement", "invalid_value", detail)])
+        Problem::invalid(vec![Violation::new("/judgement", ErrorCode::InvalidValue, detail)])
     })?;
     let engine = app.engine.clone();
     let opinion = Opinion { judgement, by, note };

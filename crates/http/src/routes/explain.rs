@@ -17,6 +17,7 @@ use crate::routes::Timed;
 use crate::routes::rows::RowParams;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, text_of};
 use doppel_core::violation::Violation;
 use doppel_engine::Side;
@@ -103,40 +104,40 @@ fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
 /// Reads the keys of an object. The error texts of serde are not used, because they may quote the body.
 fn shape<'a, T: Deserialize<'a>>(text: &'a str, pointer: &str, expected: &str) -> Result<T, Problem> {
     let read = serde_json::from_str(text).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => invalid(pointer, "invalid_value", expected),
+        serde_json::error::Category::Data => invalid(pointer, ErrorCode::InvalidValue, expected),
         _ => {
             let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
-            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", pointer, detail)
+            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, pointer, detail)
         }
     });
     // serde would also accept a list of the values, which would be a mistake of the client.
     match text.trim_start().starts_with('{') {
-        false if read.is_ok() => Err(invalid(pointer, "invalid_value", expected)),
+        false if read.is_ok() => Err(invalid(pointer, ErrorCode::InvalidValue, expected)),
         _ => read,
     }
 }
 
 fn side(raw: Option<&RawValue>, pointer: &str) -> Result<Side, Problem> {
     const EXPECTED: &str = "give either {\"id\": \"…\"} or {\"row\": {…}}";
-    let raw = raw.ok_or_else(|| invalid(pointer, "missing_key", EXPECTED))?;
+    let raw = raw.ok_or_else(|| invalid(pointer, ErrorCode::MissingKey, EXPECTED))?;
     let one: OneSide<'_> = shape(raw.get(), pointer, EXPECTED)?;
     match (one.id, one.row) {
         (Some(id), None) => {
             let pointer = format!("{pointer}/id");
-            let id: String =
-                serde_json::from_str(id.get()).map_err(|_| invalid(&pointer, "invalid_id", "an id is a string"))?;
-            let id = RecordId::new(&id).map_err(|reason| invalid(&pointer, "invalid_id", &reason))?;
+            let id: String = serde_json::from_str(id.get())
+                .map_err(|_| invalid(&pointer, ErrorCode::InvalidId, "an id is a string"))?;
+            let id = RecordId::new(&id).map_err(|reason| invalid(&pointer, ErrorCode::InvalidId, &reason))?;
             Ok(Side::Stored(id))
         }
         (None, Some(row)) => {
             let row = extract::row(row.get().as_bytes()).map_err(|problem| problem.below(&format!("{pointer}/row")))?;
             Ok(Side::Given(row))
         }
-        _ => Err(invalid(pointer, "invalid_value", EXPECTED)),
+        _ => Err(invalid(pointer, ErrorCode::InvalidValue, EXPECTED)),
     }
 }
 
-fn invalid(pointer: &str, code: &'static str, detail: &str) -> Problem {
+fn invalid(pointer: &str, code: ErrorCode, detail: &str) -> Problem {
     Problem::invalid(vec![Violation::new(pointer, code, detail)])
 }
 
@@ -148,7 +149,11 @@ mod tests {
     fn refused(body: &str, status: u16, code: &str, pointer: &str) {
         let problem = read(body.as_bytes()).unwrap_err();
         let found = problem.body("");
-        assert_eq!((found.status, found.code, found.errors[0].pointer.as_str()), (status, code, pointer), "{body}");
+        assert_eq!(
+            (found.status, found.code.as_str(), found.errors[0].pointer.as_str()),
+            (status, code, pointer),
+            "{body}"
+        );
     }
 
     #[test]

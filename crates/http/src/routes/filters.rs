@@ -4,6 +4,7 @@ use serde_json::Value;
 use utoipa::IntoParams;
 
 use crate::query::{QueryParameters, QueryReader};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::record_filter::RecordFilter;
 
@@ -45,7 +46,11 @@ fn value(query: &mut QueryReader, name: &'static str) -> Option<String> {
 pub fn verdict(query: &mut QueryReader) -> Option<VerdictKind> {
     let verdict = serde_json::from_value(Value::String(query.take("verdict")?)).ok();
     if verdict.is_none() {
-        query.refuse("verdict", "invalid_parameter", "give original, exact_duplicate, near_duplicate or too_short");
+        query.refuse(
+            "verdict",
+            ErrorCode::InvalidParameter,
+            "give original, exact_duplicate, near_duplicate or too_short",
+        );
     }
     verdict
 }

@@ -15,6 +15,7 @@ use crate::routes::admin::{collection, started};
 use crate::routes::input::ObjectReader;
 use crate::state::App;
 use doppel_core::collection::{CollectionName, Form};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_engine::forms::{GroupForm, ProposedForms};
@@ -53,7 +54,7 @@ pub struct ForgetParams {
 
 impl QueryParameters for ForgetParams {
     fn read(query: &mut QueryReader) -> Self {
-        Self { activate: query.parsed("activate", "invalid_parameter", "give true or false").unwrap_or(false) }
+        Self { activate: query.parsed("activate", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false) }
     }
 }
 
@@ -119,12 +120,12 @@ pub async fn teach(
             let passages = app.engine.group_form(&collection, &group).await?.passages;
             if passages.is_empty() {
                 let detail = "the records of the group share no passage";
-                return Err(Problem::invalid(vec![Violation::new("/group", "no_passages", detail)]));
+                return Err(Problem::invalid(vec![Violation::new("/group", ErrorCode::NoPassages, detail)]));
             }
             passages
         }
         (None, Some(passages)) => passages,
-        _ => return Err(Problem::invalid(vec![Violation::new("", "one_of", "give either group or passages")])),
+        _ => return Err(Problem::invalid(vec![Violation::new("", ErrorCode::OneOf, "give either group or passages")])),
     };
     let form = Form { name, passages };
     let engine = app.engine.clone();

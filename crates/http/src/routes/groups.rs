@@ -19,6 +19,7 @@ use crate::routes::input::ObjectReader;
 use crate::routes::rows::RowParams;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_engine::groups::regroup::{RegroupAuthor, Regrouping};
 use doppel_engine::groups::{GroupCursor, GroupDetail, GroupOrder, GroupSelection, GroupView};
@@ -59,7 +60,7 @@ impl QueryParameters for ListParams {
             Some("repeat") => GroupOrder::Repeat,
             Some("recent") => GroupOrder::Recent,
             Some(_) => {
-                query.refuse("order", "invalid_parameter", "give size, hot, repeat or recent");
+                query.refuse("order", ErrorCode::InvalidParameter, "give size, hot, repeat or recent");
                 GroupOrder::Size
             }
         };
@@ -203,7 +204,7 @@ pub(super) fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) 
     match position {
         Some(index) => {
             let pointer = format!("/records/{index}");
-            Problem::at(StatusCode::NOT_FOUND, "unknown_record", pointer, error.to_string())
+            Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, pointer, error.to_string())
         }
         None => error.into(),
     }
@@ -274,7 +275,7 @@ pub async fn choose_original(
     let original = input.word::<RecordId>("original", "the id of a member");
     let author = read_author(&mut input);
     if original.is_none() {
-        input.refuse::<()>("original", "invalid_value", "give the id of a member");
+        input.refuse::<()>("original", ErrorCode::InvalidValue, "give the id of a member");
     }
     input.finish()?;
     let engine = app.engine.clone();

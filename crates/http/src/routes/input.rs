@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::problem::Problem;
 use crate::routes::settings;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::{Violation, child};
 
 /// A JSON object whose keys are read one after the other.
@@ -22,7 +23,7 @@ impl ObjectReader {
         let value = if bytes.is_empty() { Value::Object(Map::new()) } else { settings::parse(bytes)? };
         match value {
             Value::Object(left) => Ok(Self { left, known: Vec::new(), violations: Vec::new() }),
-            _ => Err(Problem::invalid(vec![Violation::new("", "not_an_object", "send a JSON object")])),
+            _ => Err(Problem::invalid(vec![Violation::new("", ErrorCode::NotAnObject, "send a JSON object")])),
         }
     }
 
@@ -40,9 +41,9 @@ impl ObjectReader {
     /// Takes a text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         match self.take(key)? {
-            Value::String(text) if text.contains('\0') => self.refuse(key, "nul_character", "leave out U+0000"),
+            Value::String(text) if text.contains('\0') => self.refuse(key, ErrorCode::NulCharacter, "leave out U+0000"),
             Value::String(text) => Some(text),
-            _ => self.refuse(key, "wrong_type", "give a string"),
+            _ => self.refuse(key, ErrorCode::WrongType, "give a string"),
         }
     }
 
@@ -50,7 +51,7 @@ impl ObjectReader {
     pub fn truth(&mut self, key: &'static str) -> Option<bool> {
         match self.take(key)? {
             Value::Bool(truth) => Some(truth),
-            _ => self.refuse(key, "wrong_type", "give true or false"),
+            _ => self.refuse(key, ErrorCode::WrongType, "give true or false"),
         }
     }
 
@@ -59,18 +60,20 @@ impl ObjectReader {
         let given = self.take(key)?;
         match given.as_u64() {
             Some(number) if (least..=most).contains(&number) => Some(number),
-            _ => self.refuse(key, "out_of_range", &format!("give a whole number from {least} to {most}")),
+            _ => self.refuse(key, ErrorCode::OutOfRange, &format!("give a whole number from {least} to {most}")),
         }
     }
 
     /// Takes one of the words of an enumeration.
     pub fn word<T: serde::de::DeserializeOwned>(&mut self, key: &'static str, words: &str) -> Option<T> {
         let given = self.take(key)?;
-        serde_json::from_value(given).ok().or_else(|| self.refuse(key, "invalid_value", &format!("give {words}")))
+        serde_json::from_value(given)
+            .ok()
+            .or_else(|| self.refuse(key, ErrorCode::InvalidValue, &format!("give {words}")))
     }
 
     /// Records a mistake in the value of `key`.
-    pub fn refuse<T>(&mut self, key: &str, code: &'static str, detail: &str) -> Option<T> {
+    pub fn refuse<T>(&mut self, key: &str, code: ErrorCode, detail: &str) -> Option<T> {
         self.violations.push(Violation::new(child("", key), code, detail));
         None
     }
@@ -85,7 +88,7 @@ impl ObjectReader {
             // The name comes from the client: long ones are cut, so that the answer stays small.
             let shown: String = key.chars().take(64).collect();
             let detail = format!("there is no such key here; there are {known}");
-            self.violations.push(Violation::new(child("", shown), "unknown_key", detail));
+            self.violations.push(Violation::new(child("", shown), ErrorCode::UnknownKey, detail));
         }
         if self.violations.is_empty() { Ok(()) } else { Err(Problem::invalid(self.violations)) }
     }

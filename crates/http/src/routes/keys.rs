@@ -20,6 +20,7 @@ use crate::routes::input::ObjectReader;
 use crate::state::App;
 use doppel_config::auth::{self, MAX_NAME_BYTES, Scope};
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_store::keys::ManagedKey;
 
 /// Largest number of collections of a key or an account. An office has only a few collections, and every instance reads all keys once a second.
@@ -172,24 +173,25 @@ pub async fn revoke(
 /// Parses the body. The secret and the creating key are still missing in the result.
 fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
     let mut input = ObjectReader::parse(body)?;
-    let name = input
-        .text("name")
-        .filter(|name| auth::is_name(name))
-        .or_else(|| input.refuse("name", "invalid_name", &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")));
+    let name = input.text("name").filter(|name| auth::is_name(name)).or_else(|| {
+        input.refuse("name", ErrorCode::InvalidName, &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""))
+    });
     let scopes: Option<Vec<Scope>> = input.word("scopes", "a list of some of read, write, admin");
     let scopes = scopes
         .filter(|scopes| (1..=MOST_SCOPES).contains(&scopes.len()))
-        .or_else(|| input.refuse("scopes", "missing_scopes", "list some of read, write, admin"));
+        .or_else(|| input.refuse("scopes", ErrorCode::MissingScopes, "list some of read, write, admin"));
     let collections = collections(&mut input);
     let now = doppel_service::clock::timestamp();
     let days = input.number("expires_in_days", 1, MOST_DAYS);
     let at = input.text("expires_at").and_then(|text| match instant(&text) {
         Some(at) if at > now => Some(at),
-        Some(_) => input.refuse("expires_at", "out_of_range", "give a time that is yet to come"),
-        None => input.refuse("expires_at", "unreadable_time", "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)"),
+        Some(_) => input.refuse("expires_at", ErrorCode::OutOfRange, "give a time that is yet to come"),
+        None => {
+            input.refuse("expires_at", ErrorCode::UnreadableTime, "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)")
+        }
     });
     if days.is_some() && at.is_some() {
-        input.refuse::<()>("expires_at", "one_of", "give either expires_in_days or expires_at");
+        input.refuse::<()>("expires_at", ErrorCode::OneOf, "give either expires_in_days or expires_at");
     }
     input.finish()?;
     let in_days = days.and_then(|days| now.checked_add(jiff::SignedDuration::from_hours(days as i64 * 24)).ok());
@@ -224,7 +226,7 @@ pub(super) fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName
         .and_then(|items| items.iter().map(|item: &Value| CollectionName::new(item.as_str()?).ok()).collect());
     let mut listed = listed.filter(|listed| (1..=MOST_COLLECTIONS).contains(&listed.len())).or_else(|| {
         let detail = format!("list 1 to {MOST_COLLECTIONS} names of collections, or leave it out for all");
-        input.refuse("collections", "invalid_collections", &detail)
+        input.refuse("collections", ErrorCode::InvalidCollections, &detail)
     })?;
     listed.sort();
     listed.dedup();

@@ -13,6 +13,7 @@ use crate::routes::admin::{collection, started};
 use crate::routes::input::ObjectReader;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::evidence::LearnedModel;
 use doppel_core::violation::Violation;
 use doppel_engine::learning::LearnedEvidence;
@@ -77,14 +78,14 @@ pub async fn use_model(
 ) -> Result<Response, Problem> {
     let mut input = ObjectReader::parse(&body)?;
     if !input.has("model") {
-        input.refuse::<()>("model", "missing_key", "give a model, or null for the model of doppel");
+        input.refuse::<()>("model", ErrorCode::MissingKey, "give a model, or null for the model of doppel");
     }
     let model = input.take("model");
     let activate = input.truth("activate").unwrap_or(false);
     input.finish()?;
     let model: Option<LearnedModel> = model.map(serde_json::from_value).transpose().map_err(|_| {
         let detail = "give the model of an answer of POST /v1/admin/evidence, or null for the model of doppel";
-        Problem::invalid(vec![Violation::new("/model", "invalid_model", detail)])
+        Problem::invalid(vec![Violation::new("/model", ErrorCode::InvalidModel, detail)])
     })?;
     let engine = app.engine.clone();
     Ok(started(app.detached(async move { engine.use_model(&collection, model, activate).await }).await?))

@@ -18,6 +18,7 @@ use crate::routes::{Timed, window};
 use crate::state::App;
 use crate::wording;
 use doppel_core::collection::{CollectionName, Radius};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_engine::answers::{Check, SimilarList};
@@ -38,7 +39,7 @@ pub struct CheckParams {
 
 impl QueryParameters for CheckParams {
     fn read(query: &mut QueryReader) -> Self {
-        Self { first: query.parsed("first", "invalid_parameter", "give true or false").unwrap_or(false) }
+        Self { first: query.parsed("first", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false) }
     }
 }
 
@@ -100,12 +101,12 @@ pub struct SimilarParams {
 impl QueryParameters for SimilarParams {
     fn read(query: &mut QueryReader) -> Self {
         const SIMILARITY: &str = "give a number from 0 to 1";
-        let templates = query.parsed("templates", "invalid_parameter", "give true or false").unwrap_or(false);
+        let templates = query.parsed("templates", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false);
         let from = query.take("from");
         let to = query.take("to");
-        let min_similarity = query.parsed::<f64>("min_similarity", "invalid_parameter", SIMILARITY);
+        let min_similarity = query.parsed::<f64>("min_similarity", ErrorCode::InvalidParameter, SIMILARITY);
         if min_similarity.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
-            query.refuse("min_similarity", "out_of_range", SIMILARITY);
+            query.refuse("min_similarity", ErrorCode::OutOfRange, SIMILARITY);
         }
         let identity = query.take("identity");
         let exclude = excluded(query);
@@ -118,8 +119,8 @@ fn excluded(query: &mut QueryReader) -> Vec<RecordId> {
     let ids: Result<Vec<RecordId>, String> = list.split(',').take(MOST_EXCLUDED + 1).map(RecordId::new).collect();
     match ids {
         Ok(ids) if ids.len() <= MOST_EXCLUDED => return ids,
-        Ok(_) => query.refuse("exclude", "out_of_range", &format!("give at most {MOST_EXCLUDED} ids")),
-        Err(reason) => query.refuse("exclude", "invalid_id", &reason),
+        Ok(_) => query.refuse("exclude", ErrorCode::OutOfRange, &format!("give at most {MOST_EXCLUDED} ids")),
+        Err(reason) => query.refuse("exclude", ErrorCode::InvalidId, &reason),
     }
     Vec::new()
 }
@@ -212,10 +213,12 @@ impl QueryParameters for FingerprintParams {
         const EXPECTED: &str = "a fingerprint is 16 lower-case hexadecimal digits";
         let fingerprint = match query.take("fingerprint") {
             None => {
-                query.refuse("fingerprint", "missing_parameter", EXPECTED);
+                query.refuse("fingerprint", ErrorCode::MissingParameter, EXPECTED);
                 None
             }
-            Some(text) => text.parse().map_err(|_| query.refuse("fingerprint", "invalid_fingerprint", EXPECTED)).ok(),
+            Some(text) => {
+                text.parse().map_err(|_| query.refuse("fingerprint", ErrorCode::InvalidFingerprint, EXPECTED)).ok()
+            }
         };
         Self {
             // A request without a valid fingerprint is refused before the handler.

@@ -22,6 +22,7 @@ use crate::routes::{Timed, created, segment};
 use crate::state::App;
 use crate::wording;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::IfDuplicate;
 use doppel_engine::answers::{Outcome, RecordView, Registration};
@@ -46,7 +47,7 @@ impl QueryParameters for RegisterParams {
             None | Some("keep") => IfDuplicate::Keep,
             Some("skip") => IfDuplicate::Skip,
             Some(_) => {
-                query.refuse("if_duplicate", "invalid_parameter", "give keep or skip");
+                query.refuse("if_duplicate", ErrorCode::InvalidParameter, "give keep or skip");
                 IfDuplicate::Keep
             }
         };
@@ -161,7 +162,7 @@ pub fn count_registration(registration: &Registration) {
 /// Counts a write that failed because of an error of the service.
 pub fn count_failure(problem: &Problem) {
     if problem.status().is_server_error() {
-        metrics::counter!("doppel_store_writes_failed_total", "code" => problem.code()).increment(1);
+        metrics::counter!("doppel_store_writes_failed_total", "code" => problem.code().as_str()).increment(1);
     }
 }
 
@@ -222,7 +223,7 @@ impl QueryParameters for ListParams {
         let since = query.number("since", 0, u64::MAX).map(Seq);
         let cursor = query.cursor(cursor::decode);
         if given && since.is_some() {
-            query.refuse("since", "invalid_parameter", "give cursor or since, not both");
+            query.refuse("since", ErrorCode::InvalidParameter, "give cursor or since, not both");
         }
         Self { limit, cursor, since }
     }

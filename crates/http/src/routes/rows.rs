@@ -12,6 +12,7 @@ use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
 use doppel_core::violation::Violation;
 use doppel_engine::rows::Records;
@@ -35,17 +36,17 @@ impl QueryParameters for RowParams {
     fn read(query: &mut QueryReader) -> Self {
         let include = query.take("include");
         if include.as_deref().is_some_and(|include| include != "row") {
-            query.refuse("include", "invalid_parameter", "give row");
+            query.refuse("include", ErrorCode::InvalidParameter, "give row");
         }
         let fields = query.take("fields").map(|fields| fields.split(',').map(str::to_owned).collect::<Vec<_>>());
         if let Some(fields) = &fields
             && (fields.iter().any(String::is_empty) || fields.len() > MAX_FIELDS)
         {
             let detail = format!("give 1 to {MAX_FIELDS} names of columns, separated by commas");
-            query.refuse("fields", "invalid_parameter", &detail);
+            query.refuse("fields", ErrorCode::InvalidParameter, &detail);
         }
         if include.is_some() && fields.is_some() {
-            query.refuse("fields", "invalid_parameter", "give include=row or fields, not both");
+            query.refuse("fields", ErrorCode::InvalidParameter, "give include=row or fields, not both");
         }
         Self { include: include.is_some(), fields }
     }
@@ -90,31 +91,31 @@ fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
     let text = text_of(body)?;
     let input: GetInput = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
-            invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else")
+            invalid_ids("", ErrorCode::InvalidValue, "give {\"ids\": [\"…\", …]} and nothing else")
         }
         _ => {
             let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
-            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail)
         }
     })?;
     // serde would also accept a list of the values, which would be a mistake of the client.
     if !text.trim_start().starts_with('{') {
-        return Err(invalid_ids("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
+        return Err(invalid_ids("", ErrorCode::InvalidValue, "give {\"ids\": [\"…\", …]} and nothing else"));
     }
     if !(1..=MOST_IDS).contains(&input.ids.len()) {
-        return Err(invalid_ids("/ids", "out_of_range", &format!("give 1 to {MOST_IDS} ids")));
+        return Err(invalid_ids("/ids", ErrorCode::OutOfRange, &format!("give 1 to {MOST_IDS} ids")));
     }
     input
         .ids
         .iter()
         .enumerate()
         .map(|(at, id): (usize, &String)| {
-            RecordId::new(id).map_err(|reason| invalid_ids(&format!("/ids/{at}"), "invalid_id", &reason))
+            RecordId::new(id).map_err(|reason| invalid_ids(&format!("/ids/{at}"), ErrorCode::InvalidId, &reason))
         })
         .collect()
 }
 
-fn invalid_ids(pointer: &str, code: &'static str, detail: &str) -> Problem {
+fn invalid_ids(pointer: &str, code: ErrorCode, detail: &str) -> Problem {
     Problem::invalid(vec![Violation::new(pointer, code, detail)])
 }
 
@@ -137,6 +138,6 @@ mod tests {
     fn refusal_of(body: &str) -> (u16, &'static str, String) {
         let problem = ids(body.as_bytes()).unwrap_err();
         let body = problem.body("");
-        (body.status, body.code, body.errors[0].pointer.clone())
+        (body.status, body.code.as_str(), body.errors[0].pointer.clone())
     }
 }

@@ -24,6 +24,7 @@ use crate::routes::rows::RowParams;
 use crate::routes::{Timed, window};
 use crate::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings, TextFormat};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::events::SameEvent;
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
@@ -53,17 +54,17 @@ impl From<SearchError> for Problem {
             SearchError::UnknownCollection(name) => Error::UnknownCollection(name).into(),
             SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
             SearchError::Invalid(violations) => Self::invalid(violations),
-            SearchError::NoModel => Self::new(StatusCode::CONFLICT, "vectors_disabled", detail),
-            SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
+            SearchError::NoModel => Self::new(StatusCode::CONFLICT, ErrorCode::VectorsDisabled, detail),
+            SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SearchOpening, detail),
             // A damaged index is built again.
-            SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
+            SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SearchOpening, detail),
             SearchError::Engine(error) => error.into(),
         }
     }
 }
 
 fn off() -> Problem {
-    Problem::new(StatusCode::CONFLICT, "search_disabled", "search is turned off; search.enabled turns it on")
+    Problem::new(StatusCode::CONFLICT, ErrorCode::SearchDisabled, "search is turned off; search.enabled turns it on")
 }
 
 pub(super) fn service(app: &App) -> Result<&SearchService, Problem> {
@@ -264,9 +265,9 @@ impl QueryParameters for SearchParams {
     fn read(query: &mut QueryReader) -> Self {
         let q = query.take("q").unwrap_or_default();
         if q.chars().count() > MAX_QUESTION_CHARS {
-            query.refuse("q", "too_long", &format!("give at most {MAX_QUESTION_CHARS} characters"));
+            query.refuse("q", ErrorCode::TooLong, &format!("give at most {MAX_QUESTION_CHARS} characters"));
         } else if split_question(&q, str::to_owned).len() > MAX_PARTS {
-            query.refuse("q", "too_many_parts", &format!("give at most {MAX_PARTS} words and phrases"));
+            query.refuse("q", ErrorCode::TooManyParts, &format!("give at most {MAX_PARTS} words and phrases"));
         }
         let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
         let order = match query.take("order").as_deref() {
@@ -274,7 +275,7 @@ impl QueryParameters for SearchParams {
             Some("ranked") => Order::Ranked,
             Some("newest") => Order::Newest,
             Some(_) => {
-                query.refuse("order", "invalid_parameter", "give ranked or newest");
+                query.refuse("order", ErrorCode::InvalidParameter, "give ranked or newest");
                 default
             }
         };

@@ -15,6 +15,7 @@ use crate::problem::{MOST_VIOLATIONS, Problem};
 use crate::routes::expected::expected;
 use doppel_core::collection::ranges::out_of_range;
 use doppel_core::collection::{Channel, Field, Keep, MatchScope, Preset, Retention, Settings, TextSettings, Verify};
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
@@ -70,12 +71,13 @@ pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
 pub fn from_value(value: Value) -> Result<Settings, Problem> {
     let mut given = match value {
         Value::Object(given) => given,
-        _ => return Err(violation("", "not_an_object", "settings are a JSON object; {} is the preset default")),
+        _ => return Err(violation("", ErrorCode::NotAnObject, "settings are a JSON object; {} is the preset default")),
     };
     let preset = match given.remove("preset") {
         None => Preset::Default,
-        Some(preset) => serde_json::from_value(preset)
-            .map_err(|_| violation("/preset", "invalid_value", "give \"default\", \"paper\" or \"signatures\""))?,
+        Some(preset) => serde_json::from_value(preset).map_err(|_| {
+            violation("/preset", ErrorCode::InvalidValue, "give \"default\", \"paper\" or \"signatures\"")
+        })?,
     };
     let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
@@ -93,11 +95,11 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     let settings = settings.map_err(|error| {
         let at = pointer(error.path());
         let (at, reason) = within_channel(&merged, &at).unwrap_or_else(|| (at, error.inner().to_string()));
-        violation(at, "invalid_value", expected(&reason))
+        violation(at, ErrorCode::InvalidValue, expected(&reason))
     })?;
     let read = serde_json::to_value(&settings).map_err(|error| Problem::internal(error.to_string()))?;
     if let Some(at) = array_for_object("", &Value::Object(merged), &read) {
-        return Err(violation(at, "invalid_value", "give a JSON object, not an array"));
+        return Err(violation(at, ErrorCode::InvalidValue, "give a JSON object, not an array"));
     }
     match settings.validate() {
         found if found.is_empty() => Ok(settings),
@@ -112,7 +114,11 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
         // The name comes from the client: long ones are cut, so that the answer stays small.
         .map(|key| key.chars().take(64).collect::<String>())
         .map(|shown| {
-            Violation::new(child("", shown), "unknown_key", format!("there is no such setting; preset, {names}"))
+            Violation::new(
+                child("", shown),
+                ErrorCode::UnknownKey,
+                format!("there is no such setting; preset, {names}"),
+            )
         })
         .take(MOST_VIOLATIONS + 1)
         .collect();
@@ -127,7 +133,7 @@ fn refuse_former(given: &Map<String, Value>) -> Result<(), Problem> {
         .map(|name| {
             let detail =
                 "verify.duplicate, the least probability of a match, has replaced this threshold; leave it out";
-            Violation::new(child("/verify", name), "unknown_key", detail)
+            Violation::new(child("/verify", name), ErrorCode::UnknownKey, detail)
         })
         .collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
@@ -144,7 +150,7 @@ fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
         weights.filter(|(_, weight)| !weight.is_null() && !weight.as_u64().is_some_and(|n| WEIGHTS.contains(&n)));
     let wrong = wrong.map(|(index, _)| {
         let detail = format!("give a whole number from {} to {}", WEIGHTS.start(), WEIGHTS.end());
-        Violation::new(format!("/fields/{index}/weight"), "out_of_range", detail)
+        Violation::new(format!("/fields/{index}/weight"), ErrorCode::OutOfRange, detail)
     });
     let found: Vec<Violation> = wrong.chain(channels).take(MOST_VIOLATIONS + 1).collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
@@ -166,7 +172,7 @@ fn array_for_object(at: &str, given: &Value, read: &Value) -> Option<String> {
     }
 }
 
-fn violation(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Problem {
+fn violation(pointer: impl Into<String>, code: ErrorCode, detail: impl Into<String>) -> Problem {
     Problem::invalid(vec![Violation::new(pointer, code, detail)])
 }
 
@@ -207,7 +213,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     match (value.and_then(|value| deserializer.end().map(|()| value)), repeated.is_empty()) {
         (_, false) => {
             let at = repeated.iter().rev().fold(String::new(), |at, key| child(&at, key));
-            Err(violation(at, "duplicate_key", "the key occurs twice in the object"))
+            Err(violation(at, ErrorCode::DuplicateKey, "the key occurs twice in the object"))
         }
         (Ok(value), true) => Ok(value),
         (Err(error), true) => Err(malformed_body(format!(
@@ -219,7 +225,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
 }
 
 fn malformed_body(detail: String) -> Problem {
-    Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+    Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail)
 }
 
 /// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.
@@ -305,7 +311,7 @@ mod tests {
     fn refused(body: &str, status: u16, code: &str, pointers: &[&str]) {
         let problem = read(body.as_bytes()).unwrap_err();
         let found = problem.body("");
-        assert_eq!((found.status, found.code), (status, code), "{body}");
+        assert_eq!((found.status, found.code.as_str()), (status, code), "{body}");
         let found: Vec<&str> = found.errors.iter().map(|error| error.pointer.as_str()).collect();
         assert_eq!(found, pointers, "{body}");
     }

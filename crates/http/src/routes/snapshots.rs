@@ -19,6 +19,7 @@ use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::accepted;
 use crate::state::App;
 use doppel_config::auth::Scope;
+use doppel_core::error_code::ErrorCode;
 use doppel_service::snapshots::{Kept, Refusal, Run, SnapshotReceiver};
 
 /// Interval at which the key of a stream is checked while nothing is sent.
@@ -130,10 +131,10 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let detail = refusal.to_string();
         match refusal {
-            Refusal::Running => Self::new(StatusCode::CONFLICT, "snapshot_running", detail),
-            Refusal::Off => Self::new(StatusCode::CONFLICT, "snapshots_off", detail),
+            Refusal::Running => Self::new(StatusCode::CONFLICT, ErrorCode::SnapshotRunning, detail),
+            Refusal::Off => Self::new(StatusCode::CONFLICT, ErrorCode::SnapshotsOff, detail),
             Refusal::Stopping => Self::shutting_down(),
-            Refusal::Idle => Self::new(StatusCode::CONFLICT, "no_snapshot", detail),
+            Refusal::Idle => Self::new(StatusCode::CONFLICT, ErrorCode::NoSnapshot, detail),
             Refusal::Engine(error) => error.into(),
             Refusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),
             Refusal::Failed(_) => Self::internal(detail),

@@ -15,6 +15,7 @@ use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::accepted;
 use crate::routes::input::ObjectReader;
 use crate::state::App;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
 use doppel_service::follow::{AskError, SourceState};
 
@@ -63,13 +64,13 @@ pub async fn import(
     let source = input.text("source");
     input.finish()?;
     let named = source.ok_or_else(|| {
-        Problem::invalid(vec![Violation::new("/source", "missing_key", "name a source of the configuration")])
+        Problem::invalid(vec![Violation::new("/source", ErrorCode::MissingKey, "name a source of the configuration")])
     })?;
     match app.sources.ask_import(&app.engine, &named).await {
         Ok(state) => Ok(accepted("/v1/admin/sources", state)),
         Err(AskError::Unknown(_)) => {
             let detail = "no source of the configuration has this name; GET /v1/admin/sources lists them";
-            Err(Problem::at(StatusCode::NOT_FOUND, "unknown_source", "/source", detail))
+            Err(Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownSource, "/source", detail))
         }
         Err(AskError::Engine(error)) => Err(error.into()),
     }

@@ -12,6 +12,7 @@ use crate::routes::input::ObjectReader;
 use crate::routes::search::service;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_search::vectors::{VectorsAction, VectorsView};
 
 /// The request to pause, resume or cancel the making of vectors.
@@ -57,7 +58,7 @@ pub async fn change(
 ) -> Result<Json<VectorsView>, Problem> {
     let mut input = ObjectReader::parse(&body)?;
     if !input.has("action") {
-        input.refuse::<()>("action", "missing_key", "give pause, resume or cancel");
+        input.refuse::<()>("action", ErrorCode::MissingKey, "give pause, resume or cancel");
     }
     let action = input.word("action", "pause, resume or cancel");
     input.finish()?;

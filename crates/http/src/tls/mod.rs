@@ -26,6 +26,7 @@ pub use self::stream::ClientStream;
 use crate::connection;
 use crate::problem::Problem;
 use doppel_config::tls::TlsConfig;
+use doppel_core::error_code::ErrorCode;
 
 /// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -221,7 +222,7 @@ fn is_about_clients(error: &std::io::Error) -> bool {
 /// Answers a request without TLS. The answer says that this port needs TLS.
 async fn refuse_plain(mut stream: TcpStream) {
     let detail = "this port speaks TLS; write https:// instead of http://";
-    let problem = Problem::new(StatusCode::BAD_REQUEST, "tls_required", detail);
+    let problem = Problem::new(StatusCode::BAD_REQUEST, ErrorCode::TlsRequired, detail);
     let Some(answer) = connection::whole_answer(&problem) else { return };
     if stream.write_all(&answer).await.is_err() || stream.shutdown().await.is_err() {
         return;

@@ -114,7 +114,7 @@ impl SourceIntake<'_> {
                     }
                 }
                 Ok(Err(Error::Invalid(violations))) => {
-                    let code = violations.first().map_or("invalid", |violation| violation.code);
+                    let code = violations.first().map_or("invalid", |violation| violation.code.as_str());
                     self.reject(&mut taken, &id, code);
                 }
                 Ok(Err(error)) => return Err(error.into()),

@@ -1,0 +1,56 @@
+//! The queue of the inbox as a CSV file: the records of the page's filters in its order.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+
+use crate::form::FormFields;
+use crate::pages::inbox::shown_probability;
+use crate::pages::inbox_place::InboxPlace;
+use crate::view::VerdictBadge;
+use crate::view::csv::{RecordTable, TableRecord};
+use crate::view::row::RowReader;
+use crate::visitor::ReadingVisitor;
+use doppel_http::extract::InCollection;
+use doppel_http::problem::Problem;
+use doppel_http::state::App;
+use doppel_store::Seq;
+
+/// Largest number of rows, as of the other files of the desk: a spreadsheet for people, about 2 MB.
+const MOST_ROWS: usize = 10_000;
+/// Number of records that are read at once.
+const READ_AT_ONCE: usize = 100;
+
+/// Downloads the part of the queue that the page shows, at most [`MOST_ROWS`] records.
+///
+/// # Errors
+/// 403; 404 for an unknown collection; 422 for a condition that cannot be read.
+pub async fn export(
+    visitor: ReadingVisitor,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let place = InboxPlace::of(&FormFields::parse(uri.query().unwrap_or_default().as_bytes())?)?;
+    let words = visitor.words();
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let filter = place.wanted(&app.engine, &collection).await?;
+    let queue = app.engine.queue(&collection, &filter, place.order, place.before).await?;
+    let seqs: Vec<Seq> = queue.records.iter().take(MOST_ROWS).map(|record| record.seq).collect();
+    let mut table = RecordTable::new(words, &[words.batch.probability]);
+    for seqs in seqs.chunks(READ_AT_ONCE) {
+        for arrival in app.engine.arrivals_at(&collection, seqs).await? {
+            let record = &arrival.record;
+            let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
+            let row = TableRecord {
+                id: record.id.as_str(),
+                verdict: VerdictBadge::new(&words.record, record.verdict.kind, decided).says,
+                repeats: record.verdict.duplicate_of.as_ref().map_or("", |id| id.as_str()),
+                facts: &reader.facts_of(record),
+                stored_at: &reader.clock.show_text(&record.stored_at),
+            };
+            table.row(&row, &[&shown_probability(record).unwrap_or_default()]);
+        }
+    }
+    Ok(table.download(&format!("{collection}-inbox")))
+}
