@@ -4,6 +4,7 @@ use doppel_core::collection::CollectionName;
 use doppel_store::accounts::{MOST_ACCOUNTS, PersonAccount};
 use doppel_store::keys::KeyRing;
 
+use crate::boxed;
 use crate::keys::check_name;
 use crate::{Engine, Error, Result};
 
@@ -25,6 +26,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::KeyExists`] or [`Error::AccountExists`] if the name is in use, [`Error::TooManyAccounts`].
+    #[boxed]
     pub async fn create_account(&self, account: PersonAccount) -> Result<KeyRing> {
         self.change_keys(|ring| {
             check_name(&account.name, ring)?;
@@ -43,6 +45,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownAccount`]; [`Error::AccountChanged`] if somebody changed it since `seen`.
+    #[boxed]
     pub async fn change_account(
         &self,
         name: &str,
@@ -69,6 +72,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownAccount`].
+    #[boxed]
     pub async fn follow_provider(&self, name: &str, role: &str, display_name: &str, now: &str) -> Result<KeyRing> {
         self.change_one_account(name, now, |account| {
             role.clone_into(&mut account.role);
@@ -85,6 +89,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownAccount`]; [`Error::AccountChanged`] if `replaced` is not the hash of the account any more.
+    #[boxed]
     pub async fn set_password(
         &self,
         name: &str,
@@ -129,6 +134,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownAccount`].
+    #[boxed]
     pub async fn remove_account(&self, name: &str) -> Result<KeyRing> {
         self.change_keys(|ring| {
             let before = ring.accounts.len();

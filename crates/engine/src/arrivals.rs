@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 
 use crate::answers::RecordView;
+use crate::boxed;
 use crate::decisions::DecisionView;
 use crate::record_filter::RecordFilter;
 use crate::{Engine, PAGE_BYTES, READ_AT_ONCE, Result};
@@ -111,6 +112,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn arrivals(
         &self,
         collection: &CollectionName,
@@ -173,6 +175,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn judged(&self, collection: &CollectionName, record: &RecordView) -> Result<Option<Judgement>> {
         let Some(original) = &record.verdict.duplicate_of else { return Ok(None) };
         let decision = self.decision_if_any(collection, &record.id, original).await?;

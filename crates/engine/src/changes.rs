@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::{Engine, PAGE_BYTES, PAGE_PIECE, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -81,6 +82,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection); [`Error::Store`](crate::Error::Store) with `ChangesForgotten`.
+    #[boxed]
     pub async fn changes(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<ChangeList> {
         let mut list = ChangeList { items: Vec::new(), next_since: after, more: true };
         let mut bytes = 0;
@@ -101,6 +103,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn last_change(&self, collection: &CollectionName) -> Result<Seq> {
         Ok(self.store.last_change(collection).await?)
     }
@@ -109,6 +112,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn changed(&self, collection: &CollectionName, after: Seq) -> Result<()> {
         Ok(self.store.changed(collection, after).await?)
     }
@@ -142,6 +146,7 @@ impl Engine {
     }
 
     /// Removes log entries of the change feed that are `keep` or more below the last change, in all collections, at regular intervals.
+    #[boxed]
     pub async fn forget_changes(&self, keep: u64) {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;

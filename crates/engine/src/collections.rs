@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answers::Collection;
+use crate::boxed;
 use crate::context::{self, Context};
 use crate::{DROP_RETRIES, Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep, Settings};
@@ -21,6 +22,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`] for invalid settings; [`Error::Store`] with `KeepConflict` if they change `keep`, with `ProfileConflict` if they
     /// change signatures and there are records; [`Error::TaskRunning`] while a reindex or an activation brings other settings.
+    #[boxed]
     pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
         let violations = settings.validate();
         if !violations.is_empty() {
@@ -88,6 +90,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`] if there is none; [`Error::Store`] when the store cannot be asked.
+    #[boxed]
     pub async fn collection_number(&self, name: &CollectionName) -> Result<CollectionNumber> {
         let state = self.store.collection(name).await?;
         Ok(state.ok_or_else(|| Error::UnknownCollection(name.clone()))?.number)
@@ -97,6 +100,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn collection(&self, name: &CollectionName) -> Result<Collection> {
         let context = self.context(name).await?;
         self.describe(&context.state).await
@@ -106,6 +110,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn collection_names(&self) -> Result<Vec<CollectionName>> {
         Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
     }
@@ -139,6 +144,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
         let existed = self.store.drop_collection(name).await?;
         self.contexts.forget(name);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::answers::PairView;
+use crate::boxed;
 use crate::{Engine, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -66,6 +67,7 @@ impl Engine {
     /// # Errors
     /// `UnknownCollection`, `UnknownGeneration`; `Store` with `GenerationLive` or `GenerationBuilding` if the generation cannot be
     /// compared.
+    #[boxed]
     pub async fn compare_generations(
         &self,
         collection: &CollectionName,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::matcher::would_match;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
@@ -128,6 +129,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for a record with itself and for names or notes that are
     /// too long; [`Error::Store`] with `TooManyRulings`.
+    #[boxed]
     pub async fn decide(
         &self,
         collection: &CollectionName,
@@ -148,6 +150,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] as for [`Engine::decide`]; [`Error::Store`] with
     /// `TooManyRulings`.
+    #[boxed]
     pub async fn withdraw(
         &self,
         collection: &CollectionName,
@@ -166,6 +169,7 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::decide`] and [`Engine::withdraw`]; [`Error::UnknownDecision`] also if the rulings were deleted with a
     /// record.
+    #[boxed]
     pub async fn decide_having_seen(
         &self,
         collection: &CollectionName,
@@ -181,6 +185,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::decide_having_seen`].
+    #[boxed]
     pub async fn decide_naming_original(
         &self,
         collection: &CollectionName,
@@ -196,6 +201,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn decisions_about(&self, collection: &CollectionName, id: &RecordId) -> Result<Vec<DecisionView>> {
         Ok(self.store.decisions_of(collection, id).await?.into_iter().map(DecisionView::from).collect())
     }
@@ -304,6 +310,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] for a record with itself.
+    #[boxed]
     pub async fn decision(
         &self,
         collection: &CollectionName,
@@ -319,6 +326,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn decisions(
         &self,
         collection: &CollectionName,

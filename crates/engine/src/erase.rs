@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::boxed;
 use crate::context::Context;
 use crate::tasks::{Erase, ErasedRecords};
 use crate::{Engine, Error, Result};
@@ -154,6 +155,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Conflict`] if the stored request no longer contains the identity.
+    #[boxed]
     pub async fn wanted(&self, collection: &CollectionName, request: &Erase) -> Result<ErasureCriteria> {
         let context = self.context(collection).await?;
         let test = match &request.which {
@@ -183,6 +185,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store. The counts include the deletions before the error.
+    #[boxed]
     pub async fn erase_some(
         &self,
         collection: &CollectionName,

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::rebuild::{on_pool, pool};
 use crate::tasks::{Reindex, Task, Work};
@@ -97,6 +98,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group; [`Error::Invalid`] if the
     /// collection does not verify.
+    #[boxed]
     pub async fn group_form(&self, collection: &CollectionName, id: &RecordId) -> Result<GroupForm> {
         self.stored(collection, id).await?;
         let members = self.group_members(collection, id).await?;
@@ -107,6 +109,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection does not verify.
+    #[boxed]
     pub async fn proposed_forms(&self, collection: &CollectionName) -> Result<ProposedForms> {
         let mut groups = self.near_groups(collection).await?;
         groups.retain(|members| members.len() >= MIN_MEMBERS);
@@ -125,6 +128,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::begin_task`].
+    #[boxed]
     pub async fn teach_form(&self, collection: &CollectionName, form: Form, activate: bool) -> Result<Task> {
         let mut settings = self.latest_settings(collection).await?;
         let forms = forms_of(&mut settings)?;
@@ -139,6 +143,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownForm`]; the errors of [`Engine::begin_task`].
+    #[boxed]
     pub async fn forget_form(&self, collection: &CollectionName, name: &str, activate: bool) -> Result<Task> {
         let mut settings = self.latest_settings(collection).await?;
         let forms = forms_of(&mut settings)?;

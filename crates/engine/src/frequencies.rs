@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::answers::TextStatistics;
+use crate::boxed;
 use crate::context::Context;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Result};
@@ -102,6 +103,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn count_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
         let records = self.store.count(collection).await?;
         self.count_first(collection, records).await
@@ -163,6 +165,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn text_statistics(&self, collection: &CollectionName) -> Result<TextStatistics> {
         let context = self.context(collection).await?;
         let frequencies = &context.frequencies;

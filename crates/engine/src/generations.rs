@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::GenerationPhase;
@@ -41,6 +42,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn generations(&self, collection: &CollectionName) -> Result<Vec<Generation>> {
         let state = self.context(collection).await?.state.clone();
         let mut found = vec![Generation {
@@ -70,6 +72,7 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` for the live generation, with
     /// `GenerationBuilding` for a generation that a task is building, and when the store accepts no change now; [`Error::TaskRunning`] if
     /// groups use its pairs until a task has found the pairs of the live generation.
+    #[boxed]
     pub async fn drop_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
         state.check_not_live(generation)?;
@@ -94,6 +97,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn generations_before(
         &self,
         collection: &CollectionName,
@@ -106,6 +110,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn count(&self, collection: &CollectionName) -> Result<u64> {
         Ok(self.store.count(collection).await?)
     }
@@ -114,6 +119,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] if it is no standby generation.
+    #[boxed]
     pub async fn complete_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
@@ -124,6 +130,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Store`] with `Unavailable` or `Unknown` if the store cannot answer: the caller repeats the
     /// call.
+    #[boxed]
     pub async fn wait_until_settled(&self, collection: &CollectionName) -> Result<()> {
         Ok(self.store.wait_until_settled(collection).await?)
     }
@@ -132,6 +139,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationBuilding` if it is not complete.
+    #[boxed]
     pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         if !self.is_live(collection, generation).await? {
             self.store.activate_generation(collection, generation).await?;
@@ -143,6 +151,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`] if it is not live any more.
+    #[boxed]
     pub async fn complete_pairs(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         Ok(self.store.complete_pairs(collection, generation).await?)
     }
@@ -151,6 +160,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn settings(&self, collection: &CollectionName) -> Result<Settings> {
         Ok(self.context(collection).await?.state.settings.clone())
     }
@@ -159,6 +169,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn live_generation(&self, collection: &CollectionName) -> Result<GenerationId> {
         Ok(self.context(collection).await?.state.generation)
     }
@@ -167,6 +178,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]. A generation that does not exist is not live.
+    #[boxed]
     pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
         Ok(self.live_generation(collection).await? == generation)
     }
@@ -175,6 +187,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn live_scan_end(&self, collection: &CollectionName) -> Result<Seq> {
         Ok(self.context(collection).await?.state.scan_end)
     }

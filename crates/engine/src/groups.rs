@@ -26,6 +26,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::answers::PairView;
+use crate::boxed;
 use crate::context::Context;
 use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
@@ -286,6 +287,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn groups(
         &self,
         collection: &CollectionName,
@@ -365,6 +367,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group.
+    #[boxed]
     pub async fn group_of(&self, collection: &CollectionName, id: &RecordId, days: u32) -> Result<GroupDetail> {
         self.stored(collection, id).await?;
         let since = self.days_ago(days);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::{CollectionName, Role};
@@ -68,6 +69,7 @@ impl Engine {
     ///
     /// # Errors
     /// An unknown collection, or a collection that keeps no text.
+    #[boxed]
     pub async fn host_aliases(&self, collection: &CollectionName, most: usize) -> Result<HostAliases> {
         let context = self.context_with_text(collection, "host aliases are proposed from texts").await?;
         let mut pages = HostPages::default();

@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 
+use crate::boxed;
 use crate::{Engine, READ_AT_ONCE, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::VerdictKind;
@@ -60,6 +61,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn intake(&self, collection: &CollectionName, begins: &[Timestamp]) -> Result<Intake> {
         let last = self.store.last_change(collection).await?.0;
         let mut intake = Intake { parts: vec![ByVerdict::default(); begins.len()], earliest: None, is_complete: true };

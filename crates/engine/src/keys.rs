@@ -6,6 +6,7 @@
 use doppel_store::StoreError;
 use doppel_store::keys::{KeyRing, MOST_KEYS, ManagedKey};
 
+use crate::boxed;
 use crate::{Engine, Error, Result};
 
 /// Largest number of repetitions of a change because another instance stored a change first. Changes within one instance wait for each
@@ -19,6 +20,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn keys(&self) -> Result<KeyRing> {
         Ok(self.store.key_ring().await?)
     }
@@ -27,6 +29,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::KeyExists`] or [`Error::AccountExists`] if the name is in use, [`Error::TooManyKeys`].
+    #[boxed]
     pub async fn create_key(&self, key: ManagedKey) -> Result<KeyRing> {
         self.change_keys(|ring| {
             check_name(&key.name, ring)?;
@@ -44,6 +47,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownKey`].
+    #[boxed]
     pub async fn revoke_key(&self, name: &str) -> Result<KeyRing> {
         self.change_keys(|ring| {
             let before = ring.keys.len();
@@ -58,6 +62,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn note_key_uses(&self, uses: &[(String, String, String)]) -> Result<KeyRing> {
         self.change_keys(|ring| {
             let mut changed = false;

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::judge::full_evidence;
 use crate::read_records::ReadRecord;
@@ -98,6 +99,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection does not verify; [`Error::Conflict`] if there are too few
     /// decisions.
+    #[boxed]
     pub async fn learn_evidence(&self, collection: &CollectionName) -> Result<LearnedEvidence> {
         let context = self.context(collection).await?;
         if context.verifier.is_none() {
@@ -125,6 +127,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the collection does not verify; the errors of [`Engine::begin_task`].
+    #[boxed]
     pub async fn use_model(
         &self,
         collection: &CollectionName,

@@ -61,10 +61,12 @@ mod testing;
 mod unused;
 mod view;
 
-use doppel_core::error_code::ErrorCode;
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
 
+/// Puts the future of a public call into a box, so that its code is compiled once, in this crate, and not again in each crate that calls it.
+/// The box costs less than a microsecond.
+pub(crate) use async_recursion::async_recursion as boxed;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::answers::{Page, RecordView, Registration};
@@ -80,6 +82,7 @@ pub use crate::series::{Position, Series};
 use crate::stages::StageRecorder;
 use crate::unused::unused_members;
 use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
@@ -507,6 +510,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`].
+    #[boxed]
     pub async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
         match self.stored(collection, id).await?.content {
             RecordContent::Row(row) => Row::parse(row.as_bytes())
@@ -522,6 +526,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`].
+    #[boxed]
     pub async fn check_keeps_text(&self, collection: &CollectionName, why: &'static str) -> Result<()> {
         self.context_with_text(collection, why).await.map(drop)
     }
@@ -551,6 +556,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
+    #[boxed]
     pub async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<RecordView> {
         let record = self.stored(collection, id).await?;
         self.view(collection, record).await
@@ -561,6 +567,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn records(
         &self,
         collection: &CollectionName,
@@ -618,6 +625,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
+    #[boxed]
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
             true => {
@@ -633,6 +641,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Store`] with `DiskFull` or `Unavailable`.
+    #[boxed]
     pub async fn ready(&self) -> Result<()> {
         Ok(self.store.ready().await?)
     }
@@ -641,6 +650,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Store`] with `Unsupported` if the store is copied by other means.
+    #[boxed]
     pub async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
         Ok(self.store.snapshot().await?)
     }
@@ -649,6 +659,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn usage(&self) -> Result<StoreUsage> {
         Ok(self.store.usage().await?)
     }
@@ -667,6 +678,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Store`] when the last sync fails or does not end; the store is closed all the same.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
     }
@@ -739,6 +751,8 @@ async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 's
 
 /// Runs `work` on a thread that may be busy for long.
 async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    // Boxed, so that tokio's code for a task is compiled once for each result and not for each closure.
+    let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(work);
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Crashed))
 }
 

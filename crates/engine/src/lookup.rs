@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::answers::{Check, Explanation, SimilarList};
+use crate::boxed;
 use crate::context::{Context, SignedRow, read_first};
 use crate::decisions::RecordRulings;
 use crate::explain::ExplainedRow;
@@ -87,6 +88,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`] if [`Options::auto_create`](crate::Options) is off; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
     /// change too fast.
+    #[boxed]
     pub async fn check(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         match self.in_live(|| self.check_once(collection, row.clone(), first)).await {
             Err(Error::UnknownCollection(_)) if self.options.auto_create => {
@@ -131,6 +133,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
     /// change too fast.
+    #[boxed]
     pub async fn similar(
         &self,
         collection: &CollectionName,
@@ -146,6 +149,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] if its row cannot be read under
     /// the present settings.
+    #[boxed]
     pub async fn similar_to(
         &self,
         collection: &CollectionName,
@@ -189,6 +193,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection has no `simhash` channel.
+    #[boxed]
     pub async fn similar_to_fingerprint(
         &self,
         collection: &CollectionName,
@@ -282,6 +287,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::Side`] with [`Error::UnknownRecord`] or [`Error::Invalid`] for the
     /// side that causes the error.
+    #[boxed]
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
         let context = self.context_with_text(collection, WHY_TEXTS).await?;
         let a = self.explained_row(collection, &context, a).await.map_err(|error| Error::Side("a", Box::new(error)))?;

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use self::set::{RejectedPairs, SetMember};
+use crate::boxed;
 use crate::context::Context;
 use crate::groups::{GroupSelection, GroupView};
 use crate::tasks::{Purge, Window};
@@ -78,6 +79,7 @@ impl Engine {
     ///
     /// # Errors
     /// A time that cannot be read, a window that ends before it begins, or an unknown collection.
+    #[boxed]
     pub async fn window(&self, collection: &CollectionName, from: Option<&str>, to: Option<&str>) -> Result<Window> {
         if from.is_none() && to.is_none() {
             return Ok(Window::default());
@@ -138,6 +140,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store. If the collection is deleted meanwhile, nothing is deleted.
+    #[boxed]
     pub async fn delete_superfluous(
         &self,
         collection: &CollectionName,

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::arrivals::{Arrival, ArrivalFilter, BackwardWalk};
+use crate::boxed;
 use crate::context::Context;
 use crate::record_filter::PreparedFilter;
 use crate::tasks::Window;
@@ -125,6 +126,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn queue(
         &self,
         collection: &CollectionName,
@@ -197,6 +199,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn arrivals_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Arrival>> {
         let records = self.store.records_at(collection, seqs).await?;
         let mut by_seq: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
@@ -212,6 +215,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn waiting_counts(&self, collection: &CollectionName, since: Timestamp) -> Result<WaitingCounts> {
         let today = ArrivalFilter { since: Some(since), ..ArrivalFilter::default() };
         let wanted = ArrivalFilter { undecided: true, ..ArrivalFilter::default() };

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
+use crate::boxed;
 use crate::context::{Context, SignedRow};
 use crate::matcher::{MatchCase, RecordMatcher};
 use crate::{Engine, Error, Result, off_thread};
@@ -67,6 +68,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Store`] with `StaleGeneration` if the collection has other settings than `based_on`, with
     /// `DiskFull`, `Unavailable` or `Unknown` when the store does not accept it now.
+    #[boxed]
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
@@ -95,6 +97,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn drop_half_built(&self, collection: &CollectionName) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
         for other in state.others.iter().filter(|other| other.phase == GenerationPhase::Building) {
@@ -223,6 +226,7 @@ impl GenerationRebuild {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] if the generation is dropped meanwhile; [`Error::Store`] with
     /// `IndexFull`.
+    #[boxed]
     pub async fn step(&mut self, end: Seq) -> Result<Option<RebuildStep>> {
         let items = self.next(end).await?;
         if items.is_empty() {
@@ -245,6 +249,7 @@ impl GenerationRebuild {
     ///
     /// # Errors
     /// The errors of [`GenerationRebuild::step`].
+    #[boxed]
     pub async fn catch_up(&mut self, end: Seq) -> Result<Option<RebuildStep>> {
         let items = self.next(end).await?;
         if items.is_empty() {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::growth::{CollectionGrowth, GrowthStep, LONGEST_WAIT, ReservedPlace};
 use crate::tasks::{Reindex, Work};
@@ -102,6 +103,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn renew_if_due(&self, collection: &CollectionName, longest: Duration) -> Result<()> {
         let context = self.context(collection).await?;
         self.grown(&context, 0).await;
@@ -110,6 +112,7 @@ impl Engine {
     }
 
     /// Waits until this process renews no collection, at most `longest` for each collection.
+    #[boxed]
     pub async fn all_settled(&self, longest: Duration) {
         for context in self.contexts.all() {
             context.growth.settled(longest).await;
@@ -132,6 +135,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
+    #[boxed]
     pub async fn recount(&self, collection: &CollectionName) -> Result<()> {
         let records = self.store.count(collection).await?;
         self.recount_first(collection, records).await
@@ -141,6 +145,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
+    #[boxed]
     pub async fn recount_first(&self, collection: &CollectionName, records: u64) -> Result<()> {
         self.after_renewal(collection).await?;
         if self.count_first(collection, records).await?.is_none() {
@@ -159,6 +164,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
+    #[boxed]
     pub async fn recount_after_batch(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
         if !self.options.automatic_reindex || context.counted().is_none() {
@@ -174,6 +180,7 @@ impl Engine {
     }
 
     /// Does the work of [`Engine::recount_after_batch`]. An error is only logged, because the records are stored in any case.
+    #[boxed]
     pub async fn end_batch(&self, collection: &CollectionName) {
         match self.recount_after_batch(collection).await {
             Ok(()) | Err(Error::UnknownCollection(_)) => {}

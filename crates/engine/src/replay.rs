@@ -14,6 +14,7 @@ use quick_cache::sync::Cache;
 
 pub use batch::{BatchRecord, find_duplicates};
 
+use crate::boxed;
 use crate::context::{Context, SignedRow};
 pub use crate::judged_copies::BatchMatches;
 use crate::judged_copies::{JudgedCopies, JudgedRecord};
@@ -253,6 +254,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn replay(&self, collection: &CollectionName, sketch_bytes: usize) -> Result<Replay> {
         let live = self.context(collection).await?;
         let state = Arc::clone(&live.state);

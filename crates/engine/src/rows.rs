@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::answers::RecordView;
+use crate::boxed;
 use crate::{Engine, Error, PAGE_BYTES, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::handling::Handling;
@@ -143,6 +144,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn records_of(&self, collection: &CollectionName, ids: Vec<RecordId>) -> Result<Records> {
         let mut answer = Records { items: Vec::with_capacity(ids.len()), missing: Vec::new(), next: None };
         let mut bytes = 0;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::oneshot;
 
+use crate::boxed;
 use doppel_store::SequencedNotifier;
 
 /// The position of a registration in a series.
@@ -33,6 +34,7 @@ impl Position {
     }
 
     /// Takes no place: the next registration follows the previous one.
+    #[boxed]
     pub async fn pass(mut self) {
         self.wait().await;
     }

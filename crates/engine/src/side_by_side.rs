@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::judge::rounded;
 use crate::lookup::WHY_TEXTS;
@@ -54,6 +55,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::Side`] with [`Error::UnknownRecord`] for the side that causes the
     /// error.
+    #[boxed]
     pub async fn side_by_side(&self, collection: &CollectionName, a: Side, b: Side) -> Result<SideBySide> {
         let context = self.context_with_text(collection, WHY_TEXTS).await?;
         let a = self.row_of(collection, a).await.map_err(|error| Error::Side("a", Box::new(error)))?;

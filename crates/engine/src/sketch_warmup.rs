@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use crate::boxed;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Result, judge};
 use doppel_core::collection::CollectionName;
@@ -20,6 +21,7 @@ impl Engine {
     ///
     /// # Errors
     /// `UnknownCollection`.
+    #[boxed]
     pub async fn remember_records(&self, collection: &CollectionName) -> Result<u64> {
         if self.store.is_shared() {
             return Ok(0);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::boxed;
 use crate::{Engine, Error, Options, Result};
 use doppel_core::collection::{CollectionName, MatchScope, Settings};
 use doppel_core::error_code::ErrorCode;
@@ -238,6 +239,7 @@ impl Engine {
     }
 
     /// Waits until a task is requested or cancelled through this process.
+    #[boxed]
     pub async fn task_asked_for(&self) {
         self.tasks.notified().await;
     }
@@ -246,6 +248,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
         Ok(self.store.unfinished_tasks().await?)
     }
@@ -254,6 +257,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store. The result is `None` if no task has this id.
+    #[boxed]
     pub async fn task_state(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.store.task(id).await?)
     }
@@ -262,6 +266,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn put_task_state(&self, task: TaskState) -> Result<Option<TaskState>> {
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => Ok(Some(task)),
@@ -273,6 +278,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the store cannot be asked.
+    #[boxed]
     pub async fn lease_time(&self) -> Result<u64> {
         Ok(self.store.lease_time((self.options.micros)()).await?)
     }
@@ -288,6 +294,7 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] for invalid settings, [`Error::TaskRunning`];
     /// [`Error::TextNotKept`] for a reindex of a collection that keeps no text; [`Error::Store`] with `KeepConflict` if it would change
     /// `keep`, and when the store accepts no task now.
+    #[boxed]
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         self.after_renewal(collection).await?;
         self.begin_task_now(collection, work).await
@@ -360,6 +367,7 @@ impl Engine {
     }
 
     /// Marks a task as failed after its work panicked. Otherwise the next process that took it would panic, too.
+    #[boxed]
     pub async fn fail_task(&self, id: &str, why: &str) {
         let Ok(Some(mut task)) = self.store.task(id).await else { return };
         task.status = TaskStatus::Failed;
@@ -380,6 +388,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of the store.
+    #[boxed]
     pub async fn tasks(&self) -> Result<Vec<Task>> {
         Ok(self.store.tasks().await?.into_iter().map(Task::from).collect())
     }
@@ -388,6 +397,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownTask`].
+    #[boxed]
     pub async fn task(&self, id: &str) -> Result<Task> {
         Ok(self.store.task(id).await?.ok_or(Error::UnknownTask)?.into())
     }
@@ -397,6 +407,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownTask`]; [`Error::Conflict`] if others change it during every attempt.
+    #[boxed]
     pub async fn cancel_task(&self, id: &str) -> Result<Task> {
         for _ in 0..TRIES {
             let mut task = self.store.task(id).await?.ok_or(Error::UnknownTask)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
@@ -212,10 +213,11 @@ impl App {
         T: Send + 'static,
     {
         let permit = super::permits::current_permit();
-        let work = async move {
+        // Boxed, so that tokio's code for a task is compiled once for each result and not for each work.
+        let work: BoxFuture<'static, Result<T, doppel_engine::Error>> = Box::pin(async move {
             let _turn = permit;
             work.await
-        };
+        });
         let spawned = match RequestTrace::current() {
             Some(followed) => self.writes.spawn(followed.follow(work)),
             None => self.writes.spawn(work),

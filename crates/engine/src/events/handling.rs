@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use super::state::CollectionEvents;
 use super::{EventView, EventsEntry};
+use crate::boxed;
 use crate::decisions::{MAX_BY_CHARS, MAX_NOTE_CHARS, too_long};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
@@ -243,6 +244,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownRecord`]; [`Error::NoEvent`]; [`Error::Invalid`] for a step that says nothing, or for texts that are too long;
     /// [`Error::TooManySteps`]; [`Error::HandlingChanged`] if others change the same history all the time; the errors of [`Engine::events`].
+    #[boxed]
     pub async fn handle_event(
         &self,
         collection: &CollectionName,

@@ -28,6 +28,7 @@ pub use self::views::{
     EventChance, EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection,
     EventView, EventWindow, EventWithMembers,
 };
+use crate::boxed;
 use crate::context::Context;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep};
@@ -164,6 +165,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::EventsNotReady`] while the records of a large collection are read for
     /// the first time.
+    #[boxed]
     pub async fn events(
         &self,
         collection: &CollectionName,
@@ -185,6 +187,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownRecord`]; [`Error::NoEvent`] if the record is in no event; the errors of [`Engine::events`].
+    #[boxed]
     pub async fn event_of(
         &self,
         collection: &CollectionName,
@@ -204,6 +207,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::events`].
+    #[boxed]
     pub async fn events_of(
         &self,
         collection: &CollectionName,
@@ -221,6 +225,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn ready_event_of(
         &self,
         collection: &CollectionName,
@@ -244,6 +249,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn ready_event_count(
         &self,
         collection: &CollectionName,
@@ -266,6 +272,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] for a row that is not acceptable.
+    #[boxed]
     pub async fn event_chances(
         &self,
         collection: &CollectionName,

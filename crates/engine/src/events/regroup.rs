@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::state::CollectionEvents;
 use super::views::{EventView, EventWithMembers};
 use super::{EventsPart, PATIENCE};
+use crate::boxed;
 use crate::groups::MAX_MEMBERS;
 use crate::groups::regroup::{MAX_SPLIT_PAIRS, RecordIds, RegroupAuthor, check_named};
 use crate::{Engine, Error, Result};
@@ -69,6 +70,7 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::event_decisions`] and [`Engine::decide`]; [`Error::RejectedPair`] if a person decides meanwhile that two of the
     /// records are different matters.
+    #[boxed]
     pub async fn regroup_events(
         &self,
         collection: &CollectionName,
@@ -101,6 +103,7 @@ impl Engine {
     /// the event, and if no member is left; [`Error::NoEvent`]; [`Error::TooManyLinks`] for more than [`MAX_SPLIT_PAIRS`] pairs of a split;
     /// [`Error::NotCompared`]; [`Error::RejectedPair`] if a person decided that two records to merge are different matters; the errors of
     /// [`Engine::events`].
+    #[boxed]
     pub async fn event_decisions(&self, collection: &CollectionName, action: &EventAction) -> Result<Vec<RecordIds>> {
         match action {
             EventAction::Merge(ids) => {

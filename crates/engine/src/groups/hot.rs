@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{CollectionGroups, GroupView};
+use crate::boxed;
 use crate::context::Context;
 use crate::read_records::ReadRecord;
 use crate::{Engine, Result, off_thread};
@@ -112,6 +113,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn hot_issues(
         &self,
         collection: &CollectionName,
@@ -137,6 +139,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn repeat_petitioners(
         &self,
         collection: &CollectionName,
@@ -166,6 +169,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    #[boxed]
     pub async fn most_named(&self, collection: &CollectionName, ids: &[RecordId]) -> Result<Option<MostNamed>> {
         let context = self.context(collection).await?;
         let mut read = Vec::with_capacity(ids.len());

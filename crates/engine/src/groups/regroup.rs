@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{CollectionGroups, GroupDetail, GroupView};
+use crate::boxed;
 use crate::decisions::{DecisionOutcome, Opinion};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
@@ -63,6 +64,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for fewer than two records or too many;
     /// [`Error::RejectedPair`] if a person decided that two records of these groups are not the same matter.
+    #[boxed]
     pub async fn merge_groups(
         &self,
         collection: &CollectionName,
@@ -84,6 +86,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`]; [`Error::Invalid`] if no record is named, too many are,
     /// a named record is not in the group, or no member is left; [`Error::TooManyLinks`] for more than [`MAX_SPLIT_PAIRS`] pairs.
+    #[boxed]
     pub async fn split_group(
         &self,
         collection: &CollectionName,
@@ -112,6 +115,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`]; [`Error::Invalid`] if the record is not in the group;
     /// [`Error::RejectedPair`] if a person decided of the chosen record and each other member that they are not the same matter.
+    #[boxed]
     pub async fn choose_original(
         &self,
         collection: &CollectionName,

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::petitioners::PetitionerKeys;
 use super::{CollectionGroups, GroupView};
 use crate::answers::PairView;
+use crate::boxed;
 use crate::context::Context;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecord;
@@ -91,6 +92,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] if the record is in no group.
+    #[boxed]
     pub async fn group_shape(&self, collection: &CollectionName, id: &RecordId, drawn: usize) -> Result<GroupShape> {
         self.stored(collection, id).await?;
         let id = id.clone();
@@ -107,6 +109,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::group_shape`].
+    #[boxed]
     pub async fn groups_if(
         &self,
         collection: &CollectionName,
@@ -129,6 +132,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn how_alike(
         &self,
         collection: &CollectionName,

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use tokio::sync::Semaphore;
 
 use super::{BANDS, CollectionQuality, DuplicateThreshold, MeasuredPair, QualityCounts, WhatIf, band};
+use crate::boxed;
 use crate::context::Context;
 use crate::judge::full_evidence;
 use crate::matcher::would_match;
@@ -49,6 +50,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn quality(
         &self,
         collection: &CollectionName,
