@@ -10,7 +10,6 @@ use std::sync::Arc;
 use metrics::Histogram;
 use parking_lot::Mutex;
 
-use crate::boxed;
 use doppel_core::collection::CollectionName;
 use doppel_store::stages::{RegistrationStage, StageSpan};
 
