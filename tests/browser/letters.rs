@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const COLLECTION: &str = "letters";
 /// Every page of the collection: the name of its picture, and its address. A new page of the desk needs one line here; the tests then read
 /// it in both languages and at all sizes, and move through it with the keyboard.
-pub(crate) const PAGES: [(&str, &str); 16] = [
+pub(crate) const PAGES: [(&str, &str); 17] = [
     ("inbox", "inbox"),
     ("inbox-filtered", "inbox?show=all&order=uncertain&band=low"),
     ("batch", "batch?kind=above-80"),
@@ -21,7 +21,8 @@ pub(crate) const PAGES: [(&str, &str); 16] = [
     ("group", "groups/2024-03-109"),
     ("events", "events"),
     ("event", "events/2024-03-109"),
-    ("statistics", "statistics"),
+    ("statistics", "statistics?from=2024-03-01&to=2024-03-31"),
+    ("report", "report?period=month&date=2024-03-01"),
     ("work", "work"),
     ("quality", "quality"),
     ("what-if", "quality?duplicate=0.9"),

@@ -305,7 +305,7 @@ fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
     }
     assert_eq!(decided(&keyed.server, keyed.key("reader")), []);
     let mut writer = keyed.signed_in("intake");
-    for path in ["groups", "groups.csv", "groups/a", "groups/a/members.csv", "statistics"] {
+    for path in ["groups", "groups.csv", "groups/a", "groups/a/members.csv", "statistics", "report", "report.xlsx"] {
         let refused = writer.get(&format!("/console/letters/{path}"));
         assert!(refused.status == 403 && !refused.html.contains("河口"), "{path}: {}", refused.html);
     }

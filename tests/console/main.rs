@@ -16,6 +16,7 @@ mod oidc;
 mod pages;
 mod people;
 mod provider;
+mod report;
 mod sign_in;
 mod start;
 mod tasks;

@@ -132,6 +132,8 @@ const ROUTES: [(&str, &str, &str); 55] = [
     ("POST", "/console/{collection}/events/{id}/handling", "clerk"),
     ("POST", "/console/{collection}/undo", "lead"),
     ("GET", "/console/{collection}/statistics", "viewer"),
+    ("GET", "/console/{collection}/report", "viewer"),
+    ("GET", "/console/{collection}/report.xlsx", "viewer"),
     ("GET", "/console/{collection}/quality", "lead"),
     ("POST", "/console/{collection}/quality/try", "administrator"),
     ("GET", "/console/{collection}/work", "administrator"),

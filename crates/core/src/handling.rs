@@ -38,10 +38,22 @@ impl Handling {
     /// role that `role_of_field` returns for a field with its name, or else the role that its name says. O(members of
     /// the row).
     pub fn of(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Option<Self> {
+        let roles = Self::roles(role_of_field, row);
+        Self::by_roles(&roles, row)
+    }
+
+    /// Returns the role of each member of `row`, in their order, as [`Handling::of`] reads them. O(members of the row).
+    pub fn roles(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Vec<Option<Role>> {
         let names: Vec<&str> = row.names().collect();
+        let kinds = columns::kinds_of(names.iter().copied());
+        let roles = names.iter().zip(kinds);
+        roles.map(|(name, kind)| role_of_field(name).or_else(|| kind.and_then(columns::ColumnKind::role))).collect()
+    }
+
+    /// Returns the values of `row` that describe the handling, by the roles of its members; `None` if there are none. O(members of the row).
+    pub fn by_roles(roles: &[Option<Role>], row: &Row) -> Option<Self> {
         let mut handling = Self::default();
-        for (name, kind) in names.iter().zip(columns::kinds_of(names.iter().copied())) {
-            let role = role_of_field(name).or_else(|| kind.and_then(columns::ColumnKind::role));
+        for (name, role) in row.names().zip(roles) {
             let value = match role {
                 Some(Role::Category) => &mut handling.category,
                 Some(Role::Status) => &mut handling.status,

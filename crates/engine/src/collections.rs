@@ -150,6 +150,7 @@ impl Engine {
         self.contexts.forget(name);
         self.groups.forget(name);
         self.events.forget(name);
+        self.counts.forget(name);
         if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
     }
 

@@ -28,7 +28,6 @@ pub mod groups;
 mod growth;
 pub mod hosts;
 pub mod idempotency;
-pub mod intake;
 mod judge;
 mod judged_copies;
 #[cfg(test)]
@@ -38,6 +37,7 @@ pub mod learning;
 mod lookup;
 mod matcher;
 mod original;
+pub mod period_counts;
 pub mod purge;
 pub mod quality;
 pub mod queue;
@@ -76,6 +76,7 @@ use crate::events::AllEvents;
 use crate::groups::AllGroups;
 use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
+use crate::period_counts::AllCounts;
 pub use crate::lookup::{MatchFilter, SimilarSelection};
 use crate::record_filter::{PassedRecords, RecordFilter};
 pub use crate::series::{Position, Series};
@@ -315,6 +316,7 @@ pub struct Engine {
     contexts: Arc<ContextCache>,
     groups: Arc<AllGroups>,
     events: Arc<AllEvents>,
+    counts: Arc<AllCounts>,
     /// Locked while the pairs of a record are changed after a decision.
     pairing: Arc<tokio::sync::Mutex<()>>,
     /// Locked while the keys of callers are changed.
@@ -335,6 +337,7 @@ impl Engine {
             contexts,
             groups: Arc::default(),
             events: Arc::default(),
+            counts: Arc::default(),
             pairing: Arc::default(),
             changing_keys: Arc::default(),
             tasks: Arc::default(),

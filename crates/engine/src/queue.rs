@@ -16,7 +16,7 @@ use crate::record_filter::PreparedFilter;
 use crate::tasks::Window;
 use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Role, Settings};
-use doppel_core::record::{RecordId, Value};
+use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::text::time;
 use doppel_core::verdict::{Match, Relation, VIA_EXACT, Verdict};
 use doppel_store::content::RecordContent;
@@ -282,7 +282,8 @@ impl<'a> QueueReading<'a> {
         if !is_least || !is_below || *same_petitioner && !repeats_own(verdict) || !self.prepared.accepts(record) {
             return None;
         }
-        let own_time = if self.reads_time { self.time(record) } else { None };
+        let row = if self.reads_time { record.content.read() } else { None };
+        let own_time = own_time(&record.content, row.as_ref(), self.settings, &self.zone);
         let is_within = *time == Window::default() || time.holds(own_time);
         is_within.then(|| QueuedRecord {
             id: record.id.clone(),
@@ -293,22 +294,24 @@ impl<'a> QueueReading<'a> {
             time: own_time,
         })
     }
+}
 
-    /// Returns the time of the submission that a record contains.
-    fn time(&self, record: &StoredRecord) -> Option<Timestamp> {
-        match &record.content {
-            RecordContent::Hashes(hashes) => hashes.time.as_deref()?.parse().ok(),
-            RecordContent::Row(_) => {
-                let row = record.content.read()?;
-                let fields = self.settings.fields.iter().filter(|field| field.role == Role::Time);
-                let mut texts = fields.filter_map(|field| match row.value(&field.name)? {
-                    Value::Text(text) | Value::Literal(text) => Some(text.trim()).filter(|text| !text.is_empty()),
-                    Value::Null | Value::Nested => None,
-                });
-                time::parse(texts.next()?, &self.zone)
-            }
-        }
+/// Returns the time of the submission that a record contains. `row` is the row of the content, if it is kept.
+pub(crate) fn own_time(
+    content: &RecordContent,
+    row: Option<&Row>,
+    settings: &Settings,
+    zone: &TimeZone,
+) -> Option<Timestamp> {
+    if let RecordContent::Hashes(hashes) = content {
+        return hashes.time.as_deref()?.parse().ok();
     }
+    let fields = settings.fields.iter().filter(|field| field.role == Role::Time);
+    let mut texts = fields.filter_map(|field| match row?.value(&field.name)? {
+        Value::Text(text) | Value::Literal(text) => Some(text),
+        Value::Null | Value::Nested => None,
+    });
+    texts.find_map(|text| time::parse(text, zone))
 }
 
 /// Returns the match with the record that a record duplicates.

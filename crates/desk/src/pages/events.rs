@@ -193,15 +193,31 @@ pub async fn selected(
 /// The problem of another error.
 pub fn no_events(visitor: &PageVisitor, collection: &CollectionName, error: Error) -> Result<Response, Problem> {
     let words = &visitor.words().events;
-    let (status, message, progress) = match error {
-        Error::EventsNotReady { done, all, .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, (words.not_ready)(&count(done), &count(all)), Some((done, all)))
-        }
-        Error::TextNotKept(..) => (StatusCode::OK, words.no_text.to_owned(), None),
-        error => return Err(error.into()),
-    };
     let frame = PageFrame::of(visitor, collection, DeskSection::Events, words.title);
-    page::html(status, &NoEventsPage { frame, words, message, progress })
+    match (no_events_text(words, &error), error) {
+        (Some(message), Error::EventsNotReady { done, all, .. }) => waiting(frame, message, done, all),
+        (Some(message), _) => page::html(StatusCode::OK, &NoEventsPage { frame, words, message, progress: None }),
+        (None, error) => Err(error.into()),
+    }
+}
+
+/// Returns the text for an error that says that there are no events; `None` for other errors.
+pub fn no_events_text(words: &EventsWords, error: &Error) -> Option<String> {
+    match error {
+        Error::EventsNotReady { done, all, .. } => Some((words.not_ready)(&count(*done), &count(*all))),
+        Error::TextNotKept(..) => Some(words.no_text.to_owned()),
+        _ => None,
+    }
+}
+
+/// Shows that the records of a collection are being read: `done` of `all`. The page tries again by itself.
+///
+/// # Errors
+/// 500 if the template fails, which is a bug.
+pub fn waiting(frame: PageFrame, message: String, done: u64, all: u64) -> Result<Response, Problem> {
+    let words = &frame.words().events;
+    let page = NoEventsPage { frame, words, message, progress: Some((done, all)) };
+    page::html(StatusCode::SERVICE_UNAVAILABLE, &page)
 }
 
 fn events_page(

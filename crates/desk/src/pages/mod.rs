@@ -23,6 +23,8 @@ pub mod quality;
 pub mod regroup;
 pub mod regroup_plan;
 pub mod related;
+pub mod report;
+pub mod report_file;
 pub mod search;
 pub mod sign_in;
 pub mod start;
@@ -74,6 +76,8 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/events/{id}/handling", post(event_actions::handle))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
+        .route("/console/{collection}/report", get(report::show))
+        .route("/console/{collection}/report.xlsx", get(report_file::export))
         .route("/console/{collection}/quality", get(quality::show))
         .route("/console/{collection}/quality/try", post(quality::try_out))
         .merge(work())

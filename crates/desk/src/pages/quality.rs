@@ -9,7 +9,7 @@ use axum::response::Response;
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::work_actions;
-use crate::view::chart::{STACK_WIDTH, StackPart, stacks};
+use crate::view::chart::StackChart;
 use crate::view::numbers::count;
 use crate::visitor::{AdminVisitor, LeadVisitor, ReadingVisitor};
 use crate::words::{QualityWords, WorkDone};
@@ -34,10 +34,10 @@ struct QualityPage {
     partial: Option<String>,
     precision: Option<String>,
     missed: Option<String>,
-    decided: Option<BandChart>,
+    decided: Option<StackChart>,
     bands: Vec<BandLine>,
     sum: BandLine,
-    recorded: Option<BandChart>,
+    recorded: Option<StackChart>,
     recorded_of: String,
     recorded_partial: Option<String>,
     recorded_bands: Vec<(String, String)>,
@@ -45,15 +45,6 @@ struct QualityPage {
     is_wrong: bool,
     what_if: Option<TriedThreshold>,
     may_admin: bool,
-}
-
-/// A chart of the bands of probability.
-struct BandChart {
-    stacks: Vec<Vec<StackPart>>,
-    title: String,
-    most: String,
-    /// For the lower edge of each band: its position and its text.
-    edges: Vec<(usize, String)>,
 }
 
 /// A band of probability.
@@ -192,19 +183,12 @@ fn line(name: String, said: &DecisionCounts) -> BandLine {
     }
 }
 
-fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<BandChart> {
-    let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
-    let most = totals.max().filter(|most| *most > 0)?;
-    Some(BandChart {
-        stacks: stacks(columns),
-        title,
-        most: count(most),
-        edges: (0..BANDS).map(|at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string())).collect(),
-    })
+fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<StackChart> {
+    StackChart::new(title, columns, (0..BANDS).map(|at| (at, edge(at).to_string())))
 }
 
 /// Returns `None` if there are no decisions.
-fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<BandChart> {
+fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<StackChart> {
     let columns: Vec<_> =
         found.counts.bands.iter().map(|said| vec![("first", said.same), ("near", said.not_same)]).collect();
     let all = sum(&found.counts.bands);
@@ -213,7 +197,7 @@ fn decided_chart(found: &CollectionQuality, words: &QualityWords) -> Option<Band
 }
 
 /// Returns `None` if there are no findings.
-fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<BandChart> {
+fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<StackChart> {
     let columns: Vec<_> = bands.iter().map(|pairs| vec![("first", *pairs)]).collect();
     chart(format!("{}: {}", words.recorded, count(bands.iter().sum())), &columns)
 }

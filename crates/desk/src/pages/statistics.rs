@@ -1,20 +1,23 @@
-//! The statistics page: the number of records that arrived each day, by verdict, and the share of repeats.
+//! The statistics page: the records of a period by day or month, verdict and the values that the office wrote beside them, and the shares of
+//! repeats.
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use jiff::civil::Date;
 
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
-use crate::view::chart::{StackPart, stacks};
+use crate::pages::events::waiting;
+use crate::view::counts::CountsView;
 use crate::view::numbers::count;
+use crate::view::period::{DayPeriod, MOST_YEARS};
 use crate::view::row::RowReader;
 use crate::visitor::ReadingVisitor;
-use crate::words::{GroupsWords, RecordWords, StatisticsWords};
-use doppel_core::verdict::VerdictKind;
-use doppel_engine::intake::{ByVerdict, Intake, MOST_COUNTED};
-use doppel_findings::percent;
+use crate::words::StatisticsWords;
+use doppel_core::collection::CollectionName;
+use doppel_engine::period_counts::{CountedTime, CountsAnswer, PeriodQuestion};
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -24,52 +27,50 @@ use doppel_service::clock;
 const WINDOWS: [u32; 3] = [7, 30, 90];
 /// The default number of days.
 const FIRST_WINDOW: u32 = 30;
-
-/// The verdicts from the bottom to the top of a column, each with its CSS class.
-const KINDS: [(VerdictKind, &str); 4] = [
-    (VerdictKind::Original, "first"),
-    (VerdictKind::NearDuplicate, "near"),
-    (VerdictKind::ExactDuplicate, "exact"),
-    (VerdictKind::TooShort, "short"),
-];
+/// Largest number of values of a table.
+const MOST_VALUES: usize = 50;
+/// The times by which records are counted, and their names in queries.
+const TIMES: [(CountedTime, &str); 2] = [(CountedTime::Own, "time"), (CountedTime::Receipt, "receipt")];
 
 #[derive(Template)]
 #[template(path = "statistics.html")]
 struct StatisticsPage {
     frame: PageFrame,
     words: &'static StatisticsWords,
-    groups: &'static GroupsWords,
+    windows_label: &'static str,
     windows: Vec<(String, String, bool)>,
-    partial: Option<String>,
-    kinds: Vec<(&'static str, &'static str)>,
-    chart: Option<DayChart>,
-    days: Vec<DayLine>,
-    sum: DayLine,
+    times: Vec<(&'static str, &'static str, bool)>,
+    hint: &'static str,
+    from: String,
+    to: String,
+    problem: Option<String>,
+    report: String,
+    view: CountsView,
     own: Vec<(&'static str, String)>,
 }
 
-/// The chart.
-struct DayChart {
-    stacks: Vec<Vec<StackPart>>,
-    /// A description of the chart in text.
-    title: String,
-    most: String,
-    first: String,
-    last: String,
+/// Returns the choice of the time by which records are counted.
+///
+/// # Errors
+/// 422 for an unknown choice.
+pub fn chosen_time(form: &FormFields) -> Result<Option<CountedTime>, Problem> {
+    form.choice("by", |name| TIMES.iter().find(|(_, value)| *value == name).map(|(time, _)| *time))
 }
 
-/// A day of the table.
-struct DayLine {
-    day: String,
-    numbers: Vec<String>,
-    total: String,
-    share: String,
+/// Returns the choices of the time by which records are counted: value, name, and true if it is chosen.
+pub fn time_choices(words: &StatisticsWords, chosen: CountedTime) -> Vec<(&'static str, &'static str, bool)> {
+    TIMES.map(|(time, value)| (value, (words.time_of)(time), time == chosen)).to_vec()
+}
+
+/// Returns the name of a time in a query.
+pub fn time_value(time: CountedTime) -> &'static str {
+    if time == CountedTime::Own { "time" } else { "receipt" }
 }
 
 /// Shows the statistics.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection.
+/// 403; 404 for an unknown collection; 422 for an unknown choice. The page shows errors in the dates.
 pub async fn show(
     visitor: ReadingVisitor,
     State(app): State<App>,
@@ -78,89 +79,85 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
-    let days = days.unwrap_or(FIRST_WINDOW);
+    let asked_time = chosen_time(&form)?;
     let found = app.engine.collection(&collection).await?;
-    let text = app.engine.text_statistics(&collection).await?;
-    let reader = RowReader::of(&found.settings);
-    let begins = reader.clock.stretches(clock::timestamp(), days, 1);
-    let intake = app.engine.intake(&collection, &begins).await?;
+    let clock = RowReader::of(&found.settings).clock;
+    let today = clock.day(clock::timestamp());
+    let asked = asked_period(&form, days, today);
+    let period = asked.unwrap_or(DayPeriod::ending(today, FIRST_WINDOW));
     let words = visitor.words();
     let own = &words.statistics;
-    let groups = &words.groups;
-    let record = &words.record;
-    let dates: Vec<String> = begins.iter().map(|begin| reader.clock.date(*begin)).collect();
-    let earliest = intake.earliest.filter(|_| !intake.is_complete);
+    let question =
+        PeriodQuestion { by: asked_time, begins: period.begins(), end: period.end(), most_values: MOST_VALUES };
+    let counts = match app.engine.period_counts(&collection, question).await? {
+        CountsAnswer::Counted(counts) => counts,
+        CountsAnswer::Reading(done, all) => {
+            let frame = PageFrame::of(&visitor, &collection, DeskSection::Statistics, own.title);
+            return waiting(frame, (own.reading)(&count(done), &count(all)), done, all);
+        }
+    };
+    let text = app.engine.text_statistics(&collection).await?;
+    let by = asked_time.map_or("", time_value);
+    let place = page::below(&collection, DeskSection::Statistics.path());
+    let mut view = CountsView::new(words, period, &counts);
+    view.latest = counts.span.filter(|(_, last)| *last < period.first).map(|(_, last)| {
+        let last = last.to_string();
+        (with_query(&place, &[("by", by), ("to", &last)]), (own.latest)(&last))
+    });
     let page = StatisticsPage {
         frame: PageFrame::of(&visitor, &collection, DeskSection::Statistics, own.title),
         words: own,
-        groups,
-        windows: WINDOWS
-            .map(|other: u32| {
-                let place = page::below(&collection, DeskSection::Statistics.path());
-                (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
-            })
-            .to_vec(),
-        partial: earliest.map(|time| (own.partial)(&reader.clock.show(time), &count(MOST_COUNTED))),
-        kinds: KINDS.map(|(kind, class)| (class, record.finding.verdict(kind))).to_vec(),
-        chart: chart(&intake, &dates, own, record),
-        sum: line(own.sum.to_owned(), &sum(&intake.parts)),
-        days: dates.into_iter().zip(&intake.parts).rev().map(|(day, part)| line(day, part)).collect(),
+        windows_label: words.groups.window,
+        windows: windows(&place, by, period, today, words.groups.days),
+        times: time_choices(own, counts.by),
+        hint: (own.hint_of)(counts.by),
+        from: asked.map_or_else(|| form.text("from").unwrap_or_default().to_owned(), |period| period.first.to_string()),
+        to: asked.map_or_else(|| form.text("to").unwrap_or_default().to_owned(), |period| period.last.to_string()),
+        problem: asked.is_none().then(|| (own.wrong_period)(MOST_YEARS)),
+        report: report_path(&collection, by, &form, period),
+        view,
         own: vec![
             (own.records, count(found.records)),
             (own.frequent, count(text.entries as u64)),
             (own.sampled, count(u64::from(text.sampled))),
         ],
     };
-    page::html(StatusCode::OK, &page)
+    page::html(if asked.is_none() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
 }
 
-fn number(part: &ByVerdict, kind: VerdictKind) -> u64 {
-    match kind {
-        VerdictKind::Original => part.original,
-        VerdictKind::NearDuplicate => part.near,
-        VerdictKind::ExactDuplicate => part.exact,
-        VerdictKind::TooShort => part.too_short,
+/// Returns the period of a form; `None` if its dates are wrong.
+fn asked_period(form: &FormFields, days: Option<u32>, today: Date) -> Option<DayPeriod> {
+    let last = match form.text("to") {
+        Some(to) => to.parse().ok()?,
+        None => today,
+    };
+    match form.text("from") {
+        Some(from) => DayPeriod::new(from.parse().ok()?, last),
+        None => {
+            let period = DayPeriod::ending(last, days.unwrap_or(FIRST_WINDOW));
+            DayPeriod::new(period.first, period.last)
+        }
     }
 }
 
-fn sum(parts: &[ByVerdict]) -> ByVerdict {
-    parts.iter().fold(ByVerdict::default(), |sum, part| ByVerdict {
-        original: sum.original + part.original,
-        exact: sum.exact + part.exact,
-        near: sum.near + part.near,
-        too_short: sum.too_short + part.too_short,
-    })
+/// Returns the links to the usual periods: path, name, and true if this page shows the period.
+fn windows(
+    place: &str,
+    by: &str,
+    period: DayPeriod,
+    today: Date,
+    name: fn(u32) -> String,
+) -> Vec<(String, String, bool)> {
+    let links = WINDOWS.map(|days: u32| {
+        let href = with_query(place, &[("by", by), ("days", &days.to_string())]);
+        (href, name(days), period == DayPeriod::ending(today, days))
+    });
+    links.to_vec()
 }
 
-fn line(day: String, part: &ByVerdict) -> DayLine {
-    let total = part.total();
-    DayLine {
-        day,
-        numbers: KINDS.map(|(kind, _)| count(number(part, kind))).to_vec(),
-        total: count(total),
-        share: if total == 0 { String::new() } else { share_of_duplicates(part) },
-    }
-}
-
-fn share_of_duplicates(part: &ByVerdict) -> String {
-    format!("{}%", percent((part.exact + part.near) as f64 / part.total() as f64))
-}
-
-/// Returns `None` if no records arrived.
-fn chart(intake: &Intake, dates: &[String], words: &StatisticsWords, record: &RecordWords) -> Option<DayChart> {
-    let most = intake.parts.iter().map(ByVerdict::total).max().filter(|most| *most > 0)?;
-    let columns: Vec<Vec<(&'static str, u64)>> =
-        intake.parts.iter().map(|part| KINDS.map(|(kind, class)| (class, number(part, kind))).to_vec()).collect();
-    let sum = sum(&intake.parts);
-    let said: Vec<String> = KINDS
-        .iter()
-        .map(|(kind, _)| format!("{} {}", record.finding.verdict(*kind), count(number(&sum, *kind))))
-        .collect();
-    Some(DayChart {
-        stacks: stacks(&columns),
-        title: format!("{}: {}", words.intake, said.join(", ")),
-        most: count(most),
-        first: dates.first().cloned().unwrap_or_default(),
-        last: dates.last().cloned().unwrap_or_default(),
-    })
+/// Returns the path of the report of the week in which the chosen period ends.
+fn report_path(collection: &CollectionName, by: &str, form: &FormFields, period: DayPeriod) -> String {
+    let last = period.last.to_string();
+    let date = if form.text("to").is_some() { last.as_str() } else { "" };
+    with_query(&page::below(collection, "report"), &[("by", by), ("date", date)])
 }

@@ -3,6 +3,8 @@
 
 use jiff::Timestamp;
 
+use crate::view::numbers::count;
+
 /// A column of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartBar {
@@ -132,12 +134,39 @@ fn drawn_count(cap: usize, columns: &[Vec<usize>]) -> usize {
 pub type StackPart = (&'static str, ChartBar);
 
 /// Width of a chart of stacked columns.
-pub const STACK_WIDTH: usize = 720;
+pub const STACK_WIDTH: usize = 1200;
 /// Height of a chart of stacked columns.
-pub const STACK_HEIGHT: usize = 160;
+pub const STACK_HEIGHT: usize = 200;
+
+/// A chart of stacked columns.
+#[derive(Clone, Debug)]
+pub struct StackChart {
+    /// The columns.
+    pub stacks: Vec<Vec<StackPart>>,
+    /// A description of the chart in text.
+    pub title: String,
+    /// The sum of the largest column.
+    pub most: String,
+    /// The labels below the columns, each with its X coordinate.
+    pub labels: Vec<(usize, String)>,
+}
+
+impl StackChart {
+    /// Creates the chart of these columns; `None` if all numbers are 0. Each label has the number of its column.
+    pub fn new(
+        title: String,
+        columns: &[Vec<(&'static str, u64)>],
+        labels: impl IntoIterator<Item = (usize, String)>,
+    ) -> Option<Self> {
+        let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
+        let most = totals.max().filter(|most| *most > 0)?;
+        let placed = labels.into_iter().map(|(at, label)| (stack_edge(at, columns), label));
+        Some(Self { stacks: stacks(columns), title, most: count(most), labels: placed.collect() })
+    }
+}
 
 /// Returns stacked columns of parts. The largest column has the height of the picture.
-pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<StackPart>> {
+fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<StackPart>> {
     let most = columns
         .iter()
         .map(|column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>())
@@ -209,12 +238,12 @@ mod tests {
     #[test]
     fn parts_of_a_column_stand_on_each_other() {
         let stacked = stacks(&[vec![("a", 1), ("b", 0), ("c", 2)], vec![("a", 6)]]);
-        assert_eq!(stacked[0], [("a", stacked_bar(134, 26)), ("c", stacked_bar(80, 54))]);
-        assert_eq!(stacked[1], [("a", ChartBar { x: 360, y: 0, width: 357, height: 160 })]);
+        assert_eq!(stacked[0], [("a", stacked_bar(167, 33)), ("c", stacked_bar(100, 67))]);
+        assert_eq!(stacked[1], [("a", ChartBar { x: 600, y: 0, width: 597, height: 200 })]);
         assert_eq!(stacks(&[]), Vec::<Vec<StackPart>>::new());
     }
 
     fn stacked_bar(y: usize, height: usize) -> ChartBar {
-        ChartBar { x: 0, y, width: 357, height }
+        ChartBar { x: 0, y, width: 597, height }
     }
 }

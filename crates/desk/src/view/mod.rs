@@ -1,6 +1,7 @@
 //! View models: types with all the data that a template needs, so that templates compute nothing.
 
 pub mod chart;
+pub mod counts;
 pub mod csv;
 pub mod event;
 pub mod evidence;
@@ -8,6 +9,7 @@ pub mod graph;
 pub mod marked;
 pub mod numbers;
 pub mod pair;
+pub mod period;
 pub mod row;
 pub mod session;
 pub mod time;

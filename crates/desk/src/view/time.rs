@@ -1,6 +1,7 @@
 //! Times in the form that people write: in the time zone of the collection, to the minute.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 /// Formats times in one time zone.
@@ -23,17 +24,26 @@ impl ZonedClock {
         time.to_zoned(self.0.clone()).strftime("%Y-%m-%d").to_string()
     }
 
+    /// Returns the day of a time in this time zone.
+    pub fn day(&self, time: Timestamp) -> Date {
+        time.to_zoned(self.0.clone()).date()
+    }
+
+    /// Returns the beginning of a day in this time zone.
+    pub fn begin(&self, day: Date) -> Option<Timestamp> {
+        Some(day.to_zoned(self.0.clone()).ok()?.timestamp())
+    }
+
     /// Divides the last `days` days up to today into parts of `step` days, and returns the start of each part. The first part may be
     /// shorter. Days begin at midnight in this time zone.
     pub fn stretches(&self, now: Timestamp, days: u32, step: u32) -> Vec<Timestamp> {
-        let today = now.to_zoned(self.0.clone()).date();
+        let today = self.day(now);
         let mut back: Vec<u32> = (1..).map(|at| at * step.max(1)).take_while(|back| *back < days).collect();
         back.push(days);
         back.iter()
             .rev()
             .filter_map(|back: &u32| {
-                let date = today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?;
-                Some(date.to_zoned(self.0.clone()).ok()?.timestamp())
+                self.begin(today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?)
             })
             .collect()
     }

@@ -375,25 +375,8 @@ pub(super) const WORDS: DeskWords = DeskWords {
             false => format!("Decisions taken back: {done} of {of}; somebody has decided about the others since."),
         },
     },
-    statistics: StatisticsWords {
-        title: "Statistics",
-        intake: "Received by day",
-        hint: "By the time of receipt and the verdict given then; records that were deleted or replaced since are not counted.",
-        partial: |since, most| {
-            format!(
-                "There are many: only the latest {most} numbers were looked through, from {since} on; what is earlier is not counted."
-            )
-        },
-        day: "Day",
-        total: "All",
-        share: "Repeats",
-        sum: "Sum",
-        collection: "This collection",
-        records: "Records stored",
-        frequent: "Frequent pieces of text known",
-        sampled: "Records counted for them",
-        none: "Nothing came in.",
-    },
+    statistics: super::statistics::EN,
+    report: super::report::EN,
     work: super::work::EN,
     quality: super::quality::EN,
 };

@@ -165,33 +165,3 @@ pub struct RegroupWords {
     /// Message after undoing, with the number of decisions taken back and of decisions made.
     pub undone: fn(usize, usize) -> String,
 }
-
-/// The texts of the statistics page.
-pub struct StatisticsWords {
-    /// Heading of the page, and name of the section.
-    pub title: &'static str,
-    /// Heading of the chart.
-    pub intake: &'static str,
-    /// Description of the counts.
-    pub hint: &'static str,
-    /// Note that earlier records were not counted, with the start of the counted time and the largest count.
-    pub partial: fn(&str, &str) -> String,
-    /// Column with the days.
-    pub day: &'static str,
-    /// Column with the totals.
-    pub total: &'static str,
-    /// Column with the shares of repeats.
-    pub share: &'static str,
-    /// Label of the last line, with the sums.
-    pub sum: &'static str,
-    /// Heading of the numbers of the collection.
-    pub collection: &'static str,
-    /// Label of the number of stored records.
-    pub records: &'static str,
-    /// Label of the number of pieces of text that are known to be frequent.
-    pub frequent: &'static str,
-    /// Label of the number of records for which these pieces were counted.
-    pub sampled: &'static str,
-    /// Text instead of an empty chart.
-    pub none: &'static str,
-}

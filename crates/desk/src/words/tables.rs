@@ -11,10 +11,12 @@ use super::batch::BatchWords;
 use super::events::EventsWords;
 use super::evidence::EvidenceWords;
 use super::files::FilesWords;
-use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
+use super::groups::{GroupWords, GroupsWords, RegroupWords};
 use super::people::PeopleWords;
 use super::quality::QualityWords;
+use super::report::ReportWords;
 use super::start::StartWords;
+use super::statistics::StatisticsWords;
 use super::work::WorkWords;
 
 /// All texts of a language.
@@ -59,6 +61,8 @@ pub struct DeskWords {
     pub regroup: RegroupWords,
     /// Texts of the statistics page.
     pub statistics: StatisticsWords,
+    /// Texts of the report of a week or month.
+    pub report: ReportWords,
     /// Texts of the page about tasks and generations.
     pub work: WorkWords,
     /// Texts of the page about quality.

@@ -26,10 +26,11 @@ use self::handling::ReadHandlings;
 use self::state::CollectionEvents;
 pub use self::views::{
     EventChance, EventCursor, EventDetail, EventFact, EventLink, EventMember, EventOrder, EventPage, EventSelection,
-    EventView, EventWindow, EventWithMembers,
+    EventView, EventWindow, EventWithMembers, PeriodEvents,
 };
 use crate::boxed;
 use crate::context::Context;
+use crate::tasks::Window;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep};
 use doppel_core::events::FrequencyRule;
@@ -181,6 +182,21 @@ impl Engine {
             Ok(events.page(&selection, after, limit))
         })
         .await
+    }
+
+    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records).
+    ///
+    /// # Errors
+    /// The errors of [`Engine::events`].
+    pub async fn period_events(
+        &self,
+        collection: &CollectionName,
+        window: Window,
+        rule: FrequencyRule,
+        most: usize,
+    ) -> Result<PeriodEvents> {
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| Ok(events.of_period(window, rule, most)))
+            .await
     }
 
     /// Returns the event of a record.

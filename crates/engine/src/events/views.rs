@@ -214,6 +214,19 @@ pub struct EventPage {
     pub left_out: u64,
 }
 
+/// The frequent events and the places of a period.
+#[derive(Clone, Debug, Default)]
+pub struct PeriodEvents {
+    /// The frequent events with the most reports in the period, each with the number of these reports.
+    pub events: Vec<(EventView, usize)>,
+    /// Number of frequent events with a report in the period.
+    pub total: usize,
+    /// The places that most records of the period name, each with the number of these records.
+    pub places: Vec<(String, usize)>,
+    /// Number of records that are too early to be held in memory. They are in no event.
+    pub left_out: u64,
+}
+
 /// An event whose reports were counted.
 pub(super) struct CountedEvent<'a> {
     /// The members, in the order of their ids.
@@ -261,6 +274,42 @@ impl CollectionEvents {
             as_of: self.followed_to,
             left_out: self.count.saturating_sub(self.held() as u64),
         }
+    }
+
+    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records).
+    pub(super) fn of_period(&self, window: Window, rule: FrequencyRule, most: usize) -> PeriodEvents {
+        let all = self.finder.events().filter_map(|members| self.counted_event(members, rule));
+        let frequent = all.filter(|event| event.frequency == FrequencyState::Frequent);
+        let mut found: Vec<(usize, CountedEvent<'_>)> = frequent
+            .map(|event| (event.counts.times.iter().filter(|time| is_within(**time, window)).count(), event))
+            .filter(|(reports, _)| *reports > 0)
+            .collect();
+        found.sort_by_key(|(reports, event)| (Reverse((*reports, event.counts.reports)), event.first));
+        let handlings = self.event_handlings();
+        PeriodEvents {
+            events: found.iter().take(most).map(|(reports, event)| (self.view(event, &handlings), *reports)).collect(),
+            total: found.len(),
+            places: self.places_of_period(window, most),
+            left_out: self.count.saturating_sub(self.held() as u64),
+        }
+    }
+
+    fn places_of_period(&self, window: Window, most: usize) -> Vec<(String, usize)> {
+        let collection = self.finder.collection();
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for record in collection.positions().map(|position| collection.record(position)) {
+            if record.time.is_none_or(|time| !is_within(time, window)) {
+                continue;
+            }
+            let places = record.objects().iter().filter(|object| {
+                matches!(object.kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water)
+            });
+            let names: HashSet<&str> = places.map(|object| object.name.as_str()).collect();
+            names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+        }
+        let mut places: Vec<(&str, usize)> = counts.into_iter().collect();
+        places.sort_by_key(|(name, count)| (Reverse(*count), *name));
+        places.into_iter().take(most).map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
     /// Returns for a row and each of some records whether they report one event. Records that are not held are left out.

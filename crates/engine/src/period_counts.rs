@@ -1,0 +1,715 @@
+//! Counts of the records of a period: by the parts of the period, by verdict, and by the values that the office wrote beside the records.
+//!
+//! The days, the verdict and the values of each record are kept in memory, some sixty bytes for each record, from the first request for the
+//! counts of a collection on. Each request reads the change feed before it counts, so that its counts have every record that was
+//! acknowledged before. Records that were deleted or replaced are not counted.
+//!
+//! Failpoint (feature `failpoints`): `counts::reading`, after all records of a collection were read.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+
+use crate::context::Context;
+use crate::events::ReadingProgress;
+use crate::queue::own_time;
+use crate::runner::point;
+use crate::tasks::Window;
+use crate::{Engine, Error, Result, off_thread};
+use doppel_core::collection::{CollectionName, Role, Settings};
+use doppel_core::handling::Handling;
+use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::verdict::VerdictKind;
+use doppel_store::changes::{Change, ChangeKind};
+use doppel_store::content::RecordContent;
+use doppel_store::decisions::{Judgement, RecordPair};
+use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
+
+/// Largest number of records, of all collections together, that are kept for counts: some 130 MB. Of a larger collection the latest records
+/// are kept.
+pub const MOST_HELD: usize = 2 << 20;
+/// Number of records above [`MOST_HELD`] from which on the earliest records are removed, many at a time.
+const SLACK: usize = MOST_HELD / 16;
+/// Number of records that are read from the store at once.
+const PIECE: usize = 256;
+/// Longest time that a request waits for the reading of a large collection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Largest number of different values of a role that are told apart.
+const MOST_VALUES: usize = 10_000;
+/// Largest length of a value in characters; longer values are cut.
+const MAX_VALUE_CHARS: usize = 60;
+/// The roles by which records are counted.
+const ROLES: [Role; 3] = [Role::Category, Role::Unit, Role::Status];
+/// Largest number of fields of role `whole` by which records are counted.
+const MOST_WHOLES: usize = 2;
+/// Largest number of values of a field of role `whole` by which records are counted. A field with more values classifies nothing.
+const MOST_WHOLE_VALUES: usize = 200;
+/// Largest number of decisions that are read to count those of a period: some hundredths of a second.
+const MOST_DECISIONS: usize = 20_000;
+
+/// The number of records that have no value, in the table of a role.
+const NO_VALUE: u32 = 0;
+/// The number of all values above [`MOST_VALUES`].
+const OTHER_VALUE: u32 = 1;
+/// The number of the first value.
+const FIRST_VALUE: usize = 2;
+
+/// The time by which records are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedTime {
+    /// The time of the submission that a record contains.
+    Own,
+    /// The time at which the present content of a record was stored.
+    Receipt,
+}
+
+/// The period to count.
+#[derive(Clone, Debug)]
+pub struct PeriodQuestion {
+    /// The time by which records are counted. `None`: by their own time if a record of the collection has one, otherwise by receipt.
+    pub by: Option<CountedTime>,
+    /// The first day of each part of the period, ascending. Days are those of the collection's time zone.
+    pub begins: Vec<Date>,
+    /// The first day after the period.
+    pub end: Date,
+    /// Largest number of values of a role that are listed.
+    pub most_values: usize,
+}
+
+/// Numbers of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordTally {
+    /// Originals.
+    pub original: u64,
+    /// Duplicates with the same text.
+    pub exact: u64,
+    /// Duplicates with a similar text.
+    pub near: u64,
+    /// Records that are too short for a comparison.
+    pub too_short: u64,
+    /// Records of any verdict that have a reply.
+    pub replied: u64,
+}
+
+impl RecordTally {
+    /// Returns the number of all records.
+    pub fn total(&self) -> u64 {
+        self.original + self.exact + self.near + self.too_short
+    }
+
+    /// Returns the number of duplicates.
+    pub fn repeats(&self) -> u64 {
+        self.exact + self.near
+    }
+
+    /// Returns the number of records with a verdict.
+    pub fn of(&self, kind: VerdictKind) -> u64 {
+        match kind {
+            VerdictKind::Original => self.original,
+            VerdictKind::ExactDuplicate => self.exact,
+            VerdictKind::NearDuplicate => self.near,
+            VerdictKind::TooShort => self.too_short,
+        }
+    }
+
+    /// Returns the sum of tallies.
+    pub fn sum<'a>(tallies: impl IntoIterator<Item = &'a Self>) -> Self {
+        tallies.into_iter().fold(Self::default(), |sum, tally| Self {
+            original: sum.original + tally.original,
+            exact: sum.exact + tally.exact,
+            near: sum.near + tally.near,
+            too_short: sum.too_short + tally.too_short,
+            replied: sum.replied + tally.replied,
+        })
+    }
+
+    fn add(&mut self, record: &CountedRecord) {
+        let count = match record.verdict {
+            VerdictKind::Original => &mut self.original,
+            VerdictKind::ExactDuplicate => &mut self.exact,
+            VerdictKind::NearDuplicate => &mut self.near,
+            VerdictKind::TooShort => &mut self.too_short,
+        };
+        *count += 1;
+        self.replied += u64::from(record.has_reply);
+    }
+}
+
+/// The source of the values of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueSource {
+    /// The members of this role: category, unit or status.
+    Role(Role),
+    /// The field of role `whole` with this name.
+    Field(String),
+}
+
+/// The records of a period by their values of one role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueTable {
+    /// The source of the values.
+    pub source: ValueSource,
+    /// The values with the most records, the most usual one first.
+    pub listed: Vec<(String, RecordTally)>,
+    /// The records with other values.
+    pub others: RecordTally,
+    /// The records without a value.
+    pub without: RecordTally,
+}
+
+/// The counts of a period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeriodCounts {
+    /// The time by which the records were counted.
+    pub by: CountedTime,
+    /// The counts of each part of the period.
+    pub parts: Vec<RecordTally>,
+    /// The tables of the roles of which a record of the period has a value.
+    pub tables: Vec<ValueTable>,
+    /// Number of records of the collection without such a time. They are in no period.
+    pub undated: u64,
+    /// The days of the earliest and of the latest record of the collection.
+    pub span: Option<(Date, Date)>,
+    /// Number of early records of the collection that are not counted, because the collection is too large.
+    pub left_out: u64,
+}
+
+/// The answer to a question about a period.
+#[derive(Clone, Debug)]
+pub enum CountsAnswer {
+    /// The counts.
+    Counted(PeriodCounts),
+    /// The records are being read for the first time: number of records that are read, and of all records.
+    Reading(u64, u64),
+}
+
+/// Numbers of decisions of people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JudgementCounts {
+    /// Decisions that two records concern the same matter.
+    pub same: u64,
+    /// Decisions that two records report one event.
+    pub same_event: u64,
+    /// Decisions that two records concern different matters.
+    pub not_same: u64,
+}
+
+/// The parts of a record by which it is counted.
+#[derive(Clone, Copy, Debug)]
+struct CountedRecord {
+    seq: Seq,
+    /// Keyed hash of the id.
+    id: u64,
+    /// The own day and the day of receipt, in the order of [`CountedTime`].
+    days: [Option<Date>; 2],
+    /// The numbers of its values.
+    values: [u32; ROLES.len() + MOST_WHOLES],
+    verdict: VerdictKind,
+    has_reply: bool,
+}
+
+/// The different values of a role, each with a number.
+#[derive(Debug, Default)]
+struct ValueNames {
+    numbers: HashMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl ValueNames {
+    /// Returns the number of a value. The first call for a value gives it a number.
+    fn number(&mut self, value: Option<&str>) -> u32 {
+        let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { return NO_VALUE };
+        let end = value.char_indices().nth(MAX_VALUE_CHARS).map_or(value.len(), |(end, _)| end);
+        let value = &value[..end];
+        match self.numbers.get(value) {
+            Some(number) => *number,
+            None if self.names.len() >= MOST_VALUES => OTHER_VALUE,
+            None => {
+                let number = (FIRST_VALUE + self.names.len()) as u32;
+                self.numbers.insert(value.to_owned(), number);
+                self.names.push(value.to_owned());
+                number
+            }
+        }
+    }
+}
+
+/// The members of the last row. Most rows have the same members.
+#[derive(Debug, Default)]
+struct MemberRoles {
+    names: Vec<String>,
+    roles: Vec<Option<Role>>,
+}
+
+/// The records of one collection as they are counted.
+struct CollectionCounts {
+    collection: CollectionNumber,
+    settings: Settings,
+    zone: TimeZone,
+    /// The names of the fields of role `whole` by which records are counted.
+    wholes: Vec<String>,
+    members: MemberRoles,
+    values: [ValueNames; ROLES.len() + MOST_WHOLES],
+    hasher: RandomState,
+    /// In commit order.
+    records: Vec<CountedRecord>,
+    /// The changed records by the hashes of their ids; `None` for a removed record. [`CollectionCounts::settle`] applies them.
+    changed: HashMap<u64, Option<CountedRecord>>,
+    /// True if a changed record may be among the records.
+    must_search: bool,
+    /// The changes up to this number are applied.
+    followed_to: Seq,
+    /// Number of records of the collection, whether they are held or not.
+    stored: u64,
+}
+
+impl CollectionCounts {
+    fn new(context: &Context, followed_to: Seq) -> Self {
+        let settings = context.state.settings.clone();
+        let fields = settings.fields.iter().zip(settings.titles());
+        let wholes = fields.filter(|(field, is_title)| field.role == Role::Whole && !is_title);
+        Self {
+            collection: context.state.number,
+            zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
+            wholes: wholes.take(MOST_WHOLES).map(|(field, _)| field.name.clone()).collect(),
+            members: MemberRoles::default(),
+            values: Default::default(),
+            hasher: RandomState::new(),
+            records: Vec::new(),
+            changed: HashMap::new(),
+            must_search: false,
+            followed_to,
+            stored: 0,
+            settings,
+        }
+    }
+
+    /// True if these are the records of the collection, read by its present settings.
+    fn is_of(&self, context: &Context) -> bool {
+        self.collection == context.state.number && self.settings == context.state.settings
+    }
+
+    fn hash(&self, id: &RecordId) -> u64 {
+        self.hasher.hash_one(id.as_str())
+    }
+
+    fn day(&self, time: Timestamp) -> Date {
+        time.to_zoned(self.zone.clone()).date()
+    }
+
+    /// Reads the parts of a record by which it is counted. O(bytes of its row).
+    fn read(&mut self, record: &StoredRecord) -> CountedRecord {
+        let row = record.content.read();
+        let own = own_time(&record.content, row.as_ref(), &self.settings, &self.zone);
+        let mut read = CountedRecord {
+            seq: record.seq,
+            id: self.hash(&record.id),
+            days: [own, record.stored_at.parse().ok()].map(|time| time.map(|time| self.day(time))),
+            values: [NO_VALUE; ROLES.len() + MOST_WHOLES],
+            verdict: record.verdict.kind,
+            has_reply: false,
+        };
+        let Some(row) = row else { return read };
+        let handling = self.handling(&row);
+        let wholes = self.wholes.iter().map(|name| match row.value(name) {
+            Some(Value::Text(text) | Value::Literal(text)) => Some(text.as_str()),
+            _ => None,
+        });
+        let written = [&handling.category, &handling.unit, &handling.status].map(Option::as_deref);
+        let values = written.into_iter().chain(wholes);
+        for ((number, names), value) in read.values.iter_mut().zip(&mut self.values).zip(values) {
+            *number = names.number(value);
+        }
+        read.has_reply = handling.reply.is_some();
+        read
+    }
+
+    fn handling(&mut self, row: &Row) -> Handling {
+        if !row.names().eq(self.members.names.iter()) {
+            let roles = Handling::roles(|name| self.settings.field(name).map(|field| field.role), row);
+            self.members = MemberRoles { names: row.names().map(str::to_owned).collect(), roles };
+        }
+        Handling::by_roles(&self.members.roles, row).unwrap_or_default()
+    }
+
+    /// Adds records that are later than all held ones.
+    fn append(&mut self, records: &[StoredRecord]) {
+        for record in records {
+            let read = self.read(record);
+            self.records.push(read);
+        }
+        self.remove_earliest();
+    }
+
+    fn remove_earliest(&mut self) {
+        if self.records.len() > MOST_HELD + SLACK {
+            self.records.drain(..self.records.len() - MOST_HELD);
+        }
+    }
+
+    /// Notes changes, which are in their order.
+    fn note(&mut self, changes: Vec<Change>) {
+        let last = self.records.last().map_or(Seq(0), |record| record.seq);
+        for Change { id, kind, .. } in changes {
+            let is_new = matches!(&kind, ChangeKind::Created(record) if record.seq > last);
+            let read = match kind {
+                ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
+                    Some(self.read(&record))
+                }
+                ChangeKind::Removed => None,
+                ChangeKind::Decided { .. } => continue,
+            };
+            self.must_search |= !is_new;
+            self.changed.insert(self.hash(&id), read);
+        }
+    }
+
+    /// Applies the noted changes. O(new records), or O(held records) if held records changed.
+    fn settle(&mut self) {
+        let changed = std::mem::take(&mut self.changed);
+        let must_search = std::mem::take(&mut self.must_search);
+        if must_search {
+            self.records.retain(|record| !changed.contains_key(&record.id));
+        }
+        let first_added = if must_search { 0 } else { self.records.len() };
+        self.records.extend(changed.into_values().flatten());
+        self.records[first_added..].sort_by_key(|record| record.seq);
+        self.remove_earliest();
+    }
+
+    fn usual_time(&self) -> CountedTime {
+        let is_dated = self.records.iter().any(|record| record.days[CountedTime::Own as usize].is_some());
+        if is_dated { CountedTime::Own } else { CountedTime::Receipt }
+    }
+
+    /// Counts a period. O(held records).
+    fn count(&self, question: &PeriodQuestion) -> PeriodCounts {
+        let by = question.by.unwrap_or_else(|| self.usual_time());
+        let mut parts = vec![RecordTally::default(); question.begins.len()];
+        let mut tables =
+            self.values.each_ref().map(|values| vec![RecordTally::default(); FIRST_VALUE + values.names.len()]);
+        let mut undated = 0;
+        let mut span: Option<(Date, Date)> = None;
+        for record in &self.records {
+            let Some(day) = record.days[by as usize] else {
+                undated += 1;
+                continue;
+            };
+            span = Some(span.map_or((day, day), |(first, last)| (first.min(day), last.max(day))));
+            let part = question.begins.partition_point(|begin| *begin <= day).checked_sub(1);
+            let Some(part) = part.filter(|_| day < question.end) else { continue };
+            parts[part].add(record);
+            for (table, value) in tables.iter_mut().zip(record.values) {
+                table[value as usize].add(record);
+            }
+        }
+        let sources = ROLES.map(ValueSource::Role).into_iter().chain(self.wholes.iter().cloned().map(ValueSource::Field));
+        let tables = sources.zip(&tables).zip(&self.values).filter_map(|((source, table), values)| {
+            let is_whole = matches!(source, ValueSource::Field(_));
+            let is_listed = !is_whole || values.names.len() <= MOST_WHOLE_VALUES;
+            is_listed.then(|| value_table(source, table, &values.names, question.most_values))
+        });
+        let tables = tables.filter(|table| !table.listed.is_empty() || table.others.total() > 0).collect();
+        let left_out = self.stored.saturating_sub(self.records.len() as u64);
+        PeriodCounts { by, parts, tables, undated, span, left_out }
+    }
+}
+
+fn value_table(source: ValueSource, table: &[RecordTally], names: &[String], most: usize) -> ValueTable {
+    let counted = names.iter().zip(&table[FIRST_VALUE..]).filter(|(_, tally)| tally.total() > 0);
+    let mut listed: Vec<(String, RecordTally)> = counted.map(|(name, tally)| (name.clone(), *tally)).collect();
+    listed.sort_by(|(a, of_a), (b, of_b)| Reverse(of_a.total()).cmp(&Reverse(of_b.total())).then_with(|| a.cmp(b)));
+    let rest = listed.split_off(most.min(listed.len()));
+    let unlisted = rest.iter().map(|(_, tally)| tally);
+    let others = RecordTally::sum(unlisted.chain([&table[OTHER_VALUE as usize]]));
+    ValueTable { source, listed, others, without: table[NO_VALUE as usize] }
+}
+
+/// The counts of the collections that requests asked for.
+#[derive(Default)]
+pub(super) struct AllCounts {
+    by_name: Mutex<HashMap<CollectionName, Arc<CountsEntry>>>,
+    /// Number of requests so far. It shows which collection was asked for least recently.
+    requests: AtomicU64,
+}
+
+#[derive(Default)]
+struct CountsEntry {
+    counts: Arc<tokio::sync::Mutex<Option<CollectionCounts>>>,
+    reading: ReadingProgress,
+    last_request: AtomicU64,
+    /// Number of records in memory.
+    held: AtomicU64,
+}
+
+impl AllCounts {
+    fn entry(&self, name: &CollectionName) -> Arc<CountsEntry> {
+        let entry = Arc::clone(self.by_name.lock().entry(name.clone()).or_default());
+        entry.last_request.store(self.requests.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        entry
+    }
+
+    /// Removes the counts of a collection from memory.
+    pub(super) fn forget(&self, name: &CollectionName) {
+        self.by_name.lock().remove(name);
+    }
+
+    /// Removes the counts of the collections that were asked for least recently, until the others hold at most [`MOST_HELD`] records. Those
+    /// of `kept` stay.
+    fn make_room(&self, kept: &CollectionName) {
+        let mut by_name = self.by_name.lock();
+        while by_name.values().map(|entry| entry.held.load(Ordering::Relaxed)).sum::<u64>() > MOST_HELD as u64 {
+            let others = by_name.iter().filter(|(name, _)| *name != kept);
+            let oldest = others.min_by_key(|(_, entry)| entry.last_request.load(Ordering::Relaxed));
+            let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
+            by_name.remove(&name);
+        }
+    }
+}
+
+impl Engine {
+    /// Counts the records of a period. O(held records), plus the changes since the previous request. The first request reads all records of
+    /// the collection, and the reading goes on if the request has waited for five seconds.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn period_counts(&self, collection: &CollectionName, question: PeriodQuestion) -> Result<CountsAnswer> {
+        self.context(collection).await?;
+        let entry = self.counts.entry(collection);
+        let engine = self.clone();
+        let name = collection.clone();
+        let updated = Arc::clone(&entry);
+        let updating = tokio::spawn(async move {
+            let mut kept = Arc::clone(&updated.counts).lock_owned().await;
+            // The settings may have changed while the request waited for its turn.
+            let context = engine.context(&name).await?;
+            engine.bring_counts_up_to_date(&context, &updated.reading, &mut kept).await?;
+            updated.held.store(kept.as_ref().map_or(0, |counts| counts.records.len()) as u64, Ordering::Relaxed);
+            engine.counts.make_room(&name);
+            Ok::<_, Error>(kept)
+        });
+        let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
+            let ReadingProgress { done, all } = &entry.reading;
+            return Ok(CountsAnswer::Reading(done.load(Ordering::Relaxed), all.load(Ordering::Relaxed)));
+        };
+        let kept = updated.unwrap_or(Err(Error::Crashed))?;
+        let counted = off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), |counts| Ok(counts.count(&question))));
+        Ok(CountsAnswer::Counted(counted.await?))
+    }
+
+    async fn bring_counts_up_to_date(
+        &self,
+        context: &Context,
+        reading: &ReadingProgress,
+        kept: &mut Option<CollectionCounts>,
+    ) -> Result<()> {
+        let name = &context.state.name;
+        kept.take_if(|counts| !counts.is_of(context));
+        loop {
+            let followed_to = match kept {
+                Some(counts) => counts.followed_to,
+                None => kept.insert(self.read_counts(context, reading).await?).followed_to,
+            };
+            let page = match self.store.changes(name, followed_to, PIECE).await {
+                Err(StoreError::ChangesForgotten { .. }) => {
+                    *kept = None;
+                    continue;
+                }
+                page => page?,
+            };
+            let stored = self.store.count(name).await?;
+            let Some(mut counts) = kept.take() else { continue };
+            let more = page.more;
+            let applied = off_thread(move || {
+                counts.note(page.changes);
+                counts.followed_to = page.next;
+                counts.stored = stored;
+                if !more {
+                    counts.settle();
+                }
+                Ok(counts)
+            });
+            *kept = Some(applied.await?);
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads all records of a collection; of a collection with more than [`MOST_HELD`] records the latest ones.
+    async fn read_counts(&self, context: &Context, reading: &ReadingProgress) -> Result<CollectionCounts> {
+        let name = &context.state.name;
+        let mut counts = CollectionCounts::new(context, self.store.last_change(name).await?);
+        let stored = self.store.count(name).await?;
+        reading.done.store(0, Ordering::Relaxed);
+        reading.all.store(stored, Ordering::Relaxed);
+        let mut after = Seq(0);
+        let mut passed = 0;
+        loop {
+            let piece = self.store.records(name, after, PIECE).await?;
+            let Some(last) = piece.last() else { break };
+            after = last.seq;
+            passed += piece.len() as u64;
+            reading.done.store(passed, Ordering::Relaxed);
+            if passed + MOST_HELD as u64 > stored {
+                counts = off_thread(move || {
+                    counts.append(&piece);
+                    Ok(counts)
+                })
+                .await?;
+            }
+        }
+        off_thread(|| {
+            point("counts::reading");
+            Ok(())
+        })
+        .await?;
+        Ok(counts)
+    }
+
+    /// Counts the decisions that people made in a range of time and that hold; `None` if the collection has too many decisions. O(decisions).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn decision_counts(
+        &self,
+        collection: &CollectionName,
+        window: Window,
+    ) -> Result<Option<JudgementCounts>> {
+        let mut counts = JudgementCounts::default();
+        let mut after: Option<RecordPair> = None;
+        let mut passed = 0;
+        loop {
+            let piece = self.store.decisions(collection, after.as_ref(), PIECE).await?;
+            let Some(last) = piece.last() else { return Ok(Some(counts)) };
+            after = Some(last.pair.clone());
+            passed += piece.len();
+            if passed > MOST_DECISIONS {
+                return Ok(None);
+            }
+            for decision in piece {
+                let Some(ruling) = decision.rulings.last().filter(|ruling| window.holds(ruling.at.parse().ok())) else {
+                    continue;
+                };
+                match ruling.judgement {
+                    Judgement::Same => counts.same += 1,
+                    Judgement::SameEvent => counts.same_event += 1,
+                    Judgement::NotSame => counts.not_same += 1,
+                    Judgement::Withdrawn => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IfDuplicate;
+    use crate::testing::{LETTER, LetterDesk, id};
+    use doppel_core::collection::Field;
+    use serde_json::json;
+
+    async fn put(desk: &LetterDesk, name: &str, row: serde_json::Value) {
+        let row = Row::parse(row.to_string().as_bytes()).unwrap();
+        desk.engine.register(&desk.name, Some(id(name)), row, IfDuplicate::Keep).await.unwrap();
+    }
+
+    async fn counted(desk: &LetterDesk, by: Option<CountedTime>, begins: &[&str], end: &str) -> PeriodCounts {
+        let begins = begins.iter().map(|day| day.parse().unwrap()).collect();
+        let question = PeriodQuestion { by, begins, end: end.parse().unwrap(), most_values: 2 };
+        match desk.engine.period_counts(&desk.name, question).await.unwrap() {
+            CountsAnswer::Counted(counts) => counts,
+            CountsAnswer::Reading(..) => panic!("a small collection is read at once"),
+        }
+    }
+
+    fn totals(counts: &PeriodCounts) -> Vec<u64> {
+        counts.parts.iter().map(RecordTally::total).collect()
+    }
+
+    #[tokio::test]
+    async fn records_are_counted_by_day_verdict_and_value_and_every_change_is_followed() {
+        let desk = LetterDesk::with(&[]).await;
+        let mut settings = Settings::default();
+        settings.fields.push(Field::new("区域", Role::Whole));
+        desk.engine.put_collection(&desk.name, settings).await.unwrap();
+        // 16:30 of the day before in UTC is the next day in the time zone of the collection.
+        put(&desk, "a", json!({"content": LETTER, "time": "2024-02-29T16:30:00Z", "承办单位": "城管局", "区域": "东区"})).await;
+        put(&desk, "b", json!({"content": LETTER, "time": "2024-03-02", "承办单位": "城管局", "答复内容": "已修好"})).await;
+        put(&desk, "c", json!({"content": "好", "time": "some day", "承办单位": "住建局"})).await;
+        let march = ["2024-03-01", "2024-03-02"];
+        let counts = counted(&desk, None, &march, "2024-03-03").await;
+        assert_eq!((counts.by, counts.undated, counts.left_out), (CountedTime::Own, 1, 0));
+        assert_eq!(
+            counts.parts,
+            [
+                RecordTally { original: 1, ..RecordTally::default() },
+                RecordTally { exact: 1, replied: 1, ..RecordTally::default() }
+            ]
+        );
+        assert_eq!(counts.span, Some(("2024-03-01".parse().unwrap(), "2024-03-02".parse().unwrap())));
+        let both = RecordTally { original: 1, exact: 1, replied: 1, ..RecordTally::default() };
+        let [unit, area] = &counts.tables[..] else { panic!("two tables: {:?}", counts.tables) };
+        assert_eq!((&unit.source, &unit.listed), (&ValueSource::Role(Role::Unit), &vec![("城管局".to_owned(), both)]));
+        assert_eq!((&area.source, area.without.total()), (&ValueSource::Field("区域".into()), 1));
+
+        // The bounds of a period are days, and the last day is not in it.
+        assert_eq!(totals(&counted(&desk, None, &["2024-03-01"], "2024-03-02").await), [1]);
+        assert_eq!(totals(&counted(&desk, None, &["2024-02-01"], "2024-03-01").await), [0]);
+
+        put(&desk, "b", json!({"content": LETTER, "time": "2024-03-01", "承办单位": "城管局"})).await;
+        put(&desk, "d", json!({"content": LETTER, "time": "2024-03-01"})).await;
+        assert_eq!(totals(&counted(&desk, None, &march, "2024-03-03").await), [3, 0]);
+        desk.engine.remove(&desk.name, &id("a")).await.unwrap();
+        put(&desk, "d", json!({"content": "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理", "time": "2024-03-02"})).await;
+        assert_eq!(totals(&counted(&desk, None, &march, "2024-03-03").await), [1, 1]);
+        let received = counted(&desk, Some(CountedTime::Receipt), &["2026-01-01"], "2026-01-02").await;
+        assert_eq!((totals(&received), received.undated), (vec![3], 0));
+    }
+
+    #[tokio::test]
+    async fn without_own_times_records_are_counted_by_receipt() {
+        let desk = LetterDesk::with(&["a", "b"]).await;
+        let counts = counted(&desk, None, &["2026-01-01"], "2026-02-01").await;
+        assert_eq!((counts.by, totals(&counts), counts.tables), (CountedTime::Receipt, vec![2], vec![]));
+        let own = counted(&desk, Some(CountedTime::Own), &["2026-01-01"], "2026-02-01").await;
+        assert_eq!((own.undated, totals(&own), own.span), (2, vec![0], None));
+    }
+
+    #[tokio::test]
+    async fn values_beyond_the_longest_list_are_counted_together() {
+        let desk = LetterDesk::with(&[]).await;
+        for (name, unit) in [("a", "甲"), ("b", "乙"), ("c", "乙"), ("d", "丙"), ("e", "")] {
+            put(&desk, name, json!({"content": LETTER, "time": "2024-03-01", "承办单位": unit})).await;
+        }
+        let counts = counted(&desk, None, &["2024-03-01"], "2024-03-02").await;
+        let table = &counts.tables[0];
+        let listed: Vec<(&str, u64)> = table.listed.iter().map(|(value, tally)| (value.as_str(), tally.total())).collect();
+        assert_eq!((listed, table.others.total(), table.without.total()), (vec![("乙", 2), ("丙", 1)], 1, 1));
+    }
+
+    #[tokio::test]
+    async fn decisions_are_counted_by_the_time_of_the_last_one_about_a_pair() {
+        let desk = LetterDesk::with(&["a", "b", "c"]).await;
+        desk.decide("a", "b", Judgement::Same).await;
+        desk.decide("a", "b", Judgement::NotSame).await;
+        desk.decide("a", "c", Judgement::Same).await;
+        desk.decide("b", "c", Judgement::Same).await;
+        desk.decide("b", "c", Judgement::Withdrawn).await;
+        let from = "2026-01-01T00:00:00Z".parse().ok();
+        let counts = desk.engine.decision_counts(&desk.name, Window { from, to: None }).await.unwrap();
+        assert_eq!(counts, Some(JudgementCounts { same: 1, same_event: 0, not_same: 1 }));
+        let before = desk.engine.decision_counts(&desk.name, Window { from: None, to: from }).await.unwrap();
+        assert_eq!(before, Some(JudgementCounts::default()));
+    }
+}
