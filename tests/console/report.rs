@@ -208,8 +208,7 @@ fn a_report_agrees_with_its_workbook_and_with_a_count_letter_by_letter() {
     let mut book = workbook(&desk, file);
     let summary = sheet(&mut book, "概况");
     assert_eq!(summary[0][0].to_string(), "周报 2024-02-26 至 2024-03-03");
-    let told: Vec<(String, u64)> =
-        summary[1..5].iter().map(|row| (row[0].to_string(), cell_number(&row[1]))).collect();
+    let told: Vec<(String, u64)> = summary[1..5].iter().map(|row| (row[0].to_string(), cell_number(&row[1]))).collect();
     let expected = [("来件", all), ("重件", repeats), ("已有答复", replied), ("上期来件", before as u64)];
     assert_eq!(told, expected.map(|(label, number)| (label.to_owned(), number)));
     let days = sheet(&mut book, "每日来件");
@@ -224,8 +223,11 @@ fn a_report_agrees_with_its_workbook_and_with_a_count_letter_by_letter() {
     let month = clerk.open("/console/reported/report?period=month&date=2024-02-29");
     assert!(month.html.contains("<h1>月报 2024-02-01 至 2024-02-29</h1>"), "{}", month.html);
     assert_eq!(table(&month, "每日来件").len(), 30, "29 days and their sum");
-    let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/reported/report?date=2024-02-29");
-    for shown in ["Weekly report 2024-02-26 to 2024-03-03", "<dt>Records received</dt>", "<h2>By unit</h2>", "Previous week"] {
+    let english =
+        TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/reported/report?date=2024-02-29");
+    for shown in
+        ["Weekly report 2024-02-26 to 2024-03-03", "<dt>Records received</dt>", "<h2>By unit</h2>", "Previous week"]
+    {
         assert!(english.html.contains(shown), "{shown} is missing in {}", english.html);
     }
 }
@@ -241,8 +243,7 @@ fn a_report_lists_the_frequent_events_the_places_and_the_decisions() {
         });
         desk.register(&format!("lamp{number}"), &row);
     }
-    let decision = json!({"a": "lamp0", "b": "lamp1", "judgement": "same_event", "by": "王某"});
-    assert!(matches!(desk.send("POST", "/decisions", &decision).status, 200 | 201));
+    desk.ask("PUT", "/decisions/lamp0/lamp1", &json!({"judgement": "same_event", "by": "王某"}));
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/frequent-report/report?date=2024-03-01");
     let events = table(&page, "多频事件");
@@ -252,7 +253,8 @@ fn a_report_lists_the_frequent_events_the_places_and_the_decisions() {
     assert!(page.values("href").contains(&link.to_owned()), "{}", page.html);
     let places = table(&page, "反映最多的地点");
     assert!(places.iter().any(|row| row[0].contains("鹤坪花园") && row[1] == "4"), "{places:?}");
-    let place = format!("/console/frequent-report/events?place={}&from=2024-02-26&to=2024-03-04", encoded(&places[0][0]));
+    let place =
+        format!("/console/frequent-report/events?place={}&from=2024-02-26&to=2024-03-04", encoded(&places[0][0]));
     assert!(page.values("href").contains(&place), "{place} is missing in {}", page.html);
     assert!(page.html.contains("<dt>人工认定同一事件</dt><dd>0</dd>"), "decided today: {}", page.html);
     let now = clerk.open("/console/frequent-report/report");
@@ -313,7 +315,14 @@ fn wrong_dates_and_choices_are_refused_and_hostile_values_are_shown_as_text() {
         assert!(page.status == 422 && page.html.contains("日期不对"), "{query}: {}", page.html);
         assert!(page.html.contains("name=\"from\""), "the form stays: {}", page.html);
     }
-    for path in ["statistics?by=never", "statistics?days=8", "report?by=x", "report?period=year", "report?date=soon", "report.xlsx?date=0001-01-01"] {
+    for path in [
+        "statistics?by=never",
+        "statistics?days=8",
+        "report?by=x",
+        "report?period=year",
+        "report?date=soon",
+        "report.xlsx?date=0001-01-01",
+    ] {
         assert_eq!(clerk.get(&format!("/console/wrong-period/{path}")).status, 422, "{path}");
     }
     for path in ["statistics?from=2024-03-01&to=2024-03-01", "report?date=2024-03-01"] {
@@ -321,7 +330,11 @@ fn wrong_dates_and_choices_are_refused_and_hostile_values_are_shown_as_text() {
         assert!(page.html.contains("&#60;script&#62;alert(1)") && !page.html.contains(evil), "{}", page.html);
     }
     let latest = clerk.open("/console/wrong-period/statistics");
-    assert!(latest.values("href").contains(&"/console/wrong-period/statistics?to=2024-03-01".to_owned()), "{}", latest.html);
+    assert!(
+        latest.values("href").contains(&"/console/wrong-period/statistics?to=2024-03-01".to_owned()),
+        "{}",
+        latest.html
+    );
 }
 
 #[cfg(feature = "failpoints")]
@@ -338,7 +351,11 @@ fn while_records_are_counted_for_the_first_time_the_page_says_how_far() {
     let path = "/console/letters/statistics?by=receipt";
     let waiting = clerk.get(path);
     assert_eq!(waiting.status, 503, "{}", waiting.html);
-    assert!(waiting.html.contains("正在统计：1 件中已读 1 件") && waiting.values("hx-get") == [path], "{}", waiting.html);
+    assert!(
+        waiting.html.contains("正在统计：1 件中已读 1 件") && waiting.values("hx-get") == [path],
+        "{}",
+        waiting.html
+    );
     let begun = Instant::now();
     while clerk.get(path).status == 503 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the records are never counted");

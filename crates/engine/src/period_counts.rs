@@ -412,7 +412,8 @@ impl CollectionCounts {
                 table[value as usize].add(record);
             }
         }
-        let sources = ROLES.map(ValueSource::Role).into_iter().chain(self.wholes.iter().cloned().map(ValueSource::Field));
+        let sources =
+            ROLES.map(ValueSource::Role).into_iter().chain(self.wholes.iter().cloned().map(ValueSource::Field));
         let tables = sources.zip(&tables).zip(&self.values).filter_map(|((source, table), values)| {
             let is_whole = matches!(source, ValueSource::Field(_));
             let is_listed = !is_whole || values.names.len() <= MOST_WHOLE_VALUES;
@@ -502,7 +503,8 @@ impl Engine {
             return Ok(CountsAnswer::Reading(done.load(Ordering::Relaxed), all.load(Ordering::Relaxed)));
         };
         let kept = updated.unwrap_or(Err(Error::Crashed))?;
-        let counted = off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), |counts| Ok(counts.count(&question))));
+        let counted =
+            off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), |counts| Ok(counts.count(&question))));
         Ok(CountsAnswer::Counted(counted.await?))
     }
 
@@ -644,8 +646,14 @@ mod tests {
         settings.fields.push(Field::new("区域", Role::Whole));
         desk.engine.put_collection(&desk.name, settings).await.unwrap();
         // 16:30 of the day before in UTC is the next day in the time zone of the collection.
-        put(&desk, "a", json!({"content": LETTER, "time": "2024-02-29T16:30:00Z", "承办单位": "城管局", "区域": "东区"})).await;
-        put(&desk, "b", json!({"content": LETTER, "time": "2024-03-02", "承办单位": "城管局", "答复内容": "已修好"})).await;
+        put(
+            &desk,
+            "a",
+            json!({"content": LETTER, "time": "2024-02-29T16:30:00Z", "承办单位": "城管局", "区域": "东区"}),
+        )
+        .await;
+        put(&desk, "b", json!({"content": LETTER, "time": "2024-03-02", "承办单位": "城管局", "答复内容": "已修好"}))
+            .await;
         put(&desk, "c", json!({"content": "好", "time": "some day", "承办单位": "住建局"})).await;
         let march = ["2024-03-01", "2024-03-02"];
         let counts = counted(&desk, None, &march, "2024-03-03").await;
@@ -671,7 +679,12 @@ mod tests {
         put(&desk, "d", json!({"content": LETTER, "time": "2024-03-01"})).await;
         assert_eq!(totals(&counted(&desk, None, &march, "2024-03-03").await), [3, 0]);
         desk.engine.remove(&desk.name, &id("a")).await.unwrap();
-        put(&desk, "d", json!({"content": "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理", "time": "2024-03-02"})).await;
+        put(
+            &desk,
+            "d",
+            json!({"content": "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理", "time": "2024-03-02"}),
+        )
+        .await;
         assert_eq!(totals(&counted(&desk, None, &march, "2024-03-03").await), [1, 1]);
         let received = counted(&desk, Some(CountedTime::Receipt), &["2026-01-01"], "2026-01-02").await;
         assert_eq!((totals(&received), received.undated), (vec![3], 0));
@@ -694,7 +707,8 @@ mod tests {
         }
         let counts = counted(&desk, None, &["2024-03-01"], "2024-03-02").await;
         let table = &counts.tables[0];
-        let listed: Vec<(&str, u64)> = table.listed.iter().map(|(value, tally)| (value.as_str(), tally.total())).collect();
+        let listed: Vec<(&str, u64)> =
+            table.listed.iter().map(|(value, tally)| (value.as_str(), tally.total())).collect();
         assert_eq!((listed, table.others.total(), table.without.total()), (vec![("乙", 2), ("丙", 1)], 1, 1));
     }
 

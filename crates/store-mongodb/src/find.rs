@@ -8,7 +8,7 @@ use mongodb::options::SessionOptions;
 use serde::Deserialize;
 
 use super::SharedStore;
-use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
+use super::documents::{RECORDS, RecordDocument, damaged, seq_of};
 use super::full_lists::KnownLists;
 use super::postings::{FiledPostings, PostingQuery};
 use super::propose::{JudgeContext, ProposedHits, RecordSeqs, RecordSignatures, RecordTexts, dismiss};
@@ -17,12 +17,9 @@ use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::index::ProposalOrder;
 use doppel_core::record::RecordId;
-use doppel_core::verdict::VerdictKind;
 use doppel_store::rules::plan::check_live;
 use doppel_store::stages::{RegistrationStage, StageSpan};
-use doppel_store::{
-    CandidateJudge, LookupEnd, LookupQuery, LookupResult, RecordArrival, Result, Seq, StoreError, StoredRecord,
-};
+use doppel_store::{CandidateJudge, LookupEnd, LookupQuery, LookupResult, Result, Seq, StoreError, StoredRecord};
 
 /// Number of texts that are read at once if any one match is enough.
 const FIRST_TEXTS: usize = 16;
@@ -188,41 +185,6 @@ impl SharedStore {
                 let read: StoredSeq =
                     mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
                 found.push(seq_of(read.seq));
-            }
-            Ok(found)
-        });
-        reading.await
-    }
-
-    /// Reads only the fields of an arrival: a tenth of the record.
-    pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
-        #[derive(Deserialize)]
-        struct ReadArrival {
-            seq: i64,
-            stored_at: String,
-            verdict: ReadVerdict,
-        }
-        #[derive(Deserialize)]
-        struct ReadVerdict {
-            #[serde(rename = "verdict")]
-            kind: VerdictKind,
-        }
-        let number = self.known(name).await?.number;
-        let reading = self.read(self.deadline(), || async {
-            let range = doc! { "$gte": seq_value(first), "$lt": seq_value(end) };
-            let records = self.raw(RECORDS);
-            let asked = records.find(doc! { "_id.c": number, "seq": range }).sort(doc! { "seq": 1 });
-            let wanted = doc! { "_id": 0, "seq": 1, "stored_at": 1, "verdict.verdict": 1 };
-            let mut cursor = asked.projection(wanted).await?;
-            let mut found = Vec::new();
-            while cursor.advance().await? {
-                let read: ReadArrival =
-                    mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
-                found.push(RecordArrival {
-                    seq: seq_of(read.seq),
-                    stored_at: read.stored_at,
-                    verdict: read.verdict.kind,
-                });
             }
             Ok(found)
         });

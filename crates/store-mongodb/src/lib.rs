@@ -77,9 +77,8 @@ use self::server::{ServerClient, ServerTopology};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
-    CandidateJudge, CollectionSpec, CollectionState, LookupEnd, LookupQuery, LookupResult, RecordArrival,
-    RegisterOutcome, Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoreUsage,
-    StoredRecord, request,
+    CandidateJudge, CollectionSpec, CollectionState, LookupEnd, LookupQuery, LookupResult, RegisterOutcome,
+    Registration, RemovalCondition, Result, Seq, SnapshotReader, Store, StoreError, StoreUsage, StoredRecord, request,
 };
 
 pub use self::schema::{State, Status};
@@ -458,10 +457,6 @@ impl Store for MongoStore {
 
     async fn stored_seqs(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
         self.shared.stored_seqs(collection, seqs).await
-    }
-
-    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
-        self.shared.arrivals(collection, first, end).await
     }
 
     async fn ready(&self) -> Result<()> {

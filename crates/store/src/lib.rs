@@ -71,7 +71,7 @@ pub use doppel_core::numbers::{GenerationId, Seq};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
-use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
+use doppel_core::verdict::{Fingerprint, Match, Verdict};
 
 /// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -263,17 +263,6 @@ impl SequencedNotifier {
             let _ = sender.send(());
         }
     }
-}
-
-/// The time and the kind of verdict of a stored record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordArrival {
-    /// The seq of the record.
-    pub seq: Seq,
-    /// The time at which its present content was stored, RFC 3339.
-    pub stored_at: String,
-    /// The kind of its verdict.
-    pub verdict: VerdictKind,
 }
 
 /// The treatment of duplicates by a registration.
@@ -632,21 +621,6 @@ pub trait Store:
     /// `UnknownCollection`.
     async fn stored_seqs(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
         Ok(self.records_at(collection, seqs).await?.into_iter().map(|record| record.seq).collect())
-    }
-
-    /// Returns the times and verdicts of the records with a seq from `first` (inclusive) to `end` (exclusive), in seq order.
-    ///
-    /// # Errors
-    /// `UnknownCollection`.
-    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<RecordArrival>> {
-        let seqs: Vec<Seq> = (first.0..end.0).map(Seq).collect();
-        let records = self.records_at(collection, &seqs).await?;
-        let arrivals = records.into_iter().map(|record| RecordArrival {
-            seq: record.seq,
-            stored_at: record.stored_at,
-            verdict: record.verdict.kind,
-        });
-        Ok(arrivals.collect())
     }
 
     /// Checks that the store accepts writes.

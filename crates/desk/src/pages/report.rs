@@ -22,7 +22,9 @@ use crate::words::{DeskWords, EventsWords, ReportWords, StatisticsWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
 use doppel_engine::events::PeriodEvents;
-use doppel_engine::period_counts::{CountedTime, CountsAnswer, JudgementCounts, PeriodCounts, PeriodQuestion, RecordTally};
+use doppel_engine::period_counts::{
+    CountedTime, CountsAnswer, JudgementCounts, PeriodCounts, PeriodQuestion, RecordTally,
+};
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -319,7 +321,12 @@ pub async fn show(
         (asked.of_kind(other, period.last), (own.title_of)(other)),
     ];
     let page = ReportPage {
-        frame: PageFrame::of(&visitor, &collection, DeskSection::Statistics, format!("{} {days}", (own.title_of)(kind))),
+        frame: PageFrame::of(
+            &visitor,
+            &collection,
+            DeskSection::Statistics,
+            format!("{} {days}", (own.title_of)(kind)),
+        ),
         words: own,
         statistics: &words.statistics,
         events_words: &words.events,

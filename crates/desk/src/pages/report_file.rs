@@ -74,7 +74,12 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str) -> FileResult
     write_row(sheet, 0, [report.view.part].into_iter().chain(kinds).chain([own.total, own.share]))?;
     for (at, line) in (1..).zip(report.view.parts.iter().rev().chain([&report.view.sum])) {
         write_row(sheet, at, [line.name.as_str()])?;
-        write_numbers(sheet, at, 1, KINDS.map(|(kind, _)| line.tally.of(kind)).into_iter().chain([line.tally.total()]))?;
+        write_numbers(
+            sheet,
+            at,
+            1,
+            KINDS.map(|(kind, _)| line.tally.of(kind)).into_iter().chain([line.tally.total()]),
+        )?;
         write_share(sheet, at, 6, line)?;
     }
     for table in &report.view.tables {
@@ -152,12 +157,7 @@ impl ReportBook {
     }
 }
 
-fn write_numbers(
-    sheet: &mut Worksheet,
-    at: u32,
-    first: u16,
-    numbers: impl IntoIterator<Item = u64>,
-) -> FileResult<()> {
+fn write_numbers(sheet: &mut Worksheet, at: u32, first: u16, numbers: impl IntoIterator<Item = u64>) -> FileResult<()> {
     for (column, number) in (first..).zip(numbers) {
         sheet.write_number(at, column, number as f64)?;
     }

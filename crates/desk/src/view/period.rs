@@ -139,7 +139,10 @@ mod tests {
         let months = period("2024-01-20", "2024-05-02").unwrap();
         assert_eq!(months.begins(), ["2024-01-20", "2024-02-01", "2024-03-01", "2024-04-01", "2024-05-01"].map(day));
         assert_eq!(months.part_name(months.first), "2024-01");
-        assert!(DayPeriod::ending(day("2024-03-01"), 92).is_by_day() && !DayPeriod::ending(day("2024-03-01"), 93).is_by_day());
+        assert!(
+            DayPeriod::ending(day("2024-03-01"), 92).is_by_day()
+                && !DayPeriod::ending(day("2024-03-01"), 93).is_by_day()
+        );
         assert_eq!((period("2024-03-02", "2024-03-01"), period("2014-03-01", "2024-03-01")), (None, None));
         assert!(period("2014-03-02", "2024-03-01").is_some() && period("0001-01-01", "0001-01-02").is_none());
     }

@@ -42,9 +42,7 @@ impl ZonedClock {
         back.push(days);
         back.iter()
             .rev()
-            .filter_map(|back: &u32| {
-                self.begin(today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?)
-            })
+            .filter_map(|back: &u32| self.begin(today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?))
             .collect()
     }
 

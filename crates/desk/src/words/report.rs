@@ -106,7 +106,9 @@ pub(super) const ZH: ReportWords = ReportWords {
     same_event: "人工认定同一事件",
     not_same: "人工认定不是同一事项",
     frequent: "多频事件",
-    frequent_hint: |reports, days| format!("本期有来件的多频事件，按信访时间。多频：{days} 日内 {reports} 件以上（含）。"),
+    frequent_hint: |reports, days| {
+        format!("本期有来件的多频事件，按信访时间。多频：{days} 日内 {reports} 件以上（含）。")
+    },
     no_events: "本期没有多频事件。",
     more_events: |more| format!("另有 {more} 个多频事件，见“事件”页。"),
     in_period: "本期件数",

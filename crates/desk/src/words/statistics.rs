@@ -87,7 +87,9 @@ pub(super) const EN: StatisticsWords = StatisticsWords {
     to: "To (included)",
     show: "Show",
     wrong_period: |years| {
-        format!("These dates are no period. Choose a first day and a later last day, at most {years} years apart. The last 30 days are shown.")
+        format!(
+            "These dates are no period. Choose a first day and a later last day, at most {years} years apart. The last 30 days are shown."
+        )
     },
     report: "Weekly and monthly report",
     undated: |count| format!("{count} records have no time and are in no period."),
@@ -127,9 +129,7 @@ pub(super) const ZH: StatisticsWords = StatisticsWords {
     from: "起始日期",
     to: "截止日期（含）",
     show: "显示",
-    wrong_period: |years| {
-        format!("日期不对：截止日期不能早于起始日期，最长 {years} 年。下面是最近 30 天的统计。")
-    },
+    wrong_period: |years| format!("日期不对：截止日期不能早于起始日期，最长 {years} 年。下面是最近 30 天的统计。"),
     report: "周报、月报",
     undated: |count| format!("有 {count} 件没有信访时间，不计入任何一期。"),
     left_out: |count| format!("数据集过大，最早的 {count} 件没有计入。"),

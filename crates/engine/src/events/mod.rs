@@ -195,8 +195,10 @@ impl Engine {
         rule: FrequencyRule,
         most: usize,
     ) -> Result<PeriodEvents> {
-        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| Ok(events.of_period(window, rule, most)))
-            .await
+        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
+            Ok(events.of_period(window, rule, most))
+        })
+        .await
     }
 
     /// Returns the event of a record.

@@ -301,9 +301,10 @@ impl CollectionEvents {
             if record.time.is_none_or(|time| !is_within(time, window)) {
                 continue;
             }
-            let places = record.objects().iter().filter(|object| {
-                matches!(object.kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water)
-            });
+            let places = record
+                .objects()
+                .iter()
+                .filter(|object| matches!(object.kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water));
             let names: HashSet<&str> = places.map(|object| object.name.as_str()).collect();
             names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
         }
