@@ -270,6 +270,8 @@ struct CollectionCounts {
     followed_to: Seq,
     /// Number of records of the collection, whether they are held or not.
     stored: u64,
+    /// True if early records are not held, because there are too many.
+    is_cut: bool,
 }
 
 impl CollectionCounts {
@@ -289,6 +291,7 @@ impl CollectionCounts {
             must_search: false,
             followed_to,
             stored: 0,
+            is_cut: false,
             settings,
         }
     }
@@ -353,6 +356,7 @@ impl CollectionCounts {
     fn remove_earliest(&mut self) {
         if self.records.len() > MOST_HELD + SLACK {
             self.records.drain(..self.records.len() - MOST_HELD);
+            self.is_cut = true;
         }
     }
 
@@ -420,7 +424,7 @@ impl CollectionCounts {
             is_listed.then(|| value_table(source, table, &values.names, question.most_values))
         });
         let tables = tables.filter(|table| !table.listed.is_empty() || table.others.total() > 0).collect();
-        let left_out = self.stored.saturating_sub(self.records.len() as u64);
+        let left_out = if self.is_cut { self.stored.saturating_sub(self.records.len() as u64) } else { 0 };
         PeriodCounts { by, parts, tables, undated, span, left_out }
     }
 }
@@ -562,13 +566,15 @@ impl Engine {
             after = last.seq;
             passed += piece.len() as u64;
             reading.done.store(passed, Ordering::Relaxed);
-            if passed + MOST_HELD as u64 > stored {
-                counts = off_thread(move || {
-                    counts.append(&piece);
-                    Ok(counts)
-                })
-                .await?;
+            if passed + MOST_HELD as u64 <= stored {
+                counts.is_cut = true;
+                continue;
             }
+            let appended = off_thread(move || {
+                counts.append(&piece);
+                Ok(counts)
+            });
+            counts = appended.await?;
         }
         off_thread(|| {
             point("counts::reading");
