@@ -43,6 +43,13 @@ fn print_from(size: ViewportSize) {
     assert!(share(&tab, ".batch") > 0.95, "the list of a batch is printed");
     assert_eq!(share(&tab, ".batch label"), 0.0, "without its choices");
 
+    tab.go(&page("report?period=month&date=2024-03-01"));
+    tab.has(".picture svg.stack");
+    assert!(share(&tab, ".scroll .counts") > 0.95, "the tables of a report use the page");
+    let chart = share(&tab, ".picture svg.stack");
+    assert!((0.9..1.01).contains(&chart), "nothing of the chart is cut: {chart}");
+    assert_eq!(share(&tab, "form.fields") + share(&tab, ".windows"), 0.0, "without forms and links to other reports");
+
     tab.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": false}));
     tab.go(&page("inbox"));
     let folded = "const parts = document.createElement('details'); parts.innerHTML = '<summary>a</summary><p id=folded>b</p>';\

@@ -30,7 +30,6 @@ use doppel_core::handling::Handling;
 use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::changes::{Change, ChangeKind};
-use doppel_store::content::RecordContent;
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 
