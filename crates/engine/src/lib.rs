@@ -26,6 +26,7 @@ mod frequencies;
 pub mod generations;
 pub mod groups;
 mod growth;
+mod held;
 pub mod hosts;
 pub mod idempotency;
 mod judge;

@@ -11,16 +11,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use parking_lot::Mutex;
 
 use crate::context::Context;
-use crate::events::ReadingProgress;
+use crate::held::{HeldCollections, ReadingProgress};
 use crate::queue::own_time;
 use crate::runner::point;
 use crate::tasks::Window;
@@ -439,46 +438,11 @@ fn value_table(source: ValueSource, table: &[RecordTally], names: &[String], mos
 }
 
 /// The counts of the collections that requests asked for.
+pub(super) type AllCounts = HeldCollections<CountsEntry>;
+
+/// The counts of a collection. They are locked while they are brought up to date.
 #[derive(Default)]
-pub(super) struct AllCounts {
-    by_name: Mutex<HashMap<CollectionName, Arc<CountsEntry>>>,
-    /// Number of requests so far. It shows which collection was asked for least recently.
-    requests: AtomicU64,
-}
-
-#[derive(Default)]
-struct CountsEntry {
-    counts: Arc<tokio::sync::Mutex<Option<CollectionCounts>>>,
-    reading: ReadingProgress,
-    last_request: AtomicU64,
-    /// Number of records in memory.
-    held: AtomicU64,
-}
-
-impl AllCounts {
-    fn entry(&self, name: &CollectionName) -> Arc<CountsEntry> {
-        let entry = Arc::clone(self.by_name.lock().entry(name.clone()).or_default());
-        entry.last_request.store(self.requests.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        entry
-    }
-
-    /// Removes the counts of a collection from memory.
-    pub(super) fn forget(&self, name: &CollectionName) {
-        self.by_name.lock().remove(name);
-    }
-
-    /// Removes the counts of the collections that were asked for least recently, until the others hold at most [`MOST_HELD`] records. Those
-    /// of `kept` stay.
-    fn make_room(&self, kept: &CollectionName) {
-        let mut by_name = self.by_name.lock();
-        while by_name.values().map(|entry| entry.held.load(Ordering::Relaxed)).sum::<u64>() > MOST_HELD as u64 {
-            let others = by_name.iter().filter(|(name, _)| *name != kept);
-            let oldest = others.min_by_key(|(_, entry)| entry.last_request.load(Ordering::Relaxed));
-            let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
-            by_name.remove(&name);
-        }
-    }
-}
+pub(super) struct CountsEntry(Arc<tokio::sync::Mutex<Option<CollectionCounts>>>);
 
 impl Engine {
     /// Counts the records of a period. O(held records), plus the changes since the previous request. The first request reads all records of
@@ -493,12 +457,12 @@ impl Engine {
         let name = collection.clone();
         let updated = Arc::clone(&entry);
         let updating = tokio::spawn(async move {
-            let mut kept = Arc::clone(&updated.counts).lock_owned().await;
+            let mut kept = Arc::clone(&updated.0).lock_owned().await;
             // The settings may have changed while the request waited for its turn.
             let context = engine.context(&name).await?;
             engine.bring_counts_up_to_date(&context, &updated.reading, &mut kept).await?;
-            updated.held.store(kept.as_ref().map_or(0, |counts| counts.records.len()) as u64, Ordering::Relaxed);
-            engine.counts.make_room(&name);
+            updated.set_held(kept.as_ref().map_or(0, |counts| counts.records.len()));
+            engine.counts.make_room(&name, MOST_HELD);
             Ok::<_, Error>(kept)
         });
         let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
@@ -555,8 +519,7 @@ impl Engine {
         let name = &context.state.name;
         let mut counts = CollectionCounts::new(context, self.store.last_change(name).await?);
         let stored = self.store.count(name).await?;
-        reading.done.store(0, Ordering::Relaxed);
-        reading.all.store(stored, Ordering::Relaxed);
+        reading.begin(stored);
         let mut after = Seq(0);
         let mut passed = 0;
         loop {

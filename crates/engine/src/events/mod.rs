@@ -17,7 +17,7 @@ mod views;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -30,6 +30,7 @@ pub use self::views::{
 };
 use crate::boxed;
 use crate::context::Context;
+use crate::held::{HeldCollection, HeldCollections, ReadingProgress, drop_beside};
 use crate::tasks::Window;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep};
@@ -46,33 +47,19 @@ const RELATED_PATIENCE: Duration = Duration::from_secs(1);
 const PAGE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The events of the collections that requests asked for.
-#[derive(Default)]
-pub(super) struct AllEvents {
-    by_name: Mutex<HashMap<CollectionName, Arc<EventsEntry>>>,
-    /// Number of requests so far. It shows which collection was asked for least recently.
-    requests: AtomicU64,
-}
+pub(super) type AllEvents = HeldCollections<EventsEntry>;
+/// The events of a collection.
+type HeldEvents = HeldCollection<EventsEntry>;
 
 #[derive(Default)]
-struct EventsEntry {
+pub(super) struct EventsEntry {
     events: Arc<tokio::sync::Mutex<Option<CollectionEvents>>>,
     /// The background reading with newly counted rarities.
     next: Mutex<NextEvents>,
-    reading: ReadingProgress,
     /// The histories of the handling of events, as they were read last.
     handlings: tokio::sync::Mutex<Option<ReadHandlings>>,
     /// True if histories of records that do not exist were looked for.
     are_handlings_swept: AtomicBool,
-    last_request: AtomicU64,
-    /// Number of records that are kept in memory, or will be when they are read.
-    held: AtomicU64,
-}
-
-/// The progress of reading all records of a collection.
-#[derive(Debug, Default)]
-pub(super) struct ReadingProgress {
-    pub(super) done: AtomicU64,
-    pub(super) all: AtomicU64,
 }
 
 /// How much must be up to date before a request is answered.
@@ -113,50 +100,6 @@ impl EventsEntry {
             *next = NextEvents::Reading;
         }
         is_first
-    }
-}
-
-impl AllEvents {
-    fn entry(&self, name: &CollectionName) -> Arc<EventsEntry> {
-        let entry = Arc::clone(self.by_name.lock().entry(name.clone()).or_default());
-        entry.last_request.store(self.requests.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        entry
-    }
-
-    /// True if the records of the collection are in memory.
-    fn is_held(&self, name: &CollectionName) -> bool {
-        self.by_name.lock().get(name).is_some_and(|entry| entry.held.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Removes the events of a collection from memory.
-    pub(super) fn forget(&self, name: &CollectionName) {
-        let removed = self.by_name.lock().remove(name);
-        drop_beside(removed);
-    }
-
-    /// Removes the events of the collections that were asked for least recently, until the others hold at most `most` records. Those of
-    /// `kept` stay.
-    fn make_room(&self, kept: &CollectionName, most: usize) {
-        let mut removed = Vec::new();
-        let mut by_name = self.by_name.lock();
-        let mut held: u64 = by_name.values().map(|entry| entry.held.load(Ordering::Relaxed)).sum();
-        while held > most as u64 {
-            let others = by_name.iter().filter(|(name, entry)| *name != kept && entry.held.load(Ordering::Relaxed) > 0);
-            let oldest = others.min_by_key(|(_, entry)| entry.last_request.load(Ordering::Relaxed));
-            let Some(name) = oldest.map(|(name, _)| name.clone()) else { break };
-            let entry = by_name.remove(&name);
-            held -= entry.as_ref().map_or(0, |entry| entry.held.load(Ordering::Relaxed));
-            removed.push(entry);
-        }
-        drop(by_name);
-        drop_beside(Some(removed).filter(|removed| !removed.is_empty()));
-    }
-}
-
-/// Drops a value, if there is one, outside the serving threads. It may be a gigabyte.
-fn drop_beside<T: Send + 'static>(value: Option<T>) {
-    if let Some(value) = value {
-        tokio::task::spawn_blocking(move || drop(value));
     }
 }
 
@@ -331,7 +274,7 @@ impl Engine {
             let mut kept = Arc::clone(&updated.events).lock_owned().await;
             let begun = Instant::now();
             let done = engine.bring_up_to_date(&name, &updated, &mut kept, part).await;
-            updated.held.store(kept.as_ref().map_or(0, CollectionEvents::held) as u64, Ordering::Relaxed);
+            updated.set_held(kept.as_ref().map_or(0, CollectionEvents::held));
             engine.events.make_room(&name, engine.options.event_records);
             if let Err(error) = &done
                 && begun.elapsed() > PATIENCE
@@ -357,7 +300,7 @@ impl Engine {
     async fn bring_up_to_date(
         &self,
         collection: &CollectionName,
-        entry: &Arc<EventsEntry>,
+        entry: &Arc<HeldEvents>,
         kept: &mut Option<CollectionEvents>,
         part: EventsPart,
     ) -> Result<()> {
@@ -388,7 +331,7 @@ impl Engine {
     }
 
     /// Reads all records in the background. A later request takes the result.
-    fn read_beside(&self, context: &Arc<Context>, entry: &Arc<EventsEntry>) {
+    fn read_beside(&self, context: &Arc<Context>, entry: &Arc<HeldEvents>) {
         let engine = self.clone();
         let context = Arc::clone(context);
         let entry = Arc::clone(entry);

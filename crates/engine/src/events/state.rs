@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use rayon::prelude::*;
 
-use super::EventsEntry;
+use super::HeldEvents;
 use super::handling::CollectionHandlings;
 use crate::context::Context;
 use crate::groups::GroupLink;
@@ -167,7 +167,7 @@ pub(super) fn event_record(context: &Context, id: &str, row: &Row, document: &Do
 
 impl Engine {
     /// Reads all records of a collection. O(records × candidates).
-    pub(super) async fn read_records(&self, context: &Arc<Context>, entry: &EventsEntry) -> Result<CollectionEvents> {
+    pub(super) async fn read_records(&self, context: &Arc<Context>, entry: &HeldEvents) -> Result<CollectionEvents> {
         loop {
             let mut events = Some(self.read_all(context, entry).await?);
             // Records may have changed while they were read.
@@ -179,13 +179,12 @@ impl Engine {
         }
     }
 
-    async fn read_all(&self, context: &Arc<Context>, entry: &EventsEntry) -> Result<CollectionEvents> {
+    async fn read_all(&self, context: &Arc<Context>, entry: &HeldEvents) -> Result<CollectionEvents> {
         let name = &context.state.name;
         let count = self.store.count(name).await?;
         let most = self.options.event_records;
-        entry.held.store(count.min(most as u64), Ordering::Relaxed);
-        entry.reading.done.store(0, Ordering::Relaxed);
-        entry.reading.all.store(count, Ordering::Relaxed);
+        entry.set_held(usize::try_from(count).unwrap_or(usize::MAX).min(most));
+        entry.reading.begin(count);
         let followed_to = self.store.last_change(name).await?;
         let mut records = Vec::new();
         let mut ids: BTreeMap<Seq, RecordId> = BTreeMap::new();
