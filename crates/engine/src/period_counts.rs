@@ -620,8 +620,12 @@ mod tests {
             json!({"content": LETTER, "time": "2024-02-29T16:30:00Z", "承办单位": "城管局", "区域": "东区"}),
         )
         .await;
-        put(&desk, "b", json!({"content": LETTER, "time": "2024-03-02", "承办单位": "城管局", "答复内容": "已修好"}))
-            .await;
+        put(
+            &desk,
+            "b",
+            json!({"content": LETTER, "time": "2024-03-02", "承办单位": "城管局", "区域": "东区", "答复内容": "已修好"}),
+        )
+        .await;
         put(&desk, "c", json!({"content": "好", "time": "some day", "承办单位": "住建局"})).await;
         let march = ["2024-03-01", "2024-03-02"];
         let counts = counted(&desk, None, &march, "2024-03-03").await;
@@ -637,7 +641,10 @@ mod tests {
         let both = RecordTally { original: 1, exact: 1, replied: 1, ..RecordTally::default() };
         let [unit, area] = &counts.tables[..] else { panic!("two tables: {:?}", counts.tables) };
         assert_eq!((&unit.source, &unit.listed), (&ValueSource::Role(Role::Unit), &vec![("城管局".to_owned(), both)]));
-        assert_eq!((&area.source, area.without.total()), (&ValueSource::Field("区域".into()), 1));
+        assert_eq!(
+            (&area.source, &area.listed),
+            (&ValueSource::Field("区域".into()), &vec![("东区".to_owned(), both)])
+        );
 
         // The bounds of a period are days, and the last day is not in it.
         assert_eq!(totals(&counted(&desk, None, &["2024-03-01"], "2024-03-02").await), [1]);
