@@ -43,6 +43,8 @@ use doppel_store::Seq;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest time that a request for related records waits for the records to compare.
 const RELATED_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time that a report waits for its events. It says so if they are not ready.
+const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest time that a page waits for events that it can do without.
 const PAGE_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -127,7 +129,8 @@ impl Engine {
         .await
     }
 
-    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records).
+    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records). Waits two seconds at most; the first
+    /// reading of a large collection goes on after it.
     ///
     /// # Errors
     /// The errors of [`Engine::events`].
@@ -138,7 +141,7 @@ impl Engine {
         rule: FrequencyRule,
         most: usize,
     ) -> Result<PeriodEvents> {
-        self.with_events(collection, PATIENCE, EventsPart::Events, move |events| {
+        self.with_events(collection, REPORT_PATIENCE, EventsPart::Events, move |events| {
             Ok(events.of_period(window, rule, most))
         })
         .await
