@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
+use crate::boxed;
 use crate::context::Context;
 use crate::held::{HeldCollections, ReadingProgress};
 use crate::queue::own_time;
@@ -450,6 +451,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn period_counts(&self, collection: &CollectionName, question: PeriodQuestion) -> Result<CountsAnswer> {
         self.context(collection).await?;
         let entry = self.counts.entry(collection);
@@ -550,6 +552,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
+    #[boxed]
     pub async fn decision_counts(
         &self,
         collection: &CollectionName,

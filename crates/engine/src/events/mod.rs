@@ -134,6 +134,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::events`].
+    #[boxed]
     pub async fn period_events(
         &self,
         collection: &CollectionName,
