@@ -79,7 +79,7 @@ fn until_logged(keyed: &KeyedServer, parts: &[&str]) {
 }
 
 /// Every route of the desk, and the lowest role that it lets in.
-const ROUTES: [(&str, &str, &str); 55] = [
+const ROUTES: [(&str, &str, &str); 57] = [
     ("GET", "/console", "viewer"),
     ("POST", "/console/-/collections", "administrator"),
     ("POST", "/console/-/demo", "administrator"),
