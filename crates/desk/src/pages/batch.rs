@@ -140,7 +140,7 @@ impl BatchPlan {
         fields
     }
 
-    /// Returns the decisions about all pairs except those whose record is in `left_out`.
+    /// Returns the decisions about all pairs except the pairs whose record is in `left_out`.
     fn decisions(self, left_out: &BTreeSet<&str>) -> Vec<PlannedDecision> {
         let chosen = self.pairs.into_iter().filter(|record| !left_out.contains(record.id.as_str()));
         let decisions = chosen.filter_map(|record| {

@@ -1,4 +1,4 @@
-//! The report of a week or month: what came in, what repeats, the frequent events, the places, the progress and the decisions. It is made for
+//! The report of a week or month: records, repeats, frequent events, places, progress and decisions. It is made for
 //! paper, and it can be saved as a workbook.
 
 use askama::Template;
