@@ -318,6 +318,9 @@ fn of_two_similar_letters_the_differences_are_marked_and_the_probability_is_expl
     let english = { english }.open("/console/differences/case/b?with=a").html;
     assert!(english.contains("Marked: text that only one of the records has"), "{english}");
     assert!(english.contains("Before comparing: two records rarely concern one matter"), "{english}");
+    desk.register("c", &json!({"title": "路灯不亮", "content": letter("23号", "。")}));
+    let copy = TestBrowser::new(&desk.server).open("/console/differences/case/c?with=a").html;
+    assert!(copy.contains("两件的文字没有不同") && !copy.contains("<mark"), "{copy}");
 }
 
 #[test]

@@ -28,9 +28,11 @@ impl ConsoleConfig {
     /// # Errors
     /// A description of a wrong value.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let is_address = self.record_url.starts_with("https://") || self.record_url.starts_with("http://");
-        if !self.record_url.is_empty() && !(is_address && self.record_url.contains("{id}")) {
-            return Err("console.record_url is no address with {id}, such as https://cases.example/show/{id}".into());
+        let url = &self.record_url;
+        let is_address = url.starts_with("https://") || url.starts_with("http://");
+        let is_usable = url.is_empty() || (is_address && url.contains("{id}"));
+        if !is_usable {
+            return Err("console.record_url must begin with http:// or https:// and contain {id}".into());
         }
         self.oidc.check()
     }

@@ -62,8 +62,9 @@ fn is_list_position(part: &str) -> bool {
 pub(super) fn explain_check(said: &str, layers: &ConfigLayers) -> String {
     let key = said.split([' ', ':']).next().unwrap_or_default();
     let path = parts(&key.replace('[', ".").replace(']', ""));
-    let section_and_key = &path[..path.len().min(2)];
-    format!("{}{said}", place(&path, layers.origin(section_and_key), layers))
+    // The innermost part of the path that was set.
+    let origin = (1..=path.len()).rev().find_map(|parts| layers.origin(&path[..parts]));
+    format!("{}{said}", place(&path, origin, layers))
 }
 
 /// Returns the place at which the value at `path` was set, with a colon after it. Empty if the value was not set.

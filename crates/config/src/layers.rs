@@ -35,14 +35,22 @@ impl ConfigLayers {
     }
 
     /// Adds the variables `DOPPEL_SECTION__KEY`. Other variables are ignored.
-    pub(super) fn add_environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
+    ///
+    /// # Errors
+    /// The value of such a variable is not UTF-8.
+    pub(super) fn add_environment(
+        &mut self,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> anyhow::Result<()> {
         for (name, value) in variables {
-            let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
+            let Ok(name) = name.into_string() else { continue };
             let key = name.get(PREFIX.len()..).filter(|_| name[..PREFIX.len()].eq_ignore_ascii_case(PREFIX));
             let Some(key) = key.filter(|key| key.contains("__")) else { continue };
+            let value = value.to_str().with_context(|| format!("the environment variable {name} is not UTF-8"))?;
             let path: Vec<String> = key.to_lowercase().split("__").map(str::to_owned).collect();
-            insert(&mut self.environment, &path, variable_value(&value));
+            insert(&mut self.environment, &path, variable_value(value));
         }
+        Ok(())
     }
 
     pub(super) fn set_listen(&mut self, listen: SocketAddr) {
@@ -78,7 +86,7 @@ impl ConfigLayers {
     }
 }
 
-/// Inserts a value at `path`, which has at least one part. A value on the way that is no table is replaced.
+/// Inserts a value at `path`, which has at least one part. Replaces a value on the path that is not a table.
 fn insert(table: &mut Table, path: &[String], value: Value) {
     let Some((first, rest)) = path.split_first() else { return };
     if rest.is_empty() {
@@ -120,12 +128,16 @@ fn contains(table: &Table, path: &[String]) -> bool {
     value.is_some()
 }
 
-/// Reads the value of a variable as TOML if it is a number, a list, `true` or `false`, or text in quotes. Everything else is text.
+/// Reads the value of a variable as TOML if it is a number, a list, `true` or `false`, or text in quotes. Everything else is text. The items
+/// of a list may be without quotes.
 fn variable_value(text: &str) -> Value {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     let parsed = parsed.ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     let finite = |value: &Value| value.as_float().is_none_or(f64::is_finite) && !value.is_datetime();
-    parsed.filter(finite).unwrap_or_else(|| text.trim().into())
+    let text = text.trim();
+    let items = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let list = items.map(|items| Value::Array(items.split(',').map(variable_value).collect()));
+    parsed.filter(finite).or(list).unwrap_or_else(|| text.into())
 }
 
 #[cfg(test)]
@@ -141,6 +153,7 @@ mod tests {
             ("0.5", Value::Float(0.5)),
             ("\"12\"", Value::String("12".into())),
             ("[1, 2]", Value::Array(vec![Value::Integer(1), Value::Integer(2)])),
+            ("[https://a.example, b]", Value::Array(vec!["https://a.example".into(), "b".into()])),
             ("mongodb://a,b/?x=1", Value::String("mongodb://a,b/?x=1".into())),
             ("1\nother = 2", Value::String("1\nother = 2".into())),
             ("nan", Value::String("nan".into())),
@@ -160,7 +173,8 @@ mod tests {
         let mut layers = ConfigLayers::new(Some(file.expect("TOML")));
         let variables =
             [("DOPPEL_LOG__LEVEL", "info"), ("doppel_store__data", "e"), ("DOPPEL_KEY", "x"), ("PATH", "y")];
-        layers.add_environment(variables.map(|(name, value)| (name.into(), value.into())).into_iter());
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        layers.add_environment(variables.into_iter()).expect("UTF-8");
         layers.set_data(Path::new("d")).expect("UTF-8");
         let merged = layers.merged();
         assert_eq!(

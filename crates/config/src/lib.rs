@@ -174,7 +174,7 @@ pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
     let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
     let mut layers = ConfigLayers::new(path.as_deref().map(ConfigFile::read).transpose()?);
     check_environment(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
-    layers.add_environment(std::env::vars_os());
+    layers.add_environment(std::env::vars_os())?;
     if let Some(listen) = flags.listen {
         layers.set_listen(listen);
     }

@@ -10,10 +10,10 @@ use super::layers::ValueOrigin;
 /// Returns the configuration as TOML, without the hashes of secrets.
 ///
 /// # Errors
-/// Never for a configuration that was loaded.
+/// A path that is not UTF-8.
 pub fn print(loaded: &LoadedConfig) -> anyhow::Result<String> {
     let mut text = String::new();
-    let sections: Map<String, Value> = serde_json::from_value(serde_json::to_value(&loaded.config)?)?;
+    let Value::Object(sections) = serde_json::to_value(&loaded.config)? else { return Ok(text) };
     for (section, values) in &sections {
         match values {
             Value::Object(values) => section_of(loaded, &format!("[{section}]"), &[section], values, &mut text),

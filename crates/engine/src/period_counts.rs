@@ -20,7 +20,7 @@ use jiff::tz::TimeZone;
 
 use crate::boxed;
 use crate::context::Context;
-use crate::held::{HeldCollections, ReadingProgress};
+use crate::held::{HeldCollections, ReadingProgress, drop_beside};
 use crate::queue::own_time;
 use crate::runner::point;
 use crate::tasks::Window;
@@ -38,6 +38,8 @@ use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 pub const MOST_HELD: usize = 2 << 20;
 /// Number of records above [`MOST_HELD`] from which on the earliest records are removed, many at a time.
 const SLACK: usize = MOST_HELD / 16;
+/// Number of noted changes above which they are applied before all are read: some 10 MB.
+const MOST_NOTED: usize = 1 << 16;
 /// Number of records that are read from the store at once.
 const PIECE: usize = 256;
 /// Longest time that a request waits for the reading of a large collection.
@@ -267,7 +269,7 @@ struct CollectionCounts {
     must_search: bool,
     /// The changes up to this number are applied.
     followed_to: Seq,
-    /// Number of records of the collection, whether they are held or not.
+    /// Number of records of the collection, whether they are held or not. Kept only if early records are not held.
     stored: u64,
     /// True if early records are not held, because there are too many.
     is_cut: bool,
@@ -457,16 +459,20 @@ impl Engine {
         let entry = self.counts.entry(collection);
         let engine = self.clone();
         let name = collection.clone();
-        let updated = Arc::clone(&entry);
-        let updating = tokio::spawn(async move {
-            let mut kept = Arc::clone(&updated.0).lock_owned().await;
-            // The settings may have changed while the request waited for its turn.
-            let context = engine.context(&name).await?;
-            engine.bring_counts_up_to_date(&context, &updated.reading, &mut kept).await?;
-            updated.set_held(kept.as_ref().map_or(0, |counts| counts.records.len()));
-            engine.counts.make_room(&name, MOST_HELD);
-            Ok::<_, Error>(kept)
-        });
+        let updating = async {
+            // Only the request whose turn it is starts a task, so that requests that do not wait any longer leave nothing behind.
+            let mut kept = Arc::clone(&entry.0).lock_owned().await;
+            let updated = Arc::clone(&entry);
+            let task = tokio::spawn(async move {
+                // The settings may have changed while the request waited for its turn.
+                let context = engine.context(&name).await?;
+                let result = engine.bring_counts_up_to_date(&context, &updated.reading, &mut kept).await;
+                updated.set_held(kept.as_ref().map_or(0, |counts| counts.records.len()));
+                engine.counts.make_room(&name, MOST_HELD);
+                result.map(|()| kept)
+            });
+            task.await
+        };
         let Ok(updated) = tokio::time::timeout(PATIENCE, updating).await else {
             let ReadingProgress { done, all } = &entry.reading;
             return Ok(CountsAnswer::Reading(done.load(Ordering::Relaxed), all.load(Ordering::Relaxed)));
@@ -484,33 +490,38 @@ impl Engine {
         kept: &mut Option<CollectionCounts>,
     ) -> Result<()> {
         let name = &context.state.name;
-        kept.take_if(|counts| !counts.is_of(context));
+        drop_beside(kept.take_if(|counts| !counts.is_of(context)));
+        let mut may_begin_again = true;
         loop {
             let followed_to = match kept {
                 Some(counts) => counts.followed_to,
                 None => kept.insert(self.read_counts(context, reading).await?).followed_to,
             };
             let page = match self.store.changes(name, followed_to, PIECE).await {
-                Err(StoreError::ChangesForgotten { .. }) => {
-                    *kept = None;
+                // The changes were forgotten between two requests, or while the records were read.
+                Err(StoreError::ChangesForgotten { .. }) if may_begin_again => {
+                    tracing::info!(collection = %name, "the records are read again for counts, because changes were forgotten");
+                    may_begin_again = false;
+                    drop_beside(kept.take());
                     continue;
                 }
                 page => page?,
             };
-            let stored = self.store.count(name).await?;
             let Some(mut counts) = kept.take() else { continue };
             let more = page.more;
             let applied = off_thread(move || {
                 counts.note(page.changes);
                 counts.followed_to = page.next;
-                counts.stored = stored;
-                if !more {
+                if !more || counts.changed.len() > MOST_NOTED {
                     counts.settle();
                 }
                 Ok(counts)
             });
-            *kept = Some(applied.await?);
+            let counts = kept.insert(applied.await?);
             if !more {
+                if counts.is_cut {
+                    counts.stored = self.store.count(name).await?;
+                }
                 return Ok(());
             }
         }

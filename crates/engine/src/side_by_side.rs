@@ -4,7 +4,6 @@
 //! the original texts (for HTML, in the text that a browser shows), in characters. No passage begins or ends inside a number or a name, so
 //! that a page can mark what is different as people read it: 23号楼, not 3.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::boxed;
@@ -17,7 +16,6 @@ use doppel_core::record::{Row, Value};
 use doppel_core::similarity::{Piece, align, shared_passages};
 use doppel_core::text::html::visible_text;
 use doppel_core::text::normalise::Normaliser;
-use doppel_core::text::objects::NamedObject;
 
 /// Number of characters of a record in which passages are searched: more than anybody reads.
 const MAX_CHARS: usize = 50_000;
@@ -77,7 +75,7 @@ fn side_by_side(context: &Context, a: &Row, b: &Row) -> SideBySide {
     let verifier = context.measuring();
     let mut a = texts(context, a);
     let mut b = texts(context, b);
-    let passages = mark(&mut a, &mut b, normaliser, |text| context.profile.objects(text));
+    let passages = mark(&mut a, &mut b, normaliser, |text| context.profile.fact_spans(text));
     let whole: Vec<&str> = b.iter().map(|field| field.text.as_str()).collect();
     let forms = verifier.forms().on(&whole.join("\n"));
     let weights = passages.iter().map(|text| rounded(verifier.commonness(text, &forms).0)).collect();
@@ -104,16 +102,16 @@ fn texts(context: &Context, row: &Row) -> Vec<SideText> {
     texts
 }
 
-/// Marks the passages that both texts contain. Returns the passages in normal form, by their numbers. `objects` finds the names of a
-/// normalised text.
+/// Marks the passages that both texts contain. Returns the passages in normal form, by their numbers. `names` finds the spans of the
+/// names in a normalised text.
 fn mark(
     a: &mut [SideText],
     b: &mut [SideText],
     normaliser: Normaliser,
-    objects: impl Fn(&str) -> Vec<NamedObject>,
+    names: impl Fn(&str) -> Vec<Range<usize>>,
 ) -> Vec<String> {
-    let normal_a = NormalText::of(a, normaliser, ENDS[0], &objects);
-    let normal_b = NormalText::of(b, normaliser, ENDS[1], &objects);
+    let normal_a = NormalText::of(a, normaliser, ENDS[0], &names);
+    let normal_b = NormalText::of(b, normaliser, ENDS[1], &names);
     let passages = shared_passages(&normal_a.chars, &normal_b.chars);
     for (number, passage) in passages.iter().enumerate() {
         normal_a.mark(a, passage.at_a, passage.chars, number);
@@ -145,31 +143,48 @@ struct NormalText {
     chars: Vec<char>,
     /// For each character: the index of its field, and the range of characters in the field that it was made from.
     from: Vec<(usize, Range<usize>)>,
-    /// For each character: true if it belongs to the same number or name as the character before it.
+    /// For each character: true if it belongs to the same number, Latin word or name as the character before it.
     continues: Vec<bool>,
 }
 
 impl NormalText {
-    fn of(texts: &[SideText], normaliser: Normaliser, end: char, objects: impl Fn(&str) -> Vec<NamedObject>) -> Self {
-        let mut chars = Vec::new();
-        let mut names = BTreeSet::new();
-        let mut from = Vec::new();
+    fn of(texts: &[SideText], normaliser: Normaliser, end: char, names: impl Fn(&str) -> Vec<Range<usize>>) -> Self {
+        let mut normal = Self { chars: Vec::new(), from: Vec::new(), continues: Vec::new() };
         for (field, text) in texts.iter().enumerate() {
-            let left = MAX_CHARS.saturating_sub(chars.len());
+            let left = MAX_CHARS.saturating_sub(normal.chars.len());
             let read = text.text.char_indices().nth(left).map_or(text.text.as_str(), |(end, _)| &text.text[..end]);
-            let (normal, made_of) = normaliser.normalise_mapped(read);
-            names.extend(objects(&normal).into_iter().map(|object| object.name));
-            for (c, range) in normal.chars().zip(made_of) {
-                if !c.is_whitespace() && !ENDS.contains(&c) {
-                    chars.push(c);
-                    from.push((field, range));
+            let (read, made_of) = normaliser.normalise_mapped(read);
+            let spans = names(&read);
+            let mut last_name = None;
+            let mut is_after_space = false;
+            for (at, (c, range)) in read.chars().zip(made_of).enumerate() {
+                if c.is_whitespace() {
+                    is_after_space = true;
+                } else if !ENDS.contains(&c) {
+                    let next_span = spans.partition_point(|span| span.start <= at);
+                    let name = next_span.checked_sub(1).filter(|name| spans[*name].contains(&at));
+                    let is_in_name = name.is_some() && name == last_name;
+                    let continues = is_in_name || (!is_after_space && normal.continues_number(c));
+                    normal.push(c, (field, range), continues);
+                    last_name = name;
+                    is_after_space = false;
                 }
             }
-            chars.push(end);
-            from.push((field, 0..0));
+            normal.push(end, (field, 0..0), false);
         }
-        let continues = continues(&chars, &names);
-        Self { chars, from, continues }
+        normal
+    }
+
+    fn push(&mut self, c: char, from: (usize, Range<usize>), continues: bool) {
+        self.chars.push(c);
+        self.from.push(from);
+        self.continues.push(continues);
+    }
+
+    /// True if a character continues the number or the Latin word at the end.
+    fn continues_number(&self, c: char) -> bool {
+        let is_of_number = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        self.chars.last().is_some_and(|last| is_of_number(*last)) && is_of_number(c)
     }
 
     fn mark(&self, texts: &mut [SideText], at: usize, chars: usize, number: usize) {
@@ -202,26 +217,10 @@ impl NormalText {
     }
 }
 
-/// Returns for each character whether it belongs to the same number, Latin word or name as the character before it. O(characters × names).
-fn continues(chars: &[char], names: &BTreeSet<String>) -> Vec<bool> {
-    let mut continues = vec![false; chars.len()];
-    for (at, pair) in chars.windows(2).enumerate() {
-        continues[at + 1] = pair.iter().all(|c| c.is_ascii_alphanumeric() || *c == '.');
-    }
-    for name in names {
-        let name: Vec<char> = name.chars().collect();
-        for (at, _) in chars.windows(name.len().max(1)).enumerate().filter(|(_, found)| *found == name.as_slice()) {
-            continues[at + 1..at + name.len()].fill(true);
-        }
-    }
-    continues
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{LETTER, LetterDesk, id};
-    use doppel_core::verdict::ObjectKind;
 
     fn side(texts: &[&str]) -> Vec<SideText> {
         let texts = texts.iter();
@@ -249,7 +248,10 @@ mod tests {
     fn marked(a: &[&str], b: &[&str]) -> [Vec<(usize, String)>; 2] {
         let mut a = side(a);
         let mut b = side(b);
-        let names = |_: &str| vec![NamedObject { kind: ObjectKind::Building, name: "25号楼".into(), core: 2 }];
+        let names = |text: &str| {
+            let name = text.find("25号楼").map(|at| text[..at].chars().count());
+            name.map(|at| at..at + 4).into_iter().collect()
+        };
         mark(&mut a, &mut b, Normaliser::new(true), names);
         [pieces(&a), pieces(&b)]
     }
@@ -266,6 +268,12 @@ mod tests {
         let [a, b] = marked(&["我们小区这里的25号楼电梯又坏了请来修"], &["我们小区这里的26号楼电梯又坏了请来修"]);
         assert_eq!(a, [(1, "我们小区这里的".to_owned()), (0, "电梯又坏了请来修".to_owned())]);
         assert_eq!(b, [(1, "我们小区这里的".to_owned()), (0, "号楼电梯又坏了请来修".to_owned())], "no name here");
+    }
+
+    #[test]
+    fn latin_text_is_marked_word_by_word() {
+        let [a, _] = marked(&["The lamp at road 3 is broken again"], &["The lamp at road 4 is broken again"]);
+        assert_eq!(a, [(0, "The lamp at road ".trim_end().to_owned()), (1, "is broken again".to_owned())]);
     }
 
     #[test]

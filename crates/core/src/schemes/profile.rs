@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -189,6 +190,11 @@ impl Profile {
     /// Finds the objects that a normalised text names, with the dictionary of this profile. O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         self.words.objects(text)
+    }
+
+    /// Returns the spans of the facts that a normalised text names, in characters. O(length).
+    pub fn fact_spans(&self, text: &str) -> Vec<Range<usize>> {
+        self.words.fact_spans(text)
     }
 
     /// Cuts a document into words.

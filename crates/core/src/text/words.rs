@@ -2,13 +2,14 @@
 //! synonyms and without stop words.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use jieba_rs::Tag;
 
 use super::lexicon::{Fate, Lexicon};
 use super::normalise::Normaliser;
-use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, objects};
+use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, fact_spans, objects};
 use super::segment::{Segmenter, is_word};
 use crate::collection::TextSettings;
 
@@ -34,6 +35,11 @@ impl Words {
     /// Returns the objects that a normalised text names, see [`objects`](super::objects). O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         objects(self.segmenter.dictionary(), text)
+    }
+
+    /// Returns the spans of the facts that a normalised text names, in characters. O(length).
+    pub fn fact_spans(&self, text: &str) -> Vec<Range<usize>> {
+        fact_spans(self.segmenter.dictionary(), text)
     }
 
     /// Returns the objects that a normalised text names, and calls `word` for its words as [`Words::for_each`] does.

@@ -111,7 +111,7 @@ impl EventsBook<'_> {
         let words = self.context.visitor.words();
         let own = &words.events;
         let mut book = Workbook::new();
-        let sheet = book.add_worksheet_with_constant_memory()?;
+        let sheet = book.add_worksheet();
         sheet.set_name(own.title)?;
         let headings = [
             own.number,
@@ -154,7 +154,7 @@ impl EventsBook<'_> {
             let more = (own.not_in_file)(self.total - self.lines.len());
             write_row(sheet, self.lines.len() as u32 + 1, [more.as_str()])?;
         }
-        let sheet = book.add_worksheet_with_constant_memory()?;
+        let sheet = book.add_worksheet();
         sheet.set_name(own.members)?;
         let record = &words.record;
         write_row(sheet, 0, [own.number, own.event, record.id, record.time, record.title, record.petitioner])?;

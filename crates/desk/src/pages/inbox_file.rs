@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 10_000;
 /// Number of records that are read at once.
 const READ_AT_ONCE: usize = 100;
 
-/// Downloads the part of the queue that the page shows, at most [`MOST_ROWS`] records.
+/// Downloads the queue from the part that the page shows on, at most [`MOST_ROWS`] records. The order is that of each part.
 ///
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for a condition that cannot be read.
@@ -35,8 +35,18 @@ pub async fn export(
     let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let filter = place.wanted(&app.engine, &collection).await?;
-    let queue = app.engine.queue(&collection, &filter, place.order, place.before).await?;
-    let seqs: Vec<Seq> = queue.records.iter().take(MOST_ROWS).map(|record| record.seq).collect();
+    let mut seqs: Vec<Seq> = Vec::new();
+    let mut before = place.before;
+    let is_whole = loop {
+        let queue = app.engine.queue(&collection, &filter, place.order, before).await?;
+        seqs.extend(queue.records.iter().map(|record| record.seq));
+        match queue.next {
+            None => break seqs.len() <= MOST_ROWS,
+            Some(_) if seqs.len() >= MOST_ROWS => break false,
+            next => before = next,
+        }
+    };
+    seqs.truncate(MOST_ROWS);
     let mut table = RecordTable::new(words, &[words.batch.probability]);
     for seqs in seqs.chunks(READ_AT_ONCE) {
         for arrival in app.engine.arrivals_at(&collection, seqs).await? {
@@ -51,6 +61,9 @@ pub async fn export(
             };
             table.row(&row, &[&shown_probability(record).unwrap_or_default()]);
         }
+    }
+    if !is_whole {
+        table.note(words.inbox.not_in_file);
     }
     Ok(table.download(&format!("{collection}-inbox")))
 }

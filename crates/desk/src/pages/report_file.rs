@@ -32,7 +32,8 @@ type FileResult<T> = Result<T, Box<dyn std::error::Error>>;
 /// Sends the report as a workbook.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection; 422 for an unknown choice or date; 503 while the records are read for the first time.
+/// 403; 404 for an unknown collection; 422 for an unknown choice or date. Returns the waiting page (503) while the records are read for
+/// the first time.
 pub async fn export(
     visitor: ReadingVisitor,
     State(app): State<App>,
@@ -43,21 +44,21 @@ pub async fn export(
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let asked = ReportRequest::of(&form, reader.clock.day(clock::timestamp()))?;
-    let report = match context.report(asked, MOST_IN_FILE).await? {
-        ReportAnswer::Ready(report, _) => report,
+    let (report, by) = match context.report(asked, MOST_IN_FILE).await? {
+        ReportAnswer::Ready(report, by) => (report, by),
         ReportAnswer::Waiting(page) => return Ok(page),
     };
     let words = visitor.words();
     let days = (words.report.days)(&asked.period.first.to_string(), &asked.period.last.to_string());
     let title = format!("{} {days}", (words.report.title_of)(asked.kind));
-    let bytes = workbook(&report, words, &title)
+    let bytes = workbook(&report, words, &title, (words.statistics.hint_of)(by))
         .map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
     let media = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
     let name = format!("{collection}-{}-{}", asked.kind.value(), asked.period.first);
     Ok(attachment(&name, "xlsx", media, bytes))
 }
 
-fn workbook(report: &PeriodReport, words: &DeskWords, title: &str) -> FileResult<Vec<u8>> {
+fn workbook(report: &PeriodReport, words: &DeskWords, title: &str, hint: &str) -> FileResult<Vec<u8>> {
     let mut book = ReportBook { book: Workbook::new(), sheets: 0 };
     let own = &words.statistics;
     let sheet = book.sheet(words.report.summary)?;
@@ -66,8 +67,10 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str) -> FileResult
         write_row(sheet, at, [line.label])?;
         write_numbers(sheet, at, 1, [line.number])?;
     }
-    for (at, note) in (report.summary.len() as u32 + 1..).zip(&report.view.notes) {
-        write_row(sheet, at, [note.as_str()])?;
+    let left_out = report.found.as_ref().ok().and_then(|found| found.left_out.as_ref());
+    let notes = [hint].into_iter().chain(report.view.notes.iter().chain(left_out).map(String::as_str));
+    for (at, note) in (report.summary.len() as u32 + 1..).zip(notes) {
+        write_row(sheet, at, [note])?;
     }
     let sheet = book.sheet(report.view.heading)?;
     let kinds = report.view.kinds.iter().map(|(_, name)| *name);
@@ -152,7 +155,7 @@ impl ReportBook {
         self.sheets += 1;
         let allowed = name.chars().filter(|sign| !NOT_IN_NAMES.contains(sign) && sign.len_utf16() == 1);
         let name: String = allowed.take(MAX_NAME_UNITS).collect();
-        let sheet = self.book.add_worksheet_with_constant_memory()?;
+        let sheet = self.book.add_worksheet();
         Ok(sheet.set_name(format!("{} {name}", self.sheets))?)
     }
 }

@@ -200,7 +200,7 @@ pub async fn export(
     let mut table = RecordTable::new(visitor.words(), &[]);
     let mut rows = 0;
     let mut cursor = Some(String::new());
-    while let Some(from) = cursor.filter(|_| rows < MOST_ROWS) {
+    while let Some(from) = cursor.take_if(|_| rows < MOST_ROWS) {
         let part = asked.href(&collection, FILE, &from);
         let query = part.split_once('?').map_or("", |(_, query)| query);
         let params = read_filled::<SearchParams>(&format!("{query}&limit={READ_AT_ONCE}"))?;
@@ -219,6 +219,9 @@ pub async fn export(
         }
         rows += list.items.len();
         cursor = list.next;
+    }
+    if cursor.is_some() {
+        table.note(visitor.words().inbox.not_in_file);
     }
     Ok(table.download(&format!("{collection}-search")))
 }

@@ -95,6 +95,11 @@ impl RecordTable {
         self.0.row(&cells.into_iter().chain(more).collect::<Vec<String>>());
     }
 
+    /// Adds a note for the reader as the last row.
+    pub fn note(&mut self, note: &str) {
+        self.0.row(&[note]);
+    }
+
     /// Returns a response that downloads the table as a file `name`.
     pub fn download(self, name: &str) -> Response {
         self.0.download(name)

@@ -250,9 +250,11 @@ impl PairView {
 
     /// Returns the note about the marks.
     pub fn marks_note(&self, words: &PairWords) -> &'static str {
+        let mut pieces = self.ours.iter().chain(&self.theirs).flat_map(|text| &text.pieces);
         match self.marks {
             MarkedKind::Shared => words.marks_shared,
-            MarkedKind::Different => words.marks_different,
+            MarkedKind::Different if pieces.any(|piece| piece.mark.is_some()) => words.marks_different,
+            MarkedKind::Different => words.marks_none,
         }
     }
 

@@ -184,6 +184,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
         jump_different: "Go to the first difference",
         marks_shared: "Marked: text that both records have",
         marks_different: "Marked: text that only one of the records has",
+        marks_none: "The texts do not differ",
         same_text: "The same text",
         contained: |percent| format!("{percent} % of the shorter text is in the longer one"),
         probability: |percent| format!("probability of a repeat: {percent} %"),
@@ -217,6 +218,7 @@ pub(super) const WORDS: DeskWords = DeskWords {
                 " These are a part of the records (at most {most} numbers); the others are under “Earlier records”."
             )
         },
+        not_in_file: "There are more records than this file has. Add conditions.",
         batch: "Decide in bulk",
         batch_exact: "repeats with the text of the earlier record",
         batch_above: |percent| format!("repeats with {percent} % and more"),

@@ -353,6 +353,8 @@ pub struct PairWords {
     pub marks_shared: &'static str,
     /// Note: text that only one of the records has is marked.
     pub marks_different: &'static str,
+    /// Note: no text differs, so that nothing is marked.
+    pub marks_none: &'static str,
     /// Figure: both records have the same text.
     pub same_text: &'static str,
     /// Figure: share of the shorter text that the longer text contains, in per cent.
@@ -397,6 +399,8 @@ pub struct InboxWords {
     pub total: fn(&str, &str, &str) -> String,
     /// Note that the numbers belong to a part of the queue, with the largest number of seqs of the part.
     pub part: fn(&str) -> String,
+    /// Last row of a file that does not have all records.
+    pub not_in_file: &'static str,
     /// Label of the choice of a batch.
     pub batch: &'static str,
     /// Batch: exact copies.

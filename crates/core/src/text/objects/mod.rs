@@ -53,6 +53,16 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
     found.finish(text)
 }
 
+/// Returns the spans of the facts that a normalised text names, in characters, without contacts and noise.
+pub fn fact_spans(jieba: &Jieba, text: &str) -> Vec<Range<usize>> {
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+    let mut found = Found::default();
+    found.read(text, &jieba.tag(text, false));
+    let facts = found.facts(text);
+    let named = facts.iter().filter(|fact| !fact.kind.is_removed());
+    named.map(|fact| fact.span.start as usize..fact.span.end as usize).collect()
+}
+
 /// The words of a text that is cut part by part.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -74,11 +84,15 @@ impl Found {
         self.chars += part.chars().count() as u32 + 1;
     }
 
-    /// Returns all objects that the whole text names.
-    pub(super) fn finish(self, text: &str) -> Vec<NamedObject> {
+    fn facts(&self, text: &str) -> Vec<Fact> {
         let words: Vec<WordSpan<'_>> =
             self.words.iter().map(|(span, tag)| WordSpan { span: span.clone(), tag }).collect();
-        let facts = FactReader::without_places().read(text, &words);
+        FactReader::without_places().read(text, &words)
+    }
+
+    /// Returns all objects that the whole text names.
+    pub(super) fn finish(self, text: &str) -> Vec<NamedObject> {
+        let facts = self.facts(text);
         let mut objects: Vec<NamedObject> = Vec::new();
         let mut names = HashSet::new();
         let mut add = |object: NamedObject| {
