@@ -42,6 +42,9 @@ impl ConfigLayers {
         &mut self,
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> anyhow::Result<()> {
+        // In the order of their names, so that a variable for a key comes after the one for its table.
+        let mut variables: Vec<(OsString, OsString)> = variables.collect();
+        variables.sort();
         for (name, value) in variables {
             let Ok(name) = name.into_string() else { continue };
             let key = name.get(PREFIX.len()..).filter(|_| name[..PREFIX.len()].eq_ignore_ascii_case(PREFIX));

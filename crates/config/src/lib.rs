@@ -171,7 +171,7 @@ pub struct LoadedConfig {
 /// # Errors
 /// The unknown or wrong key, and the place at which it was set.
 pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
-    let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
+    let path = flags.file.clone().or_else(|| environment_file());
     let mut layers = ConfigLayers::new(path.as_deref().map(ConfigFile::read).transpose()?);
     check_environment(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
     layers.add_environment(std::env::vars_os())?;
@@ -183,6 +183,11 @@ pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
     }
     let config = read(&layers).context("configuration")?;
     Ok(LoadedConfig { config, file: path, layers })
+}
+
+/// Returns the file that `DOPPEL_CONFIG` names; an empty value names none.
+fn environment_file() -> Option<PathBuf> {
+    std::env::var_os("DOPPEL_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Reads and checks the values of all layers.

@@ -36,8 +36,8 @@ use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 /// Largest number of records, of all collections together, that are kept for counts: some 130 MB. Of a larger collection the latest records
 /// are kept.
 pub const MOST_HELD: usize = 2 << 20;
-/// Number of records above [`MOST_HELD`] from which on the earliest records are removed, many at a time.
-const SLACK: usize = MOST_HELD / 16;
+/// One part in so many may be held above the largest number, so that many of the earliest records are removed at a time.
+const SLACK: usize = 16;
 /// Number of noted changes above which they are applied before all are read: some 10 MB.
 const MOST_NOTED: usize = 1 << 16;
 /// Number of records that are read from the store at once.
@@ -271,12 +271,14 @@ struct CollectionCounts {
     followed_to: Seq,
     /// Number of records of the collection, whether they are held or not. Kept only if early records are not held.
     stored: u64,
+    /// Largest number of records that are held.
+    most: usize,
     /// True if early records are not held, because there are too many.
     is_cut: bool,
 }
 
 impl CollectionCounts {
-    fn new(context: &Context, followed_to: Seq) -> Self {
+    fn new(context: &Context, followed_to: Seq, most: usize) -> Self {
         let settings = context.state.settings.clone();
         let fields = settings.fields.iter().zip(settings.titles());
         let wholes = fields.filter(|(field, is_title)| field.role == Role::Whole && !is_title);
@@ -292,6 +294,7 @@ impl CollectionCounts {
             must_search: false,
             followed_to,
             stored: 0,
+            most,
             is_cut: false,
             settings,
         }
@@ -355,8 +358,8 @@ impl CollectionCounts {
     }
 
     fn remove_earliest(&mut self) {
-        if self.records.len() > MOST_HELD + SLACK {
-            self.records.drain(..self.records.len() - MOST_HELD);
+        if self.records.len() > self.most + self.most / SLACK {
+            self.records.drain(..self.records.len() - self.most);
             self.is_cut = true;
         }
     }
@@ -385,10 +388,32 @@ impl CollectionCounts {
         if must_search {
             self.records.retain(|record| !changed.contains_key(&record.id));
         }
+        // A changed record before the held ones stays out.
+        let earliest = self.records.first().filter(|_| self.is_cut).map_or(Seq(0), |record| record.seq);
         let first_added = if must_search { 0 } else { self.records.len() };
-        self.records.extend(changed.into_values().flatten());
+        self.records.extend(changed.into_values().flatten().filter(|record| record.seq >= earliest));
         self.records[first_added..].sort_by_key(|record| record.seq);
         self.remove_earliest();
+        if must_search {
+            self.forget_unused_values();
+        }
+    }
+
+    /// Forgets the values that no held record has, so that they do not take the numbers of others. O(held records).
+    fn forget_unused_values(&mut self) {
+        for (role, values) in self.values.iter_mut().enumerate() {
+            let mut is_used = vec![false; FIRST_VALUE + values.names.len()];
+            self.records.iter().for_each(|record| is_used[record.values[role] as usize] = true);
+            let mut numbers: Vec<u32> = (0..FIRST_VALUE as u32).collect();
+            let mut used = ValueNames::default();
+            for (name, is_used) in std::mem::take(&mut values.names).into_iter().zip(&is_used[FIRST_VALUE..]) {
+                numbers.push(if *is_used { used.number(Some(&name)) } else { NO_VALUE });
+            }
+            *values = used;
+            for record in &mut self.records {
+                record.values[role] = numbers[record.values[role] as usize];
+            }
+        }
     }
 
     fn usual_time(&self) -> CountedTime {
@@ -530,7 +555,7 @@ impl Engine {
     /// Reads all records of a collection; of a collection with more than [`MOST_HELD`] records the latest ones.
     async fn read_counts(&self, context: &Context, reading: &ReadingProgress) -> Result<CollectionCounts> {
         let name = &context.state.name;
-        let mut counts = CollectionCounts::new(context, self.store.last_change(name).await?);
+        let mut counts = CollectionCounts::new(context, self.store.last_change(name).await?, MOST_HELD);
         let stored = self.store.count(name).await?;
         reading.begin(stored);
         let mut after = Seq(0);
@@ -614,6 +639,67 @@ mod tests {
         match desk.engine.period_counts(&desk.name, question).await.unwrap() {
             CountsAnswer::Counted(counts) => counts,
             CountsAnswer::Reading(..) => panic!("a small collection is read at once"),
+        }
+    }
+
+    /// Changes records at random, in feeds of random length, and compares the held records with a model.
+    #[tokio::test]
+    async fn after_any_changes_the_latest_records_are_held() {
+        const MOST: usize = 16;
+        let desk = LetterDesk::with(&["a"]).await;
+        let context = desk.engine.context(&desk.name).await.unwrap();
+        let stored = desk.engine.store.records(&desk.name, Seq(0), 1).await.unwrap();
+        for seed in 1..=200_u64 {
+            let mut counts = CollectionCounts::new(&context, Seq(0), MOST);
+            let mut model: Vec<StoredRecord> = Vec::new();
+            let mut feed = Vec::new();
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            for number in 1..=120_u64 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let chosen = (random >> 16) as usize % model.len().max(1);
+                let mut record = stored[0].clone();
+                record.seq = Seq(number);
+                record.id = id(&format!("r{number}"));
+                let kind = match random % 8 {
+                    0..4 => {
+                        model.push(record.clone());
+                        ChangeKind::Created(record.clone())
+                    }
+                    _ if model.is_empty() => continue,
+                    4 => {
+                        record.id = model.remove(chosen).id;
+                        model.push(record.clone());
+                        ChangeKind::Replaced(record.clone())
+                    }
+                    5 => {
+                        model[chosen].verdict.kind = VerdictKind::NearDuplicate;
+                        record = model[chosen].clone();
+                        ChangeKind::Updated(record.clone())
+                    }
+                    _ => {
+                        record = model.remove(chosen);
+                        ChangeKind::Removed
+                    }
+                };
+                feed.push(Change { number: Seq(number), id: record.id, kind });
+                if random.is_multiple_of(3) {
+                    counts.note(std::mem::take(&mut feed));
+                }
+                if random.is_multiple_of(5) {
+                    counts.settle();
+                }
+            }
+            counts.note(feed);
+            counts.settle();
+            let held: Vec<_> = counts.records.iter().map(|record| (record.seq, record.verdict)).collect();
+            let latest: Vec<_> = model.iter().map(|record| (record.seq, record.verdict.kind)).collect();
+            assert!(
+                held.len() <= MOST + MOST / SLACK && latest.ends_with(&held),
+                "seed {seed}: {held:?} of {latest:?}"
+            );
+            assert!(counts.is_cut || held.len() == latest.len(), "seed {seed}");
         }
     }
 

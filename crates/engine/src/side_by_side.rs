@@ -44,6 +44,8 @@ pub struct SideText {
     pub shared: Vec<(Range<usize>, usize)>,
     /// Ranges that the other text contains at the corresponding place, in characters, also short ones. Ascending.
     pub aligned: Vec<Range<usize>>,
+    /// Number of characters that were compared; the rest of a very long text is not compared.
+    pub compared: usize,
 }
 
 impl Engine {
@@ -96,7 +98,13 @@ fn texts(context: &Context, row: &Row) -> Vec<SideText> {
             (Value::Null | Value::Nested, _) => continue,
         };
         if !text.trim().is_empty() {
-            texts.push(SideText { field: field.name.clone(), text, shared: Vec::new(), aligned: Vec::new() });
+            texts.push(SideText {
+                field: field.name.clone(),
+                text,
+                shared: Vec::new(),
+                aligned: Vec::new(),
+                compared: 0,
+            });
         }
     }
     texts
@@ -148,12 +156,19 @@ struct NormalText {
 }
 
 impl NormalText {
-    fn of(texts: &[SideText], normaliser: Normaliser, end: char, names: impl Fn(&str) -> Vec<Range<usize>>) -> Self {
+    fn of(
+        texts: &mut [SideText],
+        normaliser: Normaliser,
+        end: char,
+        names: impl Fn(&str) -> Vec<Range<usize>>,
+    ) -> Self {
         let mut normal = Self { chars: Vec::new(), from: Vec::new(), continues: Vec::new() };
-        for (field, text) in texts.iter().enumerate() {
+        for (field, text) in texts.iter_mut().enumerate() {
             let left = MAX_CHARS.saturating_sub(normal.chars.len());
             let read = text.text.char_indices().nth(left).map_or(text.text.as_str(), |(end, _)| &text.text[..end]);
+            let compared = read.chars().count();
             let (read, made_of) = normaliser.normalise_mapped(read);
+            text.compared = compared;
             let spans = names(&read);
             let mut last_name = None;
             let mut is_after_space = false;
@@ -230,6 +245,7 @@ mod tests {
                 text: (*text).into(),
                 shared: Vec::new(),
                 aligned: Vec::new(),
+                compared: 0,
             })
             .collect()
     }

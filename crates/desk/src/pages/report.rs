@@ -21,6 +21,7 @@ use crate::visitor::ReadingVisitor;
 use crate::words::{DeskWords, EventsWords, ReportWords, StatisticsWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
+use doppel_engine::Error;
 use doppel_engine::events::PeriodEvents;
 use doppel_engine::period_counts::{
     CountedTime, CountsAnswer, JudgementCounts, PeriodCounts, PeriodQuestion, RecordTally,
@@ -62,6 +63,8 @@ pub struct PeriodReport {
     pub view: CountsView,
     /// The frequent events and the places, or the reason why there are none.
     pub found: Result<ReportEvents, String>,
+    /// True if the events are still being found.
+    pub is_waiting_for_events: bool,
 }
 
 /// An important number of a report.
@@ -216,19 +219,25 @@ impl PageContext<'_> {
         let window = period.window(&self.reader.clock);
         let decisions = engine.decision_counts(self.collection, window).await?;
         let rule = FrequencyRule::default();
+        let mut is_waiting_for_events = false;
         let found = match engine.period_events(self.collection, window, rule, most).await {
             Ok(found) => Ok(self.report_events(found, rule, period).await?),
             Err(error) => match no_events_text(&words.events, &error) {
-                Some(message) => Err(message),
+                Some(message) => {
+                    is_waiting_for_events = matches!(error, Error::EventsNotReady { .. });
+                    Err(message)
+                }
                 None => return Err(error.into()),
             },
         };
         let mut view = CountsView::new(words, period, &counts);
-        view.latest = counts.span.filter(|(_, last)| *last < period.first).map(|(_, last)| {
+        let latest = counts.span.map(|(_, last)| last).filter(|last| *last < period.first);
+        view.latest = latest.filter(|last| DayPeriod::new(*last, *last).is_some()).map(|last| {
             let latest = asked.of_kind(asked.kind, last);
             (latest.href(self.collection, PATH), (words.statistics.latest)(&last.to_string()))
         });
-        let report = PeriodReport { summary: summary(words, &counts, before, decisions), view, found };
+        let report =
+            PeriodReport { summary: summary(words, &counts, before, decisions), view, found, is_waiting_for_events };
         Ok(ReportAnswer::Ready(Box::new(report), counts.by))
     }
 

@@ -2,7 +2,7 @@
 //! them.
 
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
 
@@ -14,6 +14,7 @@ use crate::view::csv::attachment;
 use crate::view::row::RowReader;
 use crate::visitor::ReadingVisitor;
 use crate::words::DeskWords;
+use doppel_core::error_code::ErrorCode;
 use doppel_findings::output::write_row;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
@@ -22,6 +23,8 @@ use doppel_service::clock;
 
 /// Largest number of values, events and places in a file.
 const MOST_IN_FILE: usize = 200;
+/// Seconds after which the events may be found.
+const EVENTS_RETRY_S: u32 = 5;
 /// Largest length of the name of a sheet in UTF-16 units, without its number. Excel allows 31 units.
 const MAX_NAME_UNITS: usize = 24;
 /// The characters that Excel does not allow in the name of a sheet.
@@ -32,8 +35,8 @@ type FileResult<T> = Result<T, Box<dyn std::error::Error>>;
 /// Sends the report as a workbook.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection; 422 for an unknown choice or date. Returns the waiting page (503) while the records are read for
-/// the first time.
+/// 403; 404 for an unknown collection; 422 for an unknown choice or date. 503 while events are being found. Returns the waiting page
+/// (503) while the records are read for the first time.
 pub async fn export(
     visitor: ReadingVisitor,
     State(app): State<App>,
@@ -48,6 +51,10 @@ pub async fn export(
         ReportAnswer::Ready(report, by) => (report, by),
         ReportAnswer::Waiting(page) => return Ok(page),
     };
+    if let (true, Err(message)) = (report.is_waiting_for_events, &report.found) {
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::EventsNotReady, message.clone());
+        return Err(problem.retry_after(EVENTS_RETRY_S));
+    }
     let words = visitor.words();
     let days = (words.report.days)(&asked.period.first.to_string(), &asked.period.last.to_string());
     let title = format!("{} {days}", (words.report.title_of)(asked.kind));
@@ -153,7 +160,8 @@ impl ReportBook {
     /// Adds a sheet. Its name begins with its number, because the names of the sheets of a workbook must be different.
     fn sheet(&mut self, name: &str) -> FileResult<&mut Worksheet> {
         self.sheets += 1;
-        let allowed = name.chars().filter(|sign| !NOT_IN_NAMES.contains(sign) && sign.len_utf16() == 1);
+        let allowed =
+            name.chars().filter(|sign| !NOT_IN_NAMES.contains(sign) && !sign.is_control() && sign.len_utf16() == 1);
         let name: String = allowed.take(MAX_NAME_UNITS).collect();
         let sheet = self.book.add_worksheet();
         Ok(sheet.set_name(format!("{} {name}", self.sheets))?)

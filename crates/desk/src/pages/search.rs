@@ -196,9 +196,11 @@ pub async fn export(
 ) -> Result<Response, Problem> {
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    read_filled::<SearchParams>(uri.query().unwrap_or_default())?;
     let asked = FilledForm::of(&uri)?;
     let mut table = RecordTable::new(visitor.words(), &[]);
     let mut rows = 0;
+    let mut behind = 0;
     let mut cursor = Some(String::new());
     while let Some(from) = cursor.take_if(|_| rows < MOST_ROWS) {
         let part = asked.href(&collection, FILE, &from);
@@ -218,7 +220,11 @@ pub async fn export(
             }
         }
         rows += list.items.len();
+        behind = list.as_of.behind;
         cursor = list.next;
+    }
+    if behind > 0 {
+        table.note(&(visitor.words().search.behind)(&count(behind)));
     }
     if cursor.is_some() {
         table.note(visitor.words().inbox.not_in_file);

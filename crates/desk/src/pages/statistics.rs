@@ -100,7 +100,8 @@ pub async fn show(
     let by = asked_time.map_or("", time_value);
     let place = page::below(&collection, DeskSection::Statistics.path());
     let mut view = CountsView::new(words, period, &counts);
-    view.latest = counts.span.filter(|(_, last)| *last < period.first).map(|(_, last)| {
+    let latest = counts.span.map(|(_, last)| last).filter(|last| *last < period.first);
+    view.latest = latest.filter(|last| DayPeriod::new(*last, *last).is_some()).map(|last| {
         let last = last.to_string();
         (with_query(&place, &[("by", by), ("to", &last)]), (own.latest)(&last))
     });

@@ -210,7 +210,7 @@ impl MarkedKind {
 }
 
 fn is_mostly_shared(side: &[SideText]) -> bool {
-    let all: usize = side.iter().map(|text| text.text.chars().count()).sum();
+    let all: usize = side.iter().map(|text| text.compared).sum();
     let shared: usize = side.iter().flat_map(same_ranges).map(|range| range.len()).sum();
     2 * shared > all
 }
@@ -291,7 +291,8 @@ fn gaps(text: &SideText) -> Vec<Range<usize>> {
     let mut gaps = Vec::new();
     let mut start = 0;
     let mut same = same_ranges(text);
-    same.push(chars.len()..chars.len());
+    // The rest was not compared.
+    same.push(text.compared..chars.len());
     for shared in same {
         let gap = &chars[start..shared.start];
         let first = gap.iter().position(|c| c.is_alphanumeric());
