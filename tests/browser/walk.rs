@@ -294,7 +294,7 @@ impl ClerkWalk<'_> {
     fn reads_a_case_and_decides(&self) {
         let Self { tab, said, .. } = self;
         self.go(&format!("/console/{COLLECTION}/case/{LAMPS_LATER}"));
-        tab.has(".pair mark.shared");
+        tab.has(".pair mark");
         tab.sees("到底归哪个部门管");
         tab.sees("您好，我住在");
         tab.fill("#note", "两封信说的是同一段路");
@@ -349,7 +349,7 @@ impl ClerkWalk<'_> {
         tab.run("window.stays = true", &json!([]));
         tab.fill("#paste", LAMPS_AT_THE_DESK);
         tab.sees(said.repeat);
-        tab.has("#answer .pair mark.shared");
+        tab.has("#answer .pair mark");
         assert_eq!((tab.run("return window.stays", &json!([])), tab.url()), (json!(true), url), "without a reload");
         assert_eq!(self.records(), 31, "and nothing is stored");
         assert_eq!(tab.run("return document.activeElement.id", &json!([])), "paste", "one can go on typing");

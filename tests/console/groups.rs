@@ -372,6 +372,24 @@ fn the_inbox_and_a_search_can_be_exported_as_they_are_shown() {
     assert!(!exported.html.contains("停车"));
 }
 
+#[test]
+fn a_file_has_more_records_than_are_read_at_once() {
+    let desk = TestDesk::with("long-lists", &json!({}));
+    let rows: String =
+        (0..230).map(|number| json!({"id": number.to_string(), "content": LAMPS}).to_string() + "\n").collect();
+    let path = "/v1/collections/long-lists/records/_bulk";
+    let sent = desk.server.send_text("POST", path, "application/x-ndjson", &rows);
+    assert_eq!(sent.status, 200, "{}", sent.text);
+    searchable(&desk, 230);
+    let mut clerk = TestBrowser::new(&desk.server);
+    let inbox = clerk.open("/console/long-lists/inbox.csv");
+    assert_eq!(inbox.html.trim_end().split("\r\n").count(), 1 + 229, "the first record is no repeat");
+    let found = clerk.open("/console/long-lists/search.csv?q=");
+    let lines: std::collections::HashSet<&str> = found.html.trim_end().split("\r\n").collect();
+    assert_eq!(lines.len(), 1 + 230);
+    assert_eq!(clerk.get("/console/long-lists/search.csv?unknown=1").status, 422);
+}
+
 fn letter_of_today(title: &str, user: &str) -> Value {
     json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)})
 }

@@ -171,7 +171,7 @@ pub struct LoadedConfig {
 /// # Errors
 /// The unknown or wrong key, and the place at which it was set.
 pub fn load(flags: &ConfigFlags) -> anyhow::Result<LoadedConfig> {
-    let path = flags.file.clone().or_else(|| environment_file());
+    let path = flags.file.clone().or_else(environment_file);
     let mut layers = ConfigLayers::new(path.as_deref().map(ConfigFile::read).transpose()?);
     check_environment(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
     layers.add_environment(std::env::vars_os())?;

@@ -64,8 +64,9 @@ impl OidcConfig {
         if !self.is_on() {
             return if *self == Self::default() { Ok(()) } else { Err("console.oidc.issuer is missing".into()) };
         }
-        if !self.issuer.parse().is_ok_and(|url| is_protected(&url)) {
-            return Err("console.oidc.issuer: give an address that begins with https://".into());
+        let is_usable = |url: Url| is_protected(&url) && url.username().is_empty() && url.password().is_none();
+        if !self.issuer.parse().is_ok_and(is_usable) {
+            return Err("console.oidc.issuer: give an address that begins with https://, without a password".into());
         }
         let desk: Option<Url> = self.desk_url.parse().ok();
         if !desk.is_some_and(|url| is_protected(&url) && url.path() == "/" && url.query().is_none()) {
@@ -138,6 +139,7 @@ mod tests {
         for (wrong, named) in [
             (OidcConfig { issuer: String::new(), ..provider() }, "issuer"),
             (OidcConfig { issuer: "http://id.example".into(), ..provider() }, "https://"),
+            (OidcConfig { issuer: "https://me:geheim@id.example".into(), ..provider() }, "without a password"),
             (OidcConfig { desk_url: "https://desk.example/console".into(), ..provider() }, "desk_url"),
             (OidcConfig { desk_url: "http://10.0.0.7".into(), ..provider() }, "desk_url"),
             (OidcConfig { client_id: String::new(), ..provider() }, "client_id"),

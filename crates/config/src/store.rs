@@ -92,7 +92,8 @@ impl StoreConfig {
     /// Returns the first mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.kind == StoreKind::Embedded {
-            return Ok(());
+            let is_empty = self.data.as_os_str().is_empty();
+            return if is_empty { Err("store.data is empty; give a directory".into()) } else { Ok(()) };
         }
         let no_file = self.uri_file.as_os_str().is_empty();
         if self.uri.reveal().is_empty() == no_file {

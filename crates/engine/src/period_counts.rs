@@ -642,6 +642,25 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn values_that_no_record_has_any_more_are_forgotten() {
+        let desk = LetterDesk::with(&[]).await;
+        for unit in ["城管局", "住建局", "水务局"] {
+            put(&desk, "a", json!({"content": LETTER, "time": "2024-03-01", "承办单位": unit})).await;
+            put(&desk, unit, json!({"content": LETTER, "time": "2024-03-01", "承办单位": "信访局"})).await;
+            counted(&desk, None, &["2024-03-01"], "2024-03-02").await;
+        }
+        let entry = desk.engine.counts.entry(&desk.name);
+        let held = entry.0.lock().await;
+        let mut names = held.as_ref().unwrap().values[1].names.clone();
+        names.sort();
+        assert_eq!(names, ["信访局", "水务局"]);
+        drop(held);
+        let counts = counted(&desk, None, &["2024-03-01"], "2024-03-02").await;
+        let units = counts.tables[0].listed.iter().map(|(name, tally)| (name.as_str(), tally.total()));
+        assert_eq!(units.collect::<Vec<_>>(), [("信访局", 3), ("水务局", 1)]);
+    }
+
     /// Changes records at random, in feeds of random length, and compares the held records with a model.
     #[tokio::test]
     async fn after_any_changes_the_latest_records_are_held() {
