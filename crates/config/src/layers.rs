@@ -136,11 +136,15 @@ fn contains(table: &Table, path: &[String]) -> bool {
 fn variable_value(text: &str) -> Value {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     let parsed = parsed.ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
-    let finite = |value: &Value| value.as_float().is_none_or(f64::is_finite) && !value.is_datetime();
     let text = text.trim();
     let items = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let list = items.map(|items| Value::Array(items.split(',').map(variable_value).collect()));
-    parsed.filter(finite).or(list).unwrap_or_else(|| text.into())
+    parsed.filter(is_plain).or(list).unwrap_or_else(|| text.into())
+}
+
+/// True if a value is neither a time nor a number such as `nan`, which people mean as text.
+fn is_plain(value: &Value) -> bool {
+    value.as_float().is_none_or(f64::is_finite) && !value.is_datetime()
 }
 
 #[cfg(test)]

@@ -64,8 +64,8 @@ impl OidcConfig {
         if !self.is_on() {
             return if *self == Self::default() { Ok(()) } else { Err("console.oidc.issuer is missing".into()) };
         }
-        let is_usable = |url: Url| is_protected(&url) && url.username().is_empty() && url.password().is_none();
-        if !self.issuer.parse().is_ok_and(is_usable) {
+        let issuer: Option<Url> = self.issuer.parse().ok();
+        if !issuer.is_some_and(|url| is_protected(&url) && url.username().is_empty() && url.password().is_none()) {
             return Err("console.oidc.issuer: give an address that begins with https://, without a password".into());
         }
         let desk: Option<Url> = self.desk_url.parse().ok();

@@ -93,9 +93,10 @@ impl DeskState {
 
     /// Returns the address of a record in the office's own system, if the configuration has one.
     pub fn own_address(&self, collection: &CollectionName, id: &RecordId) -> Option<String> {
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let url = self.record_url.replace("{id}", &encoded(id.as_str()));
-        let url = url.replace("{collection}", &encoded(collection.as_str()));
+        let id = utf8_percent_encode(id.as_str(), NON_ALPHANUMERIC).to_string();
+        let collection = utf8_percent_encode(collection.as_str(), NON_ALPHANUMERIC).to_string();
+        // The collection first: its name has no braces.
+        let url = self.record_url.replace("{collection}", &collection).replace("{id}", &id);
         (!url.is_empty()).then_some(url)
     }
 }

@@ -78,17 +78,16 @@ impl RecordTable {
     pub fn row(&mut self, record: &TableRecord<'_>, more: &[&str]) {
         let TableRecord { id, verdict, repeats, facts, stored_at } = record;
         let handling = &facts.handling;
-        let optional = |value: &'_ Option<String>| value.as_deref().unwrap_or_default().to_owned();
         let cells = [
             (*id).to_owned(),
             (*verdict).to_owned(),
             (*repeats).to_owned(),
             facts.title.clone(),
-            optional(&facts.petitioner),
-            optional(&facts.time),
-            optional(&handling.category),
-            optional(&handling.status),
-            optional(&handling.unit),
+            facts.petitioner.clone().unwrap_or_default(),
+            facts.time.clone().unwrap_or_default(),
+            handling.category.clone().unwrap_or_default(),
+            handling.status.clone().unwrap_or_default(),
+            handling.unit.clone().unwrap_or_default(),
             (*stored_at).to_owned(),
         ];
         let more = more.iter().map(|cell| (*cell).to_owned());
