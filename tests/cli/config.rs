@@ -31,6 +31,19 @@ fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
     }
 }
 
+#[test]
+fn a_mistake_is_told_in_chinese_with_its_place() {
+    let environment = [("DOPPEL_LANG", "zh-CN"), ("DOPPEL_STORE__DATA", "")];
+    let [_, told] = said(&["config", "check"], &environment, 1);
+    assert!(told.contains("环境变量 DOPPEL_STORE__DATA：store.data 为空；请给出目录"), "{told}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("doppel.toml");
+    std::fs::write(&path, "[console]\nrecord_url = \"cases\"\n").expect("written");
+    let path = path.to_str().expect("a plain path");
+    let [_, told] = said(&["config", "check", "--config", path], &[("DOPPEL_LANG", "zh-CN")], 1);
+    assert!(told.contains(&format!("{path} 第 2 行 [console]：console.record_url：须以")), "{told}");
+}
+
 #[cfg(not(feature = "otlp"))]
 #[test]
 fn a_program_that_sends_no_spans_says_so_instead_of_sending_none() {
