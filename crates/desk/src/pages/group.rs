@@ -16,7 +16,7 @@ use crate::pages::batch::MOST_PAIRS;
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::chart::{TimeLine, time_line};
-use crate::view::csv::{RecordTable, TableRecord};
+use crate::view::csv::RecordTable;
 use crate::view::graph::{self, layout};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
@@ -469,16 +469,10 @@ impl ShownGroup<'_> {
         let first = first.map_or_else(String::new, |time| reader.clock.date(time));
         for skip in (0..shape.members.len()).step_by(READ_AT_ONCE) {
             for view in self.records(skip, READ_AT_ONCE).await? {
-                let facts = reader.facts_of(&view);
                 let kind = self.kind(&view);
-                let record = TableRecord {
-                    id: view.id.as_str(),
-                    verdict: words.record.finding.verdict(kind),
-                    repeats: if kind == VerdictKind::Original { "" } else { original.as_str() },
-                    facts: &facts,
-                    stored_at: &reader.clock.show_text(&view.stored_at),
-                };
-                csv.row(&record, &[&first, shape.group.id.as_str()]);
+                let repeats = Some(original).filter(|_| kind != VerdictKind::Original);
+                let verdict = words.record.finding.verdict(kind);
+                csv.row(&view, verdict, repeats, reader, &[&first, shape.group.id.as_str()]);
             }
         }
         Ok(csv)

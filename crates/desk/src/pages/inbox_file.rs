@@ -8,7 +8,7 @@ use crate::form::FormFields;
 use crate::pages::inbox::shown_probability;
 use crate::pages::inbox_place::InboxPlace;
 use crate::view::VerdictBadge;
-use crate::view::csv::{RecordTable, TableRecord};
+use crate::view::csv::RecordTable;
 use crate::view::row::RowReader;
 use crate::visitor::ReadingVisitor;
 use doppel_http::extract::InCollection;
@@ -52,14 +52,9 @@ pub async fn export(
         for arrival in app.engine.arrivals_at(&collection, seqs).await? {
             let record = &arrival.record;
             let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
-            let row = TableRecord {
-                id: record.id.as_str(),
-                verdict: VerdictBadge::new(&words.record, record.verdict.kind, decided).says,
-                repeats: record.verdict.duplicate_of.as_ref().map_or("", |id| id.as_str()),
-                facts: &reader.facts_of(record),
-                stored_at: &reader.clock.show_text(&record.stored_at),
-            };
-            table.row(&row, &[&shown_probability(record).unwrap_or_default()]);
+            let verdict = VerdictBadge::new(&words.record, record.verdict.kind, decided).says;
+            let probability = shown_probability(record).unwrap_or_default();
+            table.row(record, verdict, record.verdict.duplicate_of.as_ref(), &reader, &[&probability]);
         }
     }
     if !is_whole {

@@ -62,9 +62,15 @@ pub struct PeriodReport {
     /// The counts.
     pub view: CountsView,
     /// The frequent events and the places, or the reason why there are none.
-    pub found: Result<ReportEvents, String>,
-    /// True if the events are still being found.
-    pub is_waiting_for_events: bool,
+    pub found: Result<ReportEvents, MissingEvents>,
+}
+
+/// The reason why a report has no events.
+pub struct MissingEvents {
+    /// The text for the reader.
+    pub message: String,
+    /// The error: the events are still being found, or the collection keeps no text.
+    pub error: Error,
 }
 
 /// An important number of a report.
@@ -161,7 +167,7 @@ impl ReportRequest {
     ///
     /// # Errors
     /// 422 for an unknown choice, or for a date that cannot be read.
-    pub fn of(form: &FormFields, today: Date) -> Result<Self, Problem> {
+    fn of(form: &FormFields, today: Date) -> Result<Self, Problem> {
         let kind = form.choice("period", kind_named)?.unwrap_or_default();
         let day = form.choice("date", known_day)?.unwrap_or(today);
         Ok(Self { kind, period: kind.period(day), by: chosen_time(form)? })
@@ -194,11 +200,17 @@ pub enum ReportAnswer {
 }
 
 impl PageContext<'_> {
-    /// Makes a report with at most `most` values, events and places.
+    /// Makes the report that a URL asks for, with at most `most` values, events and places.
     ///
     /// # Errors
-    /// 404 if the collection does not exist any more.
-    pub async fn report(&self, asked: ReportRequest, most: usize) -> Result<ReportAnswer, Problem> {
+    /// 404 if the collection does not exist any more; 422 for an unknown choice or date.
+    pub async fn report(&self, uri: &Uri, most: usize) -> Result<(ReportRequest, ReportAnswer), Problem> {
+        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let asked = ReportRequest::of(&form, self.reader.clock.day(clock::timestamp()))?;
+        Ok((asked, self.report_of(asked, most).await?))
+    }
+
+    async fn report_of(&self, asked: ReportRequest, most: usize) -> Result<ReportAnswer, Problem> {
         let engine = &self.app.engine;
         let words = self.visitor.words();
         let period = asked.period;
@@ -219,25 +231,19 @@ impl PageContext<'_> {
         let window = period.window(&self.reader.clock);
         let decisions = engine.decision_counts(self.collection, window).await?;
         let rule = FrequencyRule::default();
-        let mut is_waiting_for_events = false;
         let found = match engine.period_events(self.collection, window, rule, most).await {
             Ok(found) => Ok(self.report_events(found, rule, period).await?),
             Err(error) => match no_events_text(&words.events, &error) {
-                Some(message) => {
-                    is_waiting_for_events = matches!(error, Error::EventsNotReady { .. });
-                    Err(message)
-                }
+                Some(message) => Err(MissingEvents { message, error }),
                 None => return Err(error.into()),
             },
         };
         let mut view = CountsView::new(words, period, &counts);
-        let latest = counts.span.map(|(_, last)| last).filter(|last| *last < period.first);
-        view.latest = latest.filter(|last| DayPeriod::new(*last, *last).is_some()).map(|last| {
+        view.latest = period.earlier_day(counts.span).map(|last| {
             let latest = asked.of_kind(asked.kind, last);
             (latest.href(self.collection, PATH), (words.statistics.latest)(&last.to_string()))
         });
-        let report =
-            PeriodReport { summary: summary(words, &counts, before, decisions), view, found, is_waiting_for_events };
+        let report = PeriodReport { summary: summary(words, &counts, before, decisions), view, found };
         Ok(ReportAnswer::Ready(Box::new(report), counts.by))
     }
 
@@ -311,11 +317,10 @@ pub async fn show(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let asked = ReportRequest::of(&form, reader.clock.day(clock::timestamp()))?;
-    let (report, by) = match context.report(asked, MOST_ON_PAGE).await? {
+    let (asked, answer) = context.report(&uri, MOST_ON_PAGE).await?;
+    let (report, by) = match answer {
         ReportAnswer::Ready(report, by) => (report, by),
         ReportAnswer::Waiting(page) => return Ok(page),
     };

@@ -2,29 +2,25 @@
 //! them.
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
 
-use crate::form::FormFields;
 use crate::pages::pair::PageContext;
-use crate::pages::report::{PeriodReport, ReportAnswer, ReportEvents, ReportRequest};
+use crate::pages::report::{MissingEvents, PeriodReport, ReportAnswer, ReportEvents};
 use crate::view::counts::{CountLine, KINDS};
 use crate::view::csv::attachment;
 use crate::view::row::RowReader;
 use crate::visitor::ReadingVisitor;
 use crate::words::DeskWords;
-use doppel_core::error_code::ErrorCode;
+use doppel_engine::Error;
 use doppel_findings::output::write_row;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
-use doppel_service::clock;
 
 /// Largest number of values, events and places in a file.
 const MOST_IN_FILE: usize = 200;
-/// Seconds after which the events may be found.
-const EVENTS_RETRY_S: u32 = 5;
 /// Largest length of the name of a sheet in UTF-16 units, without its number. Excel allows 31 units.
 const MAX_NAME_UNITS: usize = 24;
 /// The characters that Excel does not allow in the name of a sheet.
@@ -43,17 +39,15 @@ pub async fn export(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let asked = ReportRequest::of(&form, reader.clock.day(clock::timestamp()))?;
-    let (report, by) = match context.report(asked, MOST_IN_FILE).await? {
+    let (asked, answer) = context.report(&uri, MOST_IN_FILE).await?;
+    let (report, by) = match answer {
         ReportAnswer::Ready(report, by) => (report, by),
         ReportAnswer::Waiting(page) => return Ok(page),
     };
-    if let (true, Err(message)) = (report.is_waiting_for_events, &report.found) {
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::EventsNotReady, message.clone());
-        return Err(problem.retry_after(EVENTS_RETRY_S));
+    if let Err(MissingEvents { error: error @ Error::EventsNotReady { .. }, .. }) = report.found {
+        return Err(error.into());
     }
     let words = visitor.words();
     let days = (words.report.days)(&asked.period.first.to_string(), &asked.period.last.to_string());
@@ -103,7 +97,7 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str, hint: &str) -
     }
     match &report.found {
         Ok(found) => write_events(&mut book, found, words)?,
-        Err(message) => write_row(book.sheet(words.report.frequent)?, 0, [message.as_str()])?,
+        Err(missing) => write_row(book.sheet(words.report.frequent)?, 0, [missing.message.as_str()])?,
     }
     Ok(book.book.save_to_buffer()?)
 }

@@ -9,7 +9,7 @@ use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
-use crate::view::csv::{RecordTable, TableRecord};
+use crate::view::csv::RecordTable;
 use crate::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::view::numbers::count;
 use crate::view::row::{RowFacts, RowReader};
@@ -209,14 +209,8 @@ pub async fn export(
         let list = find(&app, &collection, params, RowParams::default()).await?;
         for found in &list.items {
             if let Some(record) = record_of(&context, found).await? {
-                let row = TableRecord {
-                    id: found.id.as_str(),
-                    verdict: context.badge(&record).await?.says,
-                    repeats: record.verdict.duplicate_of.as_ref().map_or("", |id| id.as_str()),
-                    facts: &reader.facts_of(&record),
-                    stored_at: &reader.clock.show_text(&record.stored_at),
-                };
-                table.row(&row, &[]);
+                let verdict = context.badge(&record).await?.says;
+                table.row(&record, verdict, record.verdict.duplicate_of.as_ref(), &reader, &[]);
             }
         }
         rows += list.items.len();

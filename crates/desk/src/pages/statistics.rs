@@ -64,7 +64,7 @@ pub fn time_choices(words: &StatisticsWords, chosen: CountedTime) -> Vec<(&'stat
 
 /// Returns the name of a time in a query.
 pub fn time_value(time: CountedTime) -> &'static str {
-    if time == CountedTime::Own { "time" } else { "receipt" }
+    TIMES.iter().find(|(known, _)| *known == time).map_or("", |(_, value)| value)
 }
 
 /// Shows the statistics.
@@ -100,8 +100,7 @@ pub async fn show(
     let by = asked_time.map_or("", time_value);
     let place = page::below(&collection, DeskSection::Statistics.path());
     let mut view = CountsView::new(words, period, &counts);
-    let latest = counts.span.map(|(_, last)| last).filter(|last| *last < period.first);
-    view.latest = latest.filter(|last| DayPeriod::new(*last, *last).is_some()).map(|last| {
+    view.latest = period.earlier_day(counts.span).map(|last| {
         let last = last.to_string();
         (with_query(&place, &[("by", by), ("to", &last)]), (own.latest)(&last))
     });

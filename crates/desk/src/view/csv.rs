@@ -3,9 +3,11 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::view::row::RowFacts;
+use crate::view::row::RowReader;
 use crate::words::DeskWords;
 use doppel_core::collection::Role;
+use doppel_core::record::RecordId;
+use doppel_engine::answers::RecordView;
 use doppel_findings::csv::written;
 
 /// A table in CSV.
@@ -40,20 +42,6 @@ impl CsvTable {
 /// A table of records in CSV.
 pub struct RecordTable(CsvTable);
 
-/// A record in a table.
-pub struct TableRecord<'a> {
-    /// The id.
-    pub id: &'a str,
-    /// The verdict in words.
-    pub verdict: &'a str,
-    /// The id of the record that this one repeats; empty if it repeats none.
-    pub repeats: &'a str,
-    /// The facts of its row.
-    pub facts: &'a RowFacts,
-    /// The time of receipt.
-    pub stored_at: &'a str,
-}
-
 impl RecordTable {
     /// Creates a table with a column for each fact of a record, and with `more` columns.
     pub fn new(words: &DeskWords, more: &[&str]) -> Self {
@@ -74,24 +62,31 @@ impl RecordTable {
         Self(CsvTable::new(&[columns.as_slice(), more].concat()))
     }
 
-    /// Adds a record. `more` are the values of the other columns.
-    pub fn row(&mut self, record: &TableRecord<'_>, more: &[&str]) {
-        let TableRecord { id, verdict, repeats, facts, stored_at } = record;
+    /// Adds a record with its verdict in words and the id of the record that it repeats. `more` are the values of the other columns.
+    pub fn row(
+        &mut self,
+        view: &RecordView,
+        verdict: &str,
+        repeats: Option<&RecordId>,
+        reader: &RowReader,
+        more: &[&str],
+    ) {
+        let facts = reader.facts_of(view);
         let handling = &facts.handling;
+        let stored_at = reader.clock.show_text(&view.stored_at);
         let cells = [
-            (*id).to_owned(),
-            (*verdict).to_owned(),
-            (*repeats).to_owned(),
-            facts.title.clone(),
-            facts.petitioner.clone().unwrap_or_default(),
-            facts.time.clone().unwrap_or_default(),
-            handling.category.clone().unwrap_or_default(),
-            handling.status.clone().unwrap_or_default(),
-            handling.unit.clone().unwrap_or_default(),
-            (*stored_at).to_owned(),
+            view.id.as_str(),
+            verdict,
+            repeats.map_or("", RecordId::as_str),
+            &facts.title,
+            facts.petitioner.as_deref().unwrap_or_default(),
+            facts.time.as_deref().unwrap_or_default(),
+            handling.category.as_deref().unwrap_or_default(),
+            handling.status.as_deref().unwrap_or_default(),
+            handling.unit.as_deref().unwrap_or_default(),
+            &stored_at,
         ];
-        let more = more.iter().map(|cell| (*cell).to_owned());
-        self.0.row(&cells.into_iter().chain(more).collect::<Vec<String>>());
+        self.0.row(&[cells.as_slice(), more].concat());
     }
 
     /// Adds a note for the reader as the last row.

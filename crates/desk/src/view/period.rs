@@ -67,6 +67,12 @@ impl DayPeriod {
         Self { first: last.saturating_sub(Span::new().days(i64::from(days) - 1)), last }
     }
 
+    /// Returns the last day of `span`, the days of all records, if it lies before this period and pages can show it.
+    pub fn earlier_day(self, span: Option<(Date, Date)>) -> Option<Date> {
+        let (_, last) = span?;
+        (last < self.first && Self::new(last, last).is_some()).then_some(last)
+    }
+
     /// Returns the first day after the period.
     pub fn end(self) -> Date {
         self.last.saturating_add(1.day())
