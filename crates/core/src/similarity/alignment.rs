@@ -6,13 +6,12 @@
 
 use std::ops::Range;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
-
+use super::differences::{DifferingRanges, differing_ranges};
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::counts;
 
-/// Maximum number of tokens of each text that are aligned: alignment takes O((|a| + |b|) × differences).
+/// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b|).
 const MAX_TOKENS: usize = 600;
 /// Maximum number of equal tokens between two changes that are one place. Two names often have one character in common.
 const MAX_GAP: usize = 1;
@@ -130,8 +129,8 @@ fn is_code(tokens: &[Token], at: usize) -> bool {
     !neighbours.into_iter().flatten().any(|at| matches!(tokens.get(at), Some(Token::Latin(_))))
 }
 
-/// Aligns two texts (Myers 1986). `only_names` are the names that only the first and only the second text contains.
-/// O((|a| + |b|) × differences), at most [`MAX_TOKENS`] tokens of each.
+/// Aligns two texts by a longest common subsequence. `only_names` are the names that only the first and only the second
+/// text contains. O(|a| × |b| / 64), at most [`MAX_TOKENS`] tokens of each.
 pub fn align_tokens(a: &TokenText, b: &TokenText, only_names: &[Vec<String>; 2]) -> Alignment {
     let [only_a, only_b] = only_names;
     // The order is fixed, so that both orders of the texts give the same alignment.
@@ -183,12 +182,9 @@ struct ChangedPlace {
 /// one place.
 fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
     let mut places: Vec<ChangedPlace> = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, a, b) {
-        let a = op.old_range();
-        let b = op.new_range();
+    for DifferingRanges { a, b } in differing_ranges(a, b) {
         let changed = a.len().max(b.len());
         match places.last_mut() {
-            _ if matches!(op, DiffOp::Equal { .. }) => {}
             Some(last) if a.start - last.a.end <= MAX_GAP && b.start - last.b.end <= MAX_GAP => {
                 (last.a.end, last.b.end) = (a.end, b.end);
                 last.changed += changed;

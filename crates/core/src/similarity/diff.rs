@@ -1,9 +1,9 @@
 //! Aligns two texts for a person to read.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use super::differences::differing_ranges;
 
-/// Maximum length of the texts that are aligned, in characters. Alignment is O((|a| + |b|) · differences); the rest of
-/// a longer text is left out.
+/// Maximum length of the texts that are aligned, in characters. Alignment takes 2 MB for texts of this length. The rest
+/// of a longer text is left out.
 pub const MAX_DIFF_CHARS: usize = 4_000;
 
 /// A piece of an alignment.
@@ -17,28 +17,26 @@ pub enum Piece {
     OnlyB(String),
 }
 
-/// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts (Myers 1986). The pieces that are not `OnlyB` form the
+/// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts by a longest common subsequence. The pieces that are not `OnlyB` form the
 /// first text; the pieces that are not `OnlyA` form the second text.
 pub fn align(a: &[char], b: &[char]) -> Vec<Piece> {
     let a = &a[..a.len().min(MAX_DIFF_CHARS)];
     let b = &b[..b.len().min(MAX_DIFF_CHARS)];
     let mut pieces = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, a, b) {
-        match op {
-            DiffOp::Equal { .. } => pieces.push(Piece::Equal(text(&a[op.old_range()]))),
-            DiffOp::Delete { .. } => pieces.push(Piece::OnlyA(text(&a[op.old_range()]))),
-            DiffOp::Insert { .. } => pieces.push(Piece::OnlyB(text(&b[op.new_range()]))),
-            DiffOp::Replace { .. } => {
-                pieces.push(Piece::OnlyA(text(&a[op.old_range()])));
-                pieces.push(Piece::OnlyB(text(&b[op.new_range()])));
-            }
+    let mut add = |piece: fn(String) -> Piece, chars: &[char]| {
+        if !chars.is_empty() {
+            pieces.push(piece(chars.iter().collect()));
         }
+    };
+    let mut next = 0;
+    for range in differing_ranges(a, b) {
+        add(Piece::Equal, &a[next..range.a.start]);
+        next = range.a.end;
+        add(Piece::OnlyA, &a[range.a]);
+        add(Piece::OnlyB, &b[range.b]);
     }
+    add(Piece::Equal, &a[next..]);
     pieces
-}
-
-fn text(chars: &[char]) -> String {
-    chars.iter().collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod alignment;
 mod contrast;
 mod diff;
+mod differences;
 mod evidence;
 mod forms;
 mod names;
