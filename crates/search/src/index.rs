@@ -41,6 +41,10 @@ pub const WRITER_BYTES: usize = 64_000_000;
 /// Number of records up to which the files of an index are closed while nobody uses them. There may be thousands of such collections, and each takes
 /// some sixty kilobytes while its files are open. Opening the files takes about a millisecond.
 const FEW_RECORDS: u64 = 10_000;
+/// Number of records up to which segments are merged with each other whatever their sizes are. A commit makes a segment of the records of
+/// a second. With the default of tantivy (10,000) a collection that gets some records a second would write its last 10,000 records again
+/// with every eighth commit.
+const SMALL_SEGMENT: u32 = 256;
 /// The share of removed documents in a segment above which the segment is written again without them.
 const MAX_REMOVED_SHARE: f32 = 0.1;
 
@@ -480,6 +484,7 @@ impl Drop for Index {
 /// The rule for merging segments: eight or more segments of similar size, or one segment with more than [`MAX_REMOVED_SHARE`] removed documents.
 fn merge_policy() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
+    policy.set_min_layer_size(SMALL_SEGMENT);
     policy.set_del_docs_ratio_before_merge(MAX_REMOVED_SHARE);
     policy
 }
