@@ -191,13 +191,16 @@ impl CollectionGrowth {
         self.ended.notify_waiters();
     }
 
-    /// Waits until no renewal runs, at most `longest`.
-    pub(super) async fn settled(&self, longest: Duration) {
+    /// Waits until no renewal runs, at most `longest`. False if one still runs then.
+    pub(super) async fn settled(&self, longest: Duration) -> bool {
         let end = Instant::now() + longest;
         loop {
             let ended = self.ended.notified();
-            if !self.state.lock().renewing || tokio::time::timeout_at(end.into(), ended).await.is_err() {
-                return;
+            if !self.state.lock().renewing {
+                return true;
+            }
+            if tokio::time::timeout_at(end.into(), ended).await.is_err() {
+                return false;
             }
         }
     }

@@ -111,12 +111,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until this process renews no collection, at most `longest` for each collection.
+    /// Waits until this process renews no collection, at most `longest` for each collection. False if a collection is still being renewed.
     #[boxed]
-    pub async fn all_settled(&self, longest: Duration) {
+    pub async fn all_settled(&self, longest: Duration) -> bool {
+        let mut all = true;
         for context in self.contexts.all() {
-            context.growth.settled(longest).await;
+            all &= context.growth.settled(longest).await;
         }
+        all
     }
 
     /// Waits for a renewal that a request of a person would find in its way, as long as a registration would.

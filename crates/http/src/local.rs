@@ -46,17 +46,20 @@ impl LocalService {
         &self.app.engine
     }
 
-    /// Waits for writes and renewals in progress, and closes the store. Do not call anything afterwards.
+    /// Waits for writes and renewals in progress, and closes the store. Do not call anything afterwards. False if a renewal took too long:
+    /// the next process that opens the store continues with it.
     ///
     /// # Errors
     /// The store cannot be closed.
-    pub async fn close(&self) -> doppel_engine::Result<()> {
+    pub async fn close(&self) -> doppel_engine::Result<bool> {
         self.app.writes.close();
         self.app.writes.wait().await;
         let tasks = self.tasks.lock().take();
-        if let Some(tasks) = tasks {
-            tasks.end(SETTLING).await;
-        }
-        self.app.engine.close().await
+        let is_settled = match tasks {
+            Some(tasks) => tasks.end(SETTLING).await,
+            None => true,
+        };
+        self.app.engine.close().await?;
+        Ok(is_settled)
     }
 }

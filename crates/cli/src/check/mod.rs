@@ -263,7 +263,7 @@ impl CheckJob<'_> {
         };
         let ended = ended.await;
         let closed = delivery.target.close().await;
-        ended.and(closed)
+        ended.and(closed.map(drop))
     }
 
     /// Reads all rows, and keeps them in `spool` if there is one.

@@ -259,7 +259,14 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
         signals.abort();
-        ended.and_then(|end| closed.map(|()| end))
+        let end = ended?;
+        if !closed? {
+            report.say(
+                "all rows are stored, but the collection is still being counted and indexed anew; the service continues when it starts, and so \
+                 does the next import",
+            );
+        }
+        Ok(end)
     });
     // The reading thread may wait for standard input for ever. No other work is in progress.
     runtime.shutdown_background();

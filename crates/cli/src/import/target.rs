@@ -322,10 +322,10 @@ impl ImportTarget {
         }
     }
 
-    /// Closes the destination. A store is closed in order.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    /// Closes the destination. A store is closed in order. False if the store is still being counted and indexed anew.
+    pub(crate) async fn close(self) -> anyhow::Result<bool> {
         match self {
-            Self::Service(_) => Ok(()),
+            Self::Service(_) => Ok(true),
             Self::Store(local) => local.close().await.context("closing the store"),
         }
     }

@@ -82,12 +82,13 @@ impl TaskRunner {
     }
 
     /// Waits until no collection is being renewed, at most `longest`. Then it stops: unfinished tasks are given back at their last
-    /// checkpoint, for the next process.
-    pub async fn end(self, longest: Duration) {
-        self.engine.all_settled(longest).await;
+    /// checkpoint, for the next process. False if a renewal is unfinished.
+    pub async fn end(self, longest: Duration) -> bool {
+        let is_settled = self.engine.all_settled(longest).await;
         self.draining.cancel();
         // A panic of the runner is in the log.
         let _ = self.running.await;
+        is_settled
     }
 }
 
