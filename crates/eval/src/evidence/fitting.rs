@@ -16,9 +16,9 @@ use crate::metrics::PositionPair;
 use doppel_core::evidence::{Coefficients, EvidenceModel, FitOptions, LabelledFeatures, PairFeatures, fit};
 use doppel_core::index::groups::GroupSet;
 
-/// Share of the weight of labelled pairs that the pairs of the same matter have, in the mean of all offices. A set has half of its own
-/// share and half of this one: its pairs are a sample, and another office has another share.
-const SAME_SHARE: f64 = 0.4;
+/// Share of the weight of labelled pairs that the pairs of the same matter have, in the mean of all offices. The share of an office is not
+/// known, so this is one half. A set has half of its own share and half of this one: its pairs are a sample.
+const SAME_SHARE: f64 = 0.5;
 /// Weights of generated pairs relative to labelled pairs, for each set.
 const HARMFUL_WEIGHT: f64 = 0.15;
 const HARMLESS_WEIGHT: f64 = 0.03;
