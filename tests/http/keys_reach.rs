@@ -24,7 +24,7 @@ enum KeyDecision {
 
 use KeyDecision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, KeyDecision); 81] = [
+const DECISIONS: [(&str, &str, KeyDecision); 83] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -61,6 +61,8 @@ const DECISIONS: [(&str, &str, KeyDecision); 81] = [
     ("put", "/v1/collections/{collection}/model", ByPath),
     ("put", "/v1/collections/{collection}/forms/{form}", ByPath),
     ("delete", "/v1/collections/{collection}/forms/{form}", ByPath),
+    ("get", "/v1/collections/{collection}/places", ByPath),
+    ("put", "/v1/collections/{collection}/places", ByPath),
     ("get", "/v1/collections/{collection}/groups/{id}/form", ByPath),
     ("put", "/v1/collections/{collection}", ByPath),
     ("get", "/v1/collections/{collection}", ByPath),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::TestDesk;
+use crate::support::{TestDesk, TestResponse};
 
 const SURNAMES: &str = "赵钱孙李周吴郑王冯陈";
 const GIVEN_NAMES: [&str; 4] = ["明远", "秀兰", "建国", "丽华"];
@@ -30,7 +30,11 @@ fn another_call(person: &str) -> Value {
 
 /// Starts a task and waits until it has ended well.
 pub(crate) fn done(desk: &TestDesk, method: &str, path: &str, body: &Value) -> Value {
-    let begun = desk.send(method, path, body);
+    ended_well(desk, &desk.send(method, path, body))
+}
+
+/// Waits until a task that was begun has ended well.
+pub(crate) fn ended_well(desk: &TestDesk, begun: &TestResponse) -> Value {
     assert_eq!(begun.status, 202, "{}", begun.text);
     let id = begun.json()["id"].as_str().expect("a task").to_owned();
     let until = Instant::now() + Duration::from_secs(60);

@@ -24,6 +24,7 @@ mod mongodb;
 mod mutations;
 mod office;
 mod one_answer;
+mod places;
 mod reindex;
 mod restart;
 mod snapshots;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{self, ColumnKind};
 use crate::error_code::ErrorCode;
 use crate::evidence::{EvidenceModel, LearnedModel};
+use crate::facts::{MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, is_place_name};
 use crate::similarity::MIN_FORM_CHARS;
 use crate::text::shingles;
 use crate::violation::Violation;
@@ -264,6 +265,11 @@ pub struct TextSettings {
     /// collection in which a channel reads lines does not remove these parts. The preset `default` does.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub remove_noise: bool,
+    /// The places that the office knows, with their aliases. In names of texts an alias counts as the name of its
+    /// place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false, max_items = 20000))]
+    pub places: Vec<Place>,
 }
 
 impl Default for TextSettings {
@@ -276,6 +282,7 @@ impl Default for TextSettings {
             synonyms: Vec::new(),
             simplify: true,
             remove_noise: false,
+            places: Vec::new(),
         }
     }
 }
@@ -668,7 +675,8 @@ fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
 }
 
 fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
-    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _, remove_noise: _ } = text;
+    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _, remove_noise: _, places } =
+        text;
     let stop_words: &[String] = match stop_words {
         StopWords::Named(StopList::Default) => &[],
         StopWords::These(words) => words,
@@ -678,7 +686,9 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
     for (index, group) in synonyms.iter().enumerate() {
         validate_words(&format!("/text/synonyms/{index}"), group, found);
     }
-    let total = user_words.len() + stop_words.len() + synonyms.iter().map(Vec::len).sum::<usize>();
+    validate_places(places, found);
+    let names: usize = places.iter().map(|place| 1 + place.aliases.len()).sum();
+    let total = user_words.len() + stop_words.len() + synonyms.iter().map(Vec::len).sum::<usize>() + names;
     if total > MAX_LEXICON_ENTRIES {
         let detail = format!("{total} words; at most {MAX_LEXICON_ENTRIES} in all lists together");
         found.push(Violation::new("/text", ErrorCode::TooManyWords, detail));
@@ -687,6 +697,26 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
         if group.len() < 2 {
             let detail = "a group of synonyms has at least two words";
             found.push(Violation::new(format!("/text/synonyms/{index}"), ErrorCode::OutOfRange, detail));
+        }
+    }
+}
+
+fn validate_places(places: &[Place], found: &mut Vec<Violation>) {
+    if places.len() > MAX_PLACES {
+        let detail = format!("at most {MAX_PLACES} places");
+        found.push(Violation::new("/text/places", ErrorCode::TooManyWords, detail));
+    }
+    for (index, Place { name, kind: _, aliases, parent }) in places.iter().enumerate() {
+        if aliases.len() > MAX_ALIASES {
+            let detail = format!("at most {MAX_ALIASES} aliases");
+            found.push(Violation::new(format!("/text/places/{index}/aliases"), ErrorCode::TooManyWords, detail));
+        }
+        if !std::iter::once(name).chain(aliases).chain(parent).all(|name| is_place_name(name)) {
+            let detail = format!(
+                "a name of a place has {MIN_PLACE_CHARS} to {MAX_PLACE_CHARS} characters, no space at its ends, no control characters and no | ; 、, \
+                 and does not begin with =, +, - or @"
+            );
+            found.push(Violation::new(format!("/text/places/{index}"), ErrorCode::InvalidWord, detail));
         }
     }
 }

@@ -414,6 +414,7 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
         && ours.segmenter == theirs.segmenter
         && ours.user_words == theirs.user_words
         && ours.synonyms == theirs.synonyms
+        && ours.places == theirs.places
 }
 
 /// Returns the settings of verification that a sketch depends on: width of shingles, weighting by rarity, use of names, forms.

@@ -39,6 +39,7 @@ mod lookup;
 mod matcher;
 mod original;
 pub mod period_counts;
+mod places;
 pub mod purge;
 pub mod quality;
 pub mod queue;

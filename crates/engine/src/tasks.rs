@@ -187,7 +187,7 @@ pub struct Task {
 
 impl From<TaskState> for Task {
     fn from(mut task: TaskState) -> Self {
-        forget_forms(&mut task.request);
+        forget_lists(&mut task.request);
         let left = task.total.saturating_sub(task.done) as f64;
         let running = task.status == TaskStatus::Processing && task.rate > 0.0;
         Self {
@@ -216,19 +216,21 @@ impl From<TaskState> for Task {
 /// few seconds.
 const TRIES: usize = 16;
 
-/// Removes personal data from a task: the petitioner's identity, and the passages of forms, which come from records. Tasks are stored long
-/// after their end.
+/// Removes personal data from a task: the petitioner's identity, and the passages of forms, which come from records. Also removes the list of
+/// places, which may have a megabyte. Tasks are stored long after their end.
 pub(crate) fn forget_personal_data(task: &mut TaskState) {
     if let Some(identity) = task.request.pointer_mut("/which/identity") {
         *identity = Value::Null;
     }
-    forget_forms(&mut task.request);
+    forget_lists(&mut task.request);
 }
 
-/// Removes the forms from the settings of a request.
-fn forget_forms(request: &mut Value) {
-    if let Some(forms) = request.pointer_mut("/settings/verify/forms") {
-        *forms = Value::Array(Vec::new());
+/// Removes the forms and the places from the settings of a request.
+fn forget_lists(request: &mut Value) {
+    for list in ["/settings/verify/forms", "/settings/text/places"] {
+        if let Some(list) = request.pointer_mut(list) {
+            *list = Value::Array(Vec::new());
+        }
     }
 }
 

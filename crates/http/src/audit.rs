@@ -80,7 +80,7 @@ fn is_audited(method: &Method, route: &str) -> bool {
             "v1",
             "collections",
             _,
-            "decisions" | "forms" | "generations" | "groups" | "model" | "statistics" | "vectors",
+            "decisions" | "forms" | "generations" | "groups" | "model" | "places" | "statistics" | "vectors",
             ..,
         ] => true,
         ["console", "sign-in" | "sign-out", ..] => true,

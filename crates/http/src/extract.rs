@@ -212,6 +212,8 @@ pub enum BodyMedia {
     Json,
     /// `application/x-ndjson`.
     Ndjson,
+    /// `text/csv`.
+    Csv,
     /// `application/x-www-form-urlencoded`, of the forms of our own pages.
     Form,
 }
@@ -222,6 +224,7 @@ impl BodyMedia {
         match self {
             Self::Json => "application/json",
             Self::Ndjson => "application/x-ndjson",
+            Self::Csv => "text/csv",
             Self::Form => "application/x-www-form-urlencoded",
         }
     }
@@ -255,6 +258,22 @@ impl FromRequest<App> for JsonBytes {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         body_of(request, app, BodyMedia::Json).await.map(Self)
+    }
+}
+
+/// The text of a CSV body. Its size and the time for reading it are limited.
+#[derive(Clone, Debug)]
+pub struct CsvText(pub String);
+
+impl FromRequest<App> for CsvText {
+    type Rejection = Problem;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let bytes = body_of(request, app, BodyMedia::Csv).await?;
+        let text = String::from_utf8(bytes.into());
+        text.map(Self).map_err(|_| {
+            let detail = "the body is not UTF-8; save the file as CSV in UTF-8";
+            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedEncoding, "", detail)
+        })
     }
 }
 

@@ -56,8 +56,11 @@ fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The routes whose responses are not JSON or lines of JSON.
-const OTHER_MEDIA: [(&str, &str); 2] =
-    [("/v1/admin/snapshots/stream", "application/octet-stream"), ("/v1/tasks/{task}/events", "text/event-stream")];
+const OTHER_MEDIA: [(&str, &str); 3] = [
+    ("/v1/admin/snapshots/stream", "application/octet-stream"),
+    ("/v1/collections/{collection}/places", "text/csv"),
+    ("/v1/tasks/{task}/events", "text/event-stream"),
+];
 
 /// Refuses a request if its client does not accept the media type of the route. It is JSON or lines of JSON, except for [`OTHER_MEDIA`].
 pub(crate) fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {

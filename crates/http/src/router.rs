@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use crate::routes::{
     accounts, admin, arrivals, bulk, changes, collections, decisions, event_decisions, events, explain, forms,
-    generations, groups, keys, learning, lookup, operations, records, rows, snapshots, sources, statistics, tasks,
-    webhooks,
+    generations, groups, keys, learning, lookup, operations, places, records, rows, snapshots, sources, statistics,
+    tasks, webhooks,
 };
 use crate::state::App;
 use crate::{extract, observe, openapi, problem::Problem};
@@ -51,6 +51,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(forms::propose))
         .routes(routes!(forms::teach))
         .routes(routes!(forms::forget))
+        .routes(routes!(places::list, places::replace))
         .routes(routes!(generations::list))
         .routes(routes!(generations::delete))
         .routes(routes!(generations::activate))

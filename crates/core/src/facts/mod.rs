@@ -32,8 +32,12 @@ use std::sync::LazyLock;
 
 use self::chars::Chars;
 use self::places::PlaceNames;
-pub use self::places::{MAX_ALIASES, MAX_PLACES, Place, PlaceList, PlaceListError};
+pub use self::places::{
+    MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, PlaceKind, PlaceListError, is_place_name,
+    parse_places, places_to_csv,
+};
 use crate::schemes::hash::city64;
+use crate::text::normalise::Normaliser;
 
 /// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,14 +208,14 @@ pub struct FactReader {
 }
 
 impl FactReader {
-    /// Creates a reader that knows `places`.
-    pub fn new(places: &PlaceList) -> Self {
-        Self { places: PlaceNames::new(places) }
+    /// Creates a reader that knows `places`, for texts that `normaliser` normalises.
+    pub fn new(places: &[Place], normaliser: Normaliser) -> Self {
+        Self { places: PlaceNames::new(places, normaliser) }
     }
 
     /// Returns a reader that knows no places of an office.
     pub fn without_places() -> &'static Self {
-        static READER: LazyLock<FactReader> = LazyLock::new(|| FactReader::new(&PlaceList::default()));
+        static READER: LazyLock<FactReader> = LazyLock::new(|| FactReader { places: PlaceNames::default() });
         &READER
     }
 

@@ -2,37 +2,105 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::chars::Chars;
 use super::literals::Filter;
 use super::{FactGroup, FactKind, FactSource, Found, endings, names};
 use crate::text::normalise::Normaliser;
 
-/// Maximum number of places in a list: a large city has this number of roads, estates and organisations.
-pub const MAX_PLACES: usize = 100_000;
+/// Maximum number of places of a collection: a district has some thousand roads, estates and organisations.
+pub const MAX_PLACES: usize = 20_000;
 /// Maximum number of aliases of a place.
 pub const MAX_ALIASES: usize = 64;
 /// Minimum length of a name, in characters. A single character is part of too many words.
-const MIN_NAME: usize = 2;
+pub const MIN_PLACE_CHARS: usize = 2;
 /// Maximum length of a name, in characters.
-const MAX_NAME: usize = 64;
+pub const MAX_PLACE_CHARS: usize = 64;
 
-/// A place of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A place that the office knows. In a text, each of its aliases counts as its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Place {
-    /// The name under which the place is compared.
+    /// The name under which the place is compared, 2 to 64 characters.
     pub name: String,
-    /// The kind of the place: one of the kinds of objects.
-    pub kind: FactKind,
-    /// Other names of the place.
+    /// The kind of the place.
+    #[serde(default)]
+    pub kind: PlaceKind,
+    /// Other names of the place, each of 2 to 64 characters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false, max_items = 64))]
     pub aliases: Vec<String>,
-    /// The name of the place that contains it.
+    /// The name of the place that contains it. It is kept for the office and not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
 
-/// The places that an office knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceList {
-    places: Vec<Place>,
+/// The kind of a [`Place`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceKind {
+    /// A square, a park, a market, a station, or a building with a name.
+    #[default]
+    Place,
+    /// A province, a city, a district or a county.
+    District,
+    /// A town, a township or a street office.
+    Town,
+    /// A village or an urban community.
+    Village,
+    /// A road, a street, a lane or a bridge.
+    Road,
+    /// A housing estate.
+    Estate,
+    /// A school or a kindergarten.
+    School,
+    /// A company, a hospital, an authority or another organisation.
+    Organisation,
+    /// A brand or a service with a name.
+    Product,
+}
+
+impl PlaceKind {
+    /// All kinds with their words in a list. The first word is the one that doppel writes.
+    const WORDS: [(Self, &[&str]); 9] = [
+        (Self::Place, &["place", "公共场所", "场所", "地点", "站点", "大厦", "楼栋", "公园", ""]),
+        (Self::District, &["district", "区县", "行政区", "区划"]),
+        (Self::Town, &["town", "街道", "乡镇", "镇街"]),
+        (Self::Village, &["village", "社区", "村", "村居"]),
+        (Self::Road, &["road", "道路", "路", "街巷"]),
+        (Self::Estate, &["estate", "小区", "楼盘"]),
+        (Self::School, &["school", "学校"]),
+        (Self::Organisation, &["organisation", "organization", "单位", "企业", "公司", "机构"]),
+        (Self::Product, &["product", "产品", "品牌"]),
+    ];
+
+    /// Returns the kind with this word; `None` if no kind has it.
+    fn of_word(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(kind, _)| *kind)
+    }
+
+    /// Returns the word that doppel writes.
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("place", |(_, words)| words[0])
+    }
+
+    /// Returns the kind of the facts that name such a place.
+    fn fact_kind(self) -> FactKind {
+        match self {
+            Self::Place => FactKind::PublicPlace,
+            Self::District => FactKind::District,
+            Self::Town => FactKind::Town,
+            Self::Village => FactKind::Village,
+            Self::Road => FactKind::Road,
+            Self::Estate => FactKind::Estate,
+            Self::School => FactKind::School,
+            Self::Organisation => FactKind::Organisation,
+            Self::Product => FactKind::Product,
+        }
+    }
 }
 
 /// An error in a list of places.
@@ -47,9 +115,11 @@ pub enum PlaceListError {
         /// Line where the value begins, from 1.
         line: usize,
     },
-    /// A name has too few or too many characters.
-    #[error("line {line}: a name must have {MIN_NAME} to {MAX_NAME} characters")]
-    Length {
+    /// A name has too few or too many characters, or is a formula.
+    #[error(
+        "line {line}: a name has {MIN_PLACE_CHARS} to {MAX_PLACE_CHARS} characters and does not begin with =, +, - or @"
+    )]
+    Name {
         /// Line of the row, from 1.
         line: usize,
     },
@@ -70,83 +140,66 @@ pub enum PlaceListError {
     },
 }
 
-/// The names of kinds in a list; the first word is the usual one.
-const KINDS: [(FactKind, &[&str]); 12] = [
-    (FactKind::PublicPlace, &["place", "公共场所", "场所", "地点", "站点", "大厦", "公园", ""]),
-    (FactKind::District, &["district", "区县", "行政区", "区划"]),
-    (FactKind::Town, &["town", "街道", "乡镇", "镇街"]),
-    (FactKind::Village, &["village", "社区", "村", "村居"]),
-    (FactKind::Road, &["road", "道路", "路", "街巷"]),
-    (FactKind::Estate, &["estate", "小区", "楼盘"]),
-    (FactKind::Building, &["building", "楼栋"]),
-    (FactKind::School, &["school", "学校"]),
-    (FactKind::Organisation, &["organisation", "organization", "单位", "企业", "公司", "机构"]),
-    (FactKind::TransitLine, &["line", "线路", "公交线路", "地铁线路"]),
-    (FactKind::Product, &["product", "产品", "品牌"]),
-    (FactKind::VillageGroup, &["group", "村民小组"]),
-];
-
 fn kind_names() -> String {
-    KINDS.iter().map(|(_, words)| words[0]).collect::<Vec<_>>().join(", ")
+    PlaceKind::WORDS.iter().map(|(_, words)| words[0]).collect::<Vec<_>>().join(", ")
 }
 
-impl PlaceList {
-    /// Reads a list as CSV (RFC 4180) with the columns `name`, `kind`, `aliases` and `parent`, in any order; only
-    /// `name` is required. Several aliases are separated by `|`, `;` or `、`. Names are normalised. Rows without a name
-    /// are skipped. O(length).
-    pub fn parse_csv(text: &str) -> Result<Self, PlaceListError> {
-        let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter();
-        let header = rows.next().map(|(_, row)| row).unwrap_or_default();
-        let name_column = column(&header, &["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
-        let kind_column = column(&header, &["kind", "类型", "类别"]);
-        let alias_column = column(&header, &["aliases", "alias", "别名", "简称"]);
-        let parent_column = column(&header, &["parent", "上级", "所属"]);
-        let normaliser = Normaliser::new(true);
-        let mut places = Vec::new();
-        for (line, row) in rows {
-            let name = normaliser.normalise(cell(&row, Some(name_column)));
-            if name.is_empty() {
-                continue;
-            }
-            let kind = normaliser.normalise(cell(&row, kind_column));
-            let known = KINDS.iter().find(|(_, words)| words.contains(&kind.as_str()));
-            let (kind, _) = known.ok_or(PlaceListError::Kind { line })?;
-            let aliases: Vec<String> = cell(&row, alias_column)
-                .split(['|', ';', '；', '、'])
-                .map(|alias| normaliser.normalise(alias))
-                .filter(|alias| !alias.is_empty())
-                .collect();
-            if !has_valid_length(&name) || !aliases.iter().all(|alias| has_valid_length(alias)) {
-                return Err(PlaceListError::Length { line });
-            }
-            if aliases.len() > MAX_ALIASES {
-                return Err(PlaceListError::TooManyAliases { line });
-            }
-            if places.len() == MAX_PLACES {
-                return Err(PlaceListError::TooMany);
-            }
-            let parent = Some(normaliser.normalise(cell(&row, parent_column))).filter(|parent| !parent.is_empty());
-            places.push(Place { name, kind: *kind, aliases, parent });
+/// Reads places as CSV (RFC 4180) with the columns `name`, `kind`, `aliases` and `parent`, in any order; only `name` is
+/// required. Several aliases are separated by `|`, `;` or `、`. Rows without a name are skipped. O(length).
+///
+/// # Errors
+/// The first error of the list.
+pub fn parse_places(text: &str) -> Result<Vec<Place>, PlaceListError> {
+    let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter();
+    let header = rows.next().map(|(_, row)| row).unwrap_or_default();
+    let name_column = column(&header, &["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
+    let kind_column = column(&header, &["kind", "类型", "类别"]);
+    let alias_column = column(&header, &["aliases", "alias", "别名", "简称"]);
+    let parent_column = column(&header, &["parent", "上级", "所属"]);
+    let mut places = Vec::new();
+    for (line, row) in rows {
+        let name = cell(&row, Some(name_column)).trim().to_owned();
+        if name.is_empty() {
+            continue;
         }
-        Ok(Self { places })
-    }
-
-    /// Returns the places in the order of the list.
-    pub fn places(&self) -> &[Place] {
-        &self.places
-    }
-
-    /// Returns the list as CSV, which [`PlaceList::parse_csv`] reads.
-    pub fn to_csv(&self) -> String {
-        let mut csv = String::from("name,kind,aliases,parent\n");
-        for place in &self.places {
-            let kind = KINDS.iter().find(|(kind, _)| *kind == place.kind).map_or("place", |(_, words)| words[0]);
-            let cells = [&place.name, kind, &place.aliases.join("|"), place.parent.as_deref().unwrap_or_default()];
-            csv += &cells.map(quoted).join(",");
-            csv.push('\n');
+        let word = cell(&row, kind_column).trim().to_lowercase();
+        let kind = PlaceKind::of_word(&word).ok_or(PlaceListError::Kind { line })?;
+        let aliases = cell(&row, alias_column).split(['|', ';', '；', '、']).map(str::trim);
+        let aliases: Vec<String> = aliases.filter(|alias| !alias.is_empty()).map(str::to_owned).collect();
+        if !is_place_name(&name) || !aliases.iter().all(|alias| is_place_name(alias)) {
+            return Err(PlaceListError::Name { line });
         }
-        csv
+        if aliases.len() > MAX_ALIASES {
+            return Err(PlaceListError::TooManyAliases { line });
+        }
+        if places.len() == MAX_PLACES {
+            return Err(PlaceListError::TooMany);
+        }
+        let parent = Some(cell(&row, parent_column).trim().to_owned()).filter(|parent| !parent.is_empty());
+        places.push(Place { name, kind, aliases, parent });
     }
+    Ok(places)
+}
+
+/// Writes places as CSV, which [`parse_places`] reads.
+pub fn places_to_csv(places: &[Place]) -> String {
+    let mut csv = String::from("name,kind,aliases,parent\n");
+    for place in places {
+        let aliases = place.aliases.join("|");
+        let cells = [&*place.name, place.kind.word(), &aliases, place.parent.as_deref().unwrap_or_default()];
+        csv += &cells.map(quoted).join(",");
+        csv.push('\n');
+    }
+    csv
+}
+
+/// True if a text can be the name of a place, an alias or a parent. A spreadsheet would run a formula.
+pub fn is_place_name(name: &str) -> bool {
+    (MIN_PLACE_CHARS..=MAX_PLACE_CHARS).contains(&name.chars().count())
+        && !name.starts_with(['=', '+', '-', '@'])
+        && !name.contains(char::is_control)
+        && !name.contains(['|', ';', '；', '、'])
+        && name.trim() == name
 }
 
 /// Returns the position of the column that has one of these names.
@@ -157,10 +210,6 @@ fn column(header: &[String], names: &[&str]) -> Option<usize> {
 /// Returns a cell of a row, or an empty text if the row does not have the column.
 fn cell(row: &[String], column: Option<usize>) -> &str {
     column.and_then(|at| row.get(at)).map_or("", String::as_str)
-}
-
-fn has_valid_length(name: &str) -> bool {
-    (MIN_NAME..=MAX_NAME).contains(&name.chars().count())
 }
 
 /// Returns a value in the form of CSV.
@@ -221,15 +270,17 @@ pub(super) struct PlaceNames {
 }
 
 impl PlaceNames {
-    pub(super) fn new(list: &PlaceList) -> Self {
+    pub(super) fn new(places: &[Place], normaliser: Normaliser) -> Self {
         let mut names = Self::default();
-        for (index, place) in (0_u32..).zip(&list.places) {
-            let chars: Vec<char> = place.name.chars().collect();
-            names.places.push((place.kind, names::canonical(place.kind, &chars).into()));
+        for (index, place) in (0_u32..).zip(places) {
+            let chars: Vec<char> = normaliser.normalise(&place.name).chars().collect();
+            let kind = place.kind.fact_kind();
+            names.places.push((kind, names::canonical(kind, &chars).into()));
             for name in std::iter::once(&place.name).chain(&place.aliases) {
-                let chars: Vec<char> = name.chars().collect();
-                names.first.add(chars[0]);
-                names.by_start.entry((chars[0], chars[1])).or_default().push((chars, index));
+                let chars: Vec<char> = normaliser.normalise(name).chars().collect();
+                let [first, second, ..] = chars[..] else { continue };
+                names.first.add(first);
+                names.by_start.entry((first, second)).or_default().push((chars, index));
             }
         }
         names
@@ -277,7 +328,7 @@ mod tests {
     const LIST: &str = "name,kind,aliases,parent\n翠湖花园,小区,\"翠湖|翠湖,一期\",雁江区\n\n红石滩,place,石滩;红滩,\n学府一路,road,,\n";
 
     fn shown(text: &str) -> String {
-        let reader = FactReader::new(&PlaceList::parse_csv(LIST).unwrap());
+        let reader = FactReader::new(&parse_places(LIST).unwrap(), Normaliser::new(true));
         let facts = reader.read(text, &[]);
         facts
             .iter()
@@ -288,14 +339,14 @@ mod tests {
 
     #[test]
     fn a_list_is_read_and_written() {
-        let list = PlaceList::parse_csv(LIST).unwrap();
-        assert_eq!(list.places().len(), 3);
-        let first = &list.places()[0];
-        assert_eq!((first.kind, first.parent.as_deref()), (FactKind::Estate, Some("雁江区")));
+        let list = parse_places(LIST).unwrap();
+        assert_eq!(list.len(), 3);
+        let first = &list[0];
+        assert_eq!((first.kind, first.parent.as_deref()), (PlaceKind::Estate, Some("雁江区")));
         assert_eq!(first.aliases, ["翠湖", "翠湖,一期"]);
-        assert_eq!(PlaceList::parse_csv(&list.to_csv()).unwrap(), list);
+        assert_eq!(parse_places(&places_to_csv(&list)).unwrap(), list);
         let columns = "\u{feff}上级,名称,类别\r\n雁江区,翠湖学校,学校\r\n";
-        assert_eq!(PlaceList::parse_csv(columns).unwrap().places()[0].kind, FactKind::School);
+        assert_eq!(parse_places(columns).unwrap()[0].kind, PlaceKind::School);
     }
 
     #[test]
@@ -303,12 +354,13 @@ mod tests {
         assert_eq!(error("kind\nroad\n"), PlaceListError::NoNameColumn);
         assert_eq!(error("name\n\"翠湖\n"), PlaceListError::OpenQuote { line: 2 });
         assert_eq!(error("name,kind\n翠湖,road\n红石,?\n"), PlaceListError::Kind { line: 3 });
-        assert_eq!(error("name\n湖\n"), PlaceListError::Length { line: 2 });
+        assert_eq!(error("name\n湖\n"), PlaceListError::Name { line: 2 });
+        assert_eq!(error("name\n=1+2\n"), PlaceListError::Name { line: 2 });
         assert!(error("name,kind\n翠湖,?\n").to_string().contains("estate"));
     }
 
     fn error(csv: &str) -> PlaceListError {
-        PlaceList::parse_csv(csv).unwrap_err()
+        parse_places(csv).unwrap_err()
     }
 
     #[test]

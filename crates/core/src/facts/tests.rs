@@ -1,7 +1,7 @@
 use super::*;
 
 fn facts(text: &str) -> Vec<Fact> {
-    FactReader::new(&PlaceList::default()).read(text, &[])
+    FactReader::without_places().read(text, &[])
 }
 
 /// Returns the kind and the canonical form of each fact.

@@ -12,6 +12,7 @@ use super::normalise::Normaliser;
 use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, fact_spans, objects};
 use super::segment::{Segmenter, is_word};
 use crate::collection::TextSettings;
+use crate::facts::FactReader;
 
 /// Maximum length of a value whose synonyms are replaced, in bytes: a replacement may be many times as long as the
 /// word.
@@ -22,6 +23,8 @@ const LONGEST_VALUE: usize = 4096;
 pub struct Words {
     segmenter: Segmenter,
     lexicon: Arc<Lexicon>,
+    /// Finds names, with the places that the office knows.
+    facts: Arc<FactReader>,
 }
 
 impl Words {
@@ -29,17 +32,18 @@ impl Words {
     /// collection needs only one.
     pub fn new(settings: &TextSettings) -> Self {
         let normaliser = Normaliser::new(settings.simplify);
-        Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::of(settings) }
+        let facts = Arc::new(FactReader::new(&settings.places, normaliser));
+        Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::of(settings), facts }
     }
 
     /// Returns the objects that a normalised text names, see [`objects`](super::objects). O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
-        objects(self.segmenter.dictionary(), text)
+        objects(self.segmenter.dictionary(), &self.facts, text)
     }
 
     /// Returns the spans of the facts that a normalised text names, in characters. O(length).
     pub fn fact_spans(&self, text: &str) -> Vec<Range<usize>> {
-        fact_spans(self.segmenter.dictionary(), text)
+        fact_spans(self.segmenter.dictionary(), &self.facts, text)
     }
 
     /// Returns the objects that a normalised text names, and calls `word` for its words as [`Words::for_each`] does.
@@ -132,7 +136,7 @@ impl<'w> NameFinder<'w> {
     /// space. `None` if the text would have to be cut again. O(length).
     pub fn finish<'t>(self, text: impl FnOnce() -> Cow<'t, str>) -> Option<Vec<NamedObject>> {
         let text = self.found.as_ref().map(|_| text()).filter(|text| text.len() <= MAX_TEXT_BYTES)?;
-        self.found.map(|found| found.finish(&text))
+        self.found.map(|found| found.finish(&self.words.facts, &text))
     }
 }
 

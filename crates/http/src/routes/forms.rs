@@ -46,13 +46,13 @@ pub struct ProposedFormsInput {
 /// Whether the change takes effect at once.
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ForgetParams {
+pub struct ActivateParams {
     /// True to make the new generation live as soon as it is complete. The default is false.
     #[param(value_type = Option<bool>)]
     pub activate: bool,
 }
 
-impl QueryParameters for ForgetParams {
+impl QueryParameters for ActivateParams {
     fn read(query: &mut QueryReader) -> Self {
         Self { activate: query.parsed("activate", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false) }
     }
@@ -136,7 +136,7 @@ pub async fn teach(
 ///
 /// Builds a generation whose settings do not have the form.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/forms/{form}", operation_id = "forgetForm", tag = "admin",
-    params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ForgetParams),
+    params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ActivateParams),
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist, or has no such form (`unknown_form`)"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
@@ -144,7 +144,7 @@ pub async fn forget(
     _: Administrator,
     State(app): State<App>,
     InForm(collection, name): InForm,
-    CheckedParameters(ForgetParams { activate }): CheckedParameters<ForgetParams>,
+    CheckedParameters(ActivateParams { activate }): CheckedParameters<ActivateParams>,
 ) -> Result<Response, Problem> {
     let engine = app.engine.clone();
     Ok(started(app.detached(async move { engine.forget_form(&collection, &name, activate).await }).await?))

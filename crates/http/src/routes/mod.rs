@@ -20,6 +20,7 @@ pub mod keys;
 pub mod learning;
 pub mod lookup;
 pub mod operations;
+pub mod places;
 pub mod records;
 pub mod rows;
 #[cfg(feature = "search")]

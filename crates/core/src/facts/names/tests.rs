@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use jieba_rs::Jieba;
 
 use super::super::tests::check_shown;
-use super::super::{FactKind, FactReader, FactSource, PlaceList, WordSpan};
+use super::super::{FactKind, FactReader, FactSource, WordSpan};
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
@@ -12,7 +12,7 @@ fn named(text: &str) -> String {
     let tags = JIEBA.tag(text, false);
     let words: Vec<_> =
         tags.iter().map(|tag| WordSpan { span: tag.start as u32..tag.end as u32, tag: tag.tag }).collect();
-    let facts = FactReader::new(&PlaceList::default()).read(text, &words);
+    let facts = FactReader::without_places().read(text, &words);
     let chars: Vec<char> = text.chars().collect();
     let names = facts.iter().filter(|fact| fact.source != FactSource::Pattern).map(|fact| {
         let name: String = chars[fact.span.start as usize..fact.span.end as usize].iter().collect();

@@ -46,19 +46,19 @@ impl NamedObject {
 }
 
 /// Returns the objects that a normalised text names, each once, in order: at most [`MAX_OBJECTS`].
-pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
+pub fn objects(jieba: &Jieba, reader: &FactReader, text: &str) -> Vec<NamedObject> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut found = Found::default();
     found.read(text, &jieba.tag(text, false));
-    found.finish(text)
+    found.finish(reader, text)
 }
 
 /// Returns the spans of the facts that a normalised text names, in characters, without contacts and noise.
-pub fn fact_spans(jieba: &Jieba, text: &str) -> Vec<Range<usize>> {
+pub fn fact_spans(jieba: &Jieba, reader: &FactReader, text: &str) -> Vec<Range<usize>> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut found = Found::default();
     found.read(text, &jieba.tag(text, false));
-    let facts = found.facts(text);
+    let facts = found.facts(reader, text);
     let named = facts.iter().filter(|fact| !fact.kind.is_removed());
     named.map(|fact| fact.span.start as usize..fact.span.end as usize).collect()
 }
@@ -84,15 +84,15 @@ impl Found {
         self.chars += part.chars().count() as u32 + 1;
     }
 
-    fn facts(&self, text: &str) -> Vec<Fact> {
+    fn facts(&self, reader: &FactReader, text: &str) -> Vec<Fact> {
         let words: Vec<WordSpan<'_>> =
             self.words.iter().map(|(span, tag)| WordSpan { span: span.clone(), tag }).collect();
-        FactReader::without_places().read(text, &words)
+        reader.read(text, &words)
     }
 
     /// Returns all objects that the whole text names.
-    pub(super) fn finish(self, text: &str) -> Vec<NamedObject> {
-        let facts = self.facts(text);
+    pub(super) fn finish(self, reader: &FactReader, text: &str) -> Vec<NamedObject> {
+        let facts = self.facts(reader, text);
         let mut objects: Vec<NamedObject> = Vec::new();
         let mut names = HashSet::new();
         let mut add = |object: NamedObject| {

@@ -1,0 +1,59 @@
+//! The places that an office knows: read and replace the list of a collection.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::auth::{Administrator, Reader};
+use crate::extract::{CsvText, InCollection};
+use crate::problem::Problem;
+use crate::query::{CheckedParameters, NoParameters};
+use crate::routes::admin::started;
+use crate::routes::forms::ActivateParams;
+use crate::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::error_code::ErrorCode;
+use doppel_core::facts::{parse_places, places_to_csv};
+use doppel_core::violation::Violation;
+use doppel_engine::tasks::Task;
+
+/// Read the places that the office knows
+///
+/// The list of the live generation, as CSV with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`.
+#[utoipa::path(get, path = "/v1/collections/{collection}/places", operation_id = "getPlaces", tag = "collections",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "the places", body = String, content_type = "text/csv")))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: CheckedParameters<NoParameters>,
+) -> Result<Response, Problem> {
+    let csv = places_to_csv(&app.engine.places(&collection).await?);
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response())
+}
+
+/// Replace the places that the office knows
+///
+/// The body is CSV in UTF-8 with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`; only `name` is required. Kinds are
+/// `place`, `district`, `town`, `village`, `road`, `estate`, `school`, `organisation` and `product`. In texts an alias counts as the name of its
+/// place. Builds a generation whose settings have the list in `text.places`. Compare it with the live one before you activate it. To
+/// undo, activate the previous generation.
+#[utoipa::path(put, path = "/v1/collections/{collection}/places", operation_id = "setPlaces", tag = "admin",
+    params(("collection" = CollectionName, Path), ActivateParams),
+    request_body(content = String, content_type = "text/csv", description = "the places, one a line below a line of column names"),
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+pub async fn replace(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    CheckedParameters(ActivateParams { activate }): CheckedParameters<ActivateParams>,
+    CsvText(csv): CsvText,
+) -> Result<Response, Problem> {
+    let places = parse_places(&csv)
+        .map_err(|error| Problem::invalid(vec![Violation::new("", ErrorCode::InvalidValue, error.to_string())]))?;
+    let engine = app.engine.clone();
+    Ok(started(app.detached(async move { engine.set_places(&collection, places, activate).await }).await?))
+}

@@ -1,0 +1,77 @@
+//! The places that an office knows: an alias counts as the name of its place, once a generation with the list is live.
+
+use serde_json::{Value, json};
+
+use crate::forms::{done, ended_well};
+use crate::support::{TestDesk, TestResponse};
+
+const LIST: &str = "name,kind,aliases,parent\n石滩文化站,place,老站台|石滩旧站,雁江区\n";
+
+fn put_list(desk: &TestDesk, query: &str, csv: &str) -> TestResponse {
+    let path = format!("{}/places{query}", desk.path);
+    desk.server.send_text("PUT", &path, "text/csv; charset=utf-8", csv)
+}
+
+fn read_list(desk: &TestDesk) -> String {
+    let answer = desk.send("GET", "/places", &Value::Null);
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/csv; charset=utf-8")));
+    answer.text
+}
+
+/// Returns the probability of the pair, and the names that differ.
+fn compared(desk: &TestDesk, a: &str, b: &str) -> (f64, Value) {
+    let explained = desk.ask("POST", "/explain", &json!({ "a": { "id": a }, "b": { "id": b } }));
+    (explained["probability"].as_f64().expect("a probability"), explained["differs"].clone())
+}
+
+#[test]
+fn an_alias_is_the_name_of_its_place_in_a_generation_with_the_list() {
+    let desk = TestDesk::new("places");
+    let letters = [
+        ("whole", "石滩文化站的围墙倒了半截，砖头堆在路边没有人清理，放学的孩子从那里走很危险。"),
+        ("alias", "去年雨季以后老站台的墙就歪了，现在碎砖挡住人行道，小学生每天绕行，请尽快处理。"),
+    ];
+    for (id, content) in letters {
+        desk.register(id, &json!({ "content": content }));
+    }
+    assert_eq!(read_list(&desk), "name,kind,aliases,parent\n");
+    let before = compared(&desk, "whole", "alias");
+
+    let task = ended_well(&desk, &put_list(&desk, "", LIST));
+    assert_eq!(compared(&desk, "whole", "alias"), before, "the list is not live");
+    let activated = format!("/generations/{}/activate", task["result"]["generation"]);
+    done(&desk, "POST", &activated, &Value::Null);
+    assert_eq!(read_list(&desk), LIST);
+    let after = compared(&desk, "whole", "alias");
+    assert!(after.0 > before.0, "{after:?}, before {before:?}");
+
+    // The next list takes the place of this one, and an empty one removes it.
+    ended_well(&desk, &put_list(&desk, "?activate=true", "名称\n"));
+    assert_eq!(read_list(&desk), "name,kind,aliases,parent\n");
+    assert_eq!(compared(&desk, "whole", "alias"), before);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_says_where_and_changes_nothing() {
+    let desk = TestDesk::new("places-refused");
+    desk.register("a", &json!({ "content": "石滩文化站的围墙倒了半截。" }));
+    let refused = |csv: &str| {
+        let answer = put_list(&desk, "", csv);
+        assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("invalid_value")), "{}", answer.text);
+        answer.json()["errors"][0]["detail"].as_str().expect("a detail").to_owned()
+    };
+    assert!(refused("kind\nroad\n").contains("\"name\""));
+    assert!(refused("name,kind\n石滩,road\n石滩,?\n").starts_with("line 3: "));
+    assert!(refused("name\n滩\n").starts_with("line 2: "));
+    let json = desk.send("PUT", "/places", &json!([]));
+    assert_eq!((json.status, &json.json()["code"]), (415, &json!("unsupported_media_type")));
+    let path = format!("{}/places", desk.path);
+    let headers = [("content-type", "text/csv")];
+    let gbk = desk.server.request("PUT", &path, &headers, b"name\n\xd6\xd0\xc9\xbd\n").expect("an answer");
+    assert_eq!((gbk.status, &gbk.json()["code"]), (400, &json!("malformed_encoding")));
+    assert_eq!(read_list(&desk), "name,kind,aliases,parent\n");
+    // In settings the same rules hold, by the place in the JSON.
+    let settings = json!({ "text": { "places": [{ "name": "石滩", "aliases": ["滩"] }] } });
+    let answer = desk.server.send("PUT", "/v1/collections/places-settings", &settings);
+    assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (422, &json!("/text/places/0")));
+}
