@@ -6,7 +6,7 @@
 //!
 //! * [`guard`] is the middleware of all pages. It finds the visitor ([`sign_in`]) and the language, and checks the tokens of forms.
 //! * [`page`] contains the frame that all pages share, and the error page.
-//! * [`words`] contains the texts of the interface, one table per language.
+//! * [`words`] contains the texts of the interface, one table per page, with all languages side by side.
 //! * [`pages`] contains one file per page, and `templates/` contains its HTML. [`assets`] are the static files.
 //!
 //! Every page keeps these rules: it loads nothing from other sites and has no inline scripts or styles (`Content-Security-Policy`); `GET`
