@@ -6,6 +6,7 @@
 //! usual as a whole (`诉求内容`), or it has a usual ending (`…内容`). A usual name is better than a usual ending.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use crate::collection::{Field, Role, Settings};
 use crate::text::normalise::Normaliser;
@@ -72,364 +73,142 @@ impl ColumnKind {
 struct Usual {
     kind: ColumnKind,
     /// Whole names in normal form, the clearest name first.
-    names: &'static [&'static str],
+    names: Vec<&'static str>,
     /// Endings of Chinese names, the clearest ending first.
-    endings: &'static [&'static str],
+    endings: Vec<&'static str>,
     /// Last words of English names.
-    last_words: &'static [&'static str],
+    last_words: Vec<&'static str>,
     /// Parts that exclude a name: if the name contains one of them, its ending has no meaning of this kind.
-    except: &'static [&'static str],
+    except: Vec<&'static str>,
 }
 
 /// Parts of names of columns that the office fills in while it handles a letter.
-const HANDLING: [&str; 21] = [
-    "办", "处理", "处置", "落实", "完成", "回访", "回复", "答复", "反馈", "满意", "整改", "审", "附件", "备注", "状态",
-    "编号", "reply", "answer", "result", "response", "remark",
-];
+const HANDLING: &str = "办 处理 处置 落实 完成 回访 回复 答复 反馈 满意 整改 审 附件 备注 状态 编号 reply answer \
+    result response remark";
 
 /// The columns of the registers and exports of offices. If there are several ids, times or people, the ones of the
 /// letter itself come first.
-const USUAL: [Usual; 11] = [
-    Usual {
-        kind: ColumnKind::Id,
-        names: &[
-            "编号",
-            "id",
-            "信访编号",
-            "信访件编号",
-            "工单编号",
-            "工单号",
-            "受理编号",
-            "诉求编号",
-            "登记编号",
-            "来信编号",
-            "投诉编号",
-            "举报编号",
-            "留言编号",
-            "信件编号",
-            "事件编号",
-            "事项编号",
-            "案件编号",
-            "件号",
-            "流水号",
-            "工单流水号",
-            "业务流水号",
-            "受理单号",
-            "工单单号",
-            "单号",
-            "no",
-            "number",
-            "orderno",
-            "ordernumber",
-            "caseno",
-            "casenumber",
-            "orderid",
-            "caseid",
-            "ticketid",
-            "recordid",
-        ],
-        endings: &[],
-        last_words: &[],
-        except: &[],
-    },
-    Usual {
-        kind: ColumnKind::Title,
-        names: &[
-            "标题",
-            "诉求标题",
-            "信访标题",
-            "工单标题",
-            "留言标题",
-            "来信标题",
-            "投诉标题",
-            "事项标题",
-            "留言主题",
-            "主题",
-            "题目",
-            "事项名称",
-            "title",
-            "subject",
-            "headline",
-        ],
-        endings: &["标题", "主题", "题目"],
-        last_words: &["title", "subject", "headline"],
-        except: &HANDLING,
-    },
-    Usual {
-        kind: ColumnKind::Content,
-        names: &[
-            "内容",
-            "诉求内容",
-            "信访内容",
-            "工单内容",
-            "留言内容",
-            "来信内容",
-            "投诉内容",
-            "举报内容",
-            "信件内容",
-            "来电内容",
-            "反映内容",
-            "问题内容",
-            "事项内容",
-            "事件内容",
-            "留言详情",
-            "诉求详情",
-            "诉求描述",
-            "问题描述",
-            "事件描述",
-            "工单描述",
-            "市民诉求",
-            "群众诉求",
-            "主要诉求",
-            "信访事项",
-            "反映事项",
-            "诉求事项",
-            "主要内容",
-            "反映问题",
-            "内容摘要",
-            "详情",
-            "描述",
-            "正文",
-            "诉求",
-            "事由",
-            "content",
-            "text",
-            "body",
-            "description",
-            "message",
-            "complaint",
-        ],
-        endings: &[
-            "内容",
-            "诉求",
-            "描述",
-            "详情",
-            "正文",
-            "详述",
-            "事项",
-            "事由",
-            "经过",
-            "反映问题",
-            "情况",
-            "问题说明",
-            "情况说明",
-        ],
-        last_words: &["content", "contents", "text", "body", "description", "desc", "detail", "details", "message"],
-        except: &HANDLING,
-    },
-    Usual {
-        kind: ColumnKind::Petitioner,
-        names: &[
-            "来电人",
-            "信访人",
-            "来信人",
-            "来访人",
-            "诉求人",
-            "反映人",
-            "投诉人",
-            "举报人",
-            "留言人",
-            "留言用户",
-            "申请人",
-            "写信人",
-            "发件人",
-            "报事人",
-            "求助人",
-            "建议人",
-            "咨询人",
-            "市民姓名",
-            "群众姓名",
-            "客户姓名",
-            "联系人",
-            "姓名",
-            "user",
-            "name",
-            "username",
-            "petitioner",
-            "complainant",
-            "sender",
-            "author",
-        ],
-        endings: &[],
-        last_words: &["petitioner", "complainant"],
-        except: &[],
-    },
-    Usual {
-        kind: ColumnKind::Phone,
-        names: &[
-            "手机号",
-            "手机号码",
-            "手机",
-            "联系电话",
-            "联系方式",
-            "来电号码",
-            "主叫号码",
-            "来电电话",
-            "电话",
-            "电话号码",
-            "phone",
-            "mobile",
-            "tel",
-            "telephone",
-            "phonenumber",
-            "mobilephone",
-        ],
-        endings: &["手机号", "手机号码", "手机", "联系电话", "联系方式", "来电号码", "电话", "电话号码"],
-        last_words: &["phone", "mobile", "tel", "telephone"],
-        except: &["办", "部门", "单位", "被", "回访", "座机", "物业", "企业", "公司"],
-    },
-    Usual {
-        kind: ColumnKind::IdentityNumber,
-        names: &["身份证号", "身份证号码", "身份证", "证件号码", "证件号", "公民身份号码", "idcard", "idnumber"],
-        endings: &["身份证号", "身份证号码", "证件号码", "证件号"],
-        last_words: &[],
-        except: &["办", "被", "企业", "单位"],
-    },
-    Usual {
-        kind: ColumnKind::Time,
-        names: &[
-            "来电时间",
-            "登记时间",
-            "信访时间",
-            "信访日期",
-            "来信时间",
-            "来信日期",
-            "来访时间",
-            "来访日期",
-            "留言时间",
-            "受理时间",
-            "诉求时间",
-            "投诉时间",
-            "举报时间",
-            "登记日期",
-            "受理日期",
-            "提交时间",
-            "创建时间",
-            "时间",
-            "日期",
-            "time",
-            "date",
-            "createtime",
-            "createdate",
-            "createdat",
-            "createdtime",
-            "submittime",
-            "submittedat",
-            "registertime",
-            "datetime",
-            "timestamp",
-        ],
-        endings: &["时间", "日期"],
-        last_words: &["time", "date"],
-        except: &[
-            "办", "处理", "处置", "落实", "完成", "回访", "回复", "答复", "反馈", "满意", "整改", "审", "更新", "修改",
-            "结束", "截止", "截至", "到期", "时限", "期限", "出生", "生日", "update", "modif", "end", "due", "birth",
-            "close", "reply", "answer", "finish", "expire", "delete",
-        ],
-    },
-    Usual {
-        kind: ColumnKind::Category,
-        names: &[
-            "类别",
-            "分类",
-            "类型",
-            "问题分类",
-            "问题类别",
-            "问题类型",
-            "诉求分类",
-            "诉求类别",
-            "诉求类型",
-            "事项分类",
-            "事项类别",
-            "信访类别",
-            "内容分类",
-            "工单分类",
-            "工单类型",
-            "category",
-            "type",
-            "class",
-        ],
-        endings: &["分类", "类别", "类型"],
-        last_words: &["category"],
-        except: &["证件", "人员", "附件", "单位", "办结", "回复", "来电人", "信访人"],
-    },
-    Usual {
-        kind: ColumnKind::Status,
-        names: &[
-            "状态",
-            "办理状态",
-            "工单状态",
-            "处理状态",
-            "办件状态",
-            "信访状态",
-            "当前状态",
-            "办结状态",
-            "是否办结",
-            "status",
-            "state",
-        ],
-        endings: &["状态"],
-        last_words: &["status"],
-        except: &["婚姻", "健康", "附件"],
-    },
-    Usual {
-        kind: ColumnKind::Unit,
-        names: &[
-            "承办单位",
-            "办理单位",
-            "主办单位",
-            "责任单位",
-            "受理单位",
-            "处理单位",
-            "处置单位",
-            "转办单位",
-            "交办单位",
-            "经办单位",
-            "承办部门",
-            "办理部门",
-            "主办部门",
-            "责任部门",
-            "受理部门",
-            "处理部门",
-            "处置部门",
-            "办理机构",
-            "unit",
-            "department",
-            "agency",
-        ],
-        endings: &["承办单位", "办理单位", "主办单位", "责任单位", "承办部门", "办理部门", "主办部门", "责任部门"],
-        last_words: &["department"],
-        except: &["被"],
-    },
-    Usual {
-        kind: ColumnKind::Reply,
-        names: &[
-            "答复内容",
-            "回复内容",
-            "答复意见",
-            "办理意见",
-            "答复",
-            "回复",
-            "办理结果",
-            "处理结果",
-            "处置结果",
-            "办理情况",
-            "处理情况",
-            "答复情况",
-            "回复情况",
-            "办结意见",
-            "反馈内容",
-            "办理反馈",
-            "reply",
-            "answer",
-            "response",
-            "result",
-        ],
-        endings: &["答复内容", "回复内容", "答复意见", "办理结果", "处理结果", "办理情况", "处理情况"],
-        last_words: &["reply"],
-        except: &["满意", "时间", "审"],
-    },
-];
+static USUAL: LazyLock<[Usual; 11]> = LazyLock::new(|| {
+    [
+        Usual {
+            kind: ColumnKind::Id,
+            names: words(
+                "编号 id 信访编号 信访件编号 工单编号 工单号 受理编号 诉求编号 登记编号 来信编号 投诉编号 \
+                举报编号 留言编号 信件编号 事件编号 事项编号 案件编号 件号 流水号 工单流水号 业务流水号 受理单号 \
+                工单单号 单号 no number orderno ordernumber caseno casenumber orderid caseid ticketid recordid",
+            ),
+            endings: words(""),
+            last_words: words(""),
+            except: words(""),
+        },
+        Usual {
+            kind: ColumnKind::Title,
+            names: words(
+                "标题 诉求标题 信访标题 工单标题 留言标题 来信标题 投诉标题 事项标题 留言主题 主题 题目 \
+                事项名称 title subject headline",
+            ),
+            endings: words("标题 主题 题目"),
+            last_words: words("title subject headline"),
+            except: words(HANDLING),
+        },
+        Usual {
+            kind: ColumnKind::Content,
+            names: words(
+                "内容 诉求内容 信访内容 工单内容 留言内容 来信内容 投诉内容 举报内容 信件内容 来电内容 \
+                反映内容 问题内容 事项内容 事件内容 留言详情 诉求详情 诉求描述 问题描述 事件描述 工单描述 市民诉求 \
+                群众诉求 主要诉求 信访事项 反映事项 诉求事项 主要内容 反映问题 内容摘要 详情 描述 正文 诉求 事由 \
+                content text body description message complaint",
+            ),
+            endings: words("内容 诉求 描述 详情 正文 详述 事项 事由 经过 反映问题 情况 问题说明 情况说明"),
+            last_words: words("content contents text body description desc detail details message"),
+            except: words(HANDLING),
+        },
+        Usual {
+            kind: ColumnKind::Petitioner,
+            names: words(
+                "来电人 信访人 来信人 来访人 诉求人 反映人 投诉人 举报人 留言人 留言用户 申请人 写信人 发件人 \
+                报事人 求助人 建议人 咨询人 市民姓名 群众姓名 客户姓名 联系人 姓名 user name username petitioner \
+                complainant sender author",
+            ),
+            endings: words(""),
+            last_words: words("petitioner complainant"),
+            except: words(""),
+        },
+        Usual {
+            kind: ColumnKind::Phone,
+            names: words(
+                "手机号 手机号码 手机 联系电话 联系方式 来电号码 主叫号码 来电电话 电话 电话号码 phone mobile \
+                tel telephone phonenumber mobilephone",
+            ),
+            endings: words("手机号 手机号码 手机 联系电话 联系方式 来电号码 电话 电话号码"),
+            last_words: words("phone mobile tel telephone"),
+            except: words("办 部门 单位 被 回访 座机 物业 企业 公司"),
+        },
+        Usual {
+            kind: ColumnKind::IdentityNumber,
+            names: words("身份证号 身份证号码 身份证 证件号码 证件号 公民身份号码 idcard idnumber"),
+            endings: words("身份证号 身份证号码 证件号码 证件号"),
+            last_words: words(""),
+            except: words("办 被 企业 单位"),
+        },
+        Usual {
+            kind: ColumnKind::Time,
+            names: words(
+                "来电时间 登记时间 信访时间 信访日期 来信时间 来信日期 来访时间 来访日期 留言时间 受理时间 \
+                诉求时间 投诉时间 举报时间 登记日期 受理日期 提交时间 创建时间 时间 日期 time date createtime \
+                createdate createdat createdtime submittime submittedat registertime datetime timestamp",
+            ),
+            endings: words("时间 日期"),
+            last_words: words("time date"),
+            except: words(
+                "办 处理 处置 落实 完成 回访 回复 答复 反馈 满意 整改 审 更新 修改 结束 截止 截至 到期 时限 \
+                期限 出生 生日 update modif end due birth close reply answer finish expire delete",
+            ),
+        },
+        Usual {
+            kind: ColumnKind::Category,
+            names: words(
+                "类别 分类 类型 问题分类 问题类别 问题类型 诉求分类 诉求类别 诉求类型 事项分类 事项类别 \
+                信访类别 内容分类 工单分类 工单类型 category type class",
+            ),
+            endings: words("分类 类别 类型"),
+            last_words: words("category"),
+            except: words("证件 人员 附件 单位 办结 回复 来电人 信访人"),
+        },
+        Usual {
+            kind: ColumnKind::Status,
+            names: words("状态 办理状态 工单状态 处理状态 办件状态 信访状态 当前状态 办结状态 是否办结 status state"),
+            endings: words("状态"),
+            last_words: words("status"),
+            except: words("婚姻 健康 附件"),
+        },
+        Usual {
+            kind: ColumnKind::Unit,
+            names: words(
+                "承办单位 办理单位 主办单位 责任单位 受理单位 处理单位 处置单位 转办单位 交办单位 经办单位 \
+                承办部门 办理部门 主办部门 责任部门 受理部门 处理部门 处置部门 办理机构 unit department agency",
+            ),
+            endings: words("承办单位 办理单位 主办单位 责任单位 承办部门 办理部门 主办部门 责任部门"),
+            last_words: words("department"),
+            except: words("被"),
+        },
+        Usual {
+            kind: ColumnKind::Reply,
+            names: words(
+                "答复内容 回复内容 答复意见 办理意见 答复 回复 办理结果 处理结果 处置结果 办理情况 处理情况 \
+                答复情况 回复情况 办结意见 反馈内容 办理反馈 reply answer response result",
+            ),
+            endings: words("答复内容 回复内容 答复意见 办理结果 处理结果 办理情况 处理情况"),
+            last_words: words("reply"),
+            except: words("满意 时间 审"),
+        },
+    ]
+});
+
+/// Returns the words of a list.
+fn words(list: &'static str) -> Vec<&'static str> {
+    list.split_whitespace().collect()
+}
 
 /// Endings of the name of a column that holds the name of a person: 来电人姓名.
 const NAME_ENDINGS: [&str; 3] = ["姓名", "名称", "名字"];
@@ -455,7 +234,7 @@ fn ranked(name: &str) -> Option<RankedKind> {
     // The name has two rows: the time 办理情况/时间 is not the time of the letter.
     if let Some((heading, name)) = name.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
         let heading = plain(heading);
-        return ranked(name).filter(|_| !HANDLING.iter().any(|part| heading.contains(part)));
+        return ranked(name).filter(|_| !HANDLING.split_whitespace().any(|part| heading.contains(part)));
     }
     let plain = plain(name);
     let whole = USUAL.iter().find_map(|usual| usual.whole(&plain));

@@ -42,72 +42,12 @@ const ENDINGS: &[(FactKind, &str)] = &[
 ];
 
 /// Endings that do not change the meaning of a name, the longest first.
-const LOOSE: [&str; 64] = [
-    "有限责任公司",
-    "股份有限公司",
-    "街道办事处",
-    "社区居委会",
-    "村民委员会",
-    "居民委员会",
-    "集团有限公司",
-    "人民医院",
-    "有限公司",
-    "街道办",
-    "居委会",
-    "村委会",
-    "自治区",
-    "自治州",
-    "自治县",
-    "派出所",
-    "幼儿园",
-    "公交站",
-    "地铁站",
-    "火车站",
-    "住宅区",
-    "小区",
-    "街道",
-    "社区",
-    "公司",
-    "集团",
-    "医院",
-    "小学",
-    "中学",
-    "学校",
-    "大学",
-    "学院",
-    "公园",
-    "广场",
-    "大厦",
-    "公寓",
-    "花园",
-    "家园",
-    "新村",
-    "新区",
-    "大道",
-    "大街",
-    "路口",
-    "路段",
-    "项目",
-    "工地",
-    "楼盘",
-    "别墅",
-    "站",
-    "省",
-    "市",
-    "区",
-    "县",
-    "旗",
-    "镇",
-    "乡",
-    "村",
-    "路",
-    "街",
-    "巷",
-    "里",
-    "苑",
-    "河",
-    "城",
-];
+const LOOSE_WORDS: &str = "有限责任公司 股份有限公司 街道办事处 社区居委会 村民委员会 居民委员会 集团有限公司 人民医院 \
+    有限公司 街道办 居委会 村委会 自治区 自治州 自治县 派出所 幼儿园 公交站 地铁站 火车站 住宅区 小区 街道 社区 公司 \
+    集团 医院 小学 中学 学校 大学 学院 公园 广场 大厦 公寓 花园 家园 新村 新区 大道 大街 路口 路段 项目 工地 楼盘 别墅 \
+    站 省 市 区 县 旗 镇 乡 村 路 街 巷 里 苑 河 城";
+
+static LOOSE: LazyLock<Vec<&str>> = LazyLock::new(|| LOOSE_WORDS.split_whitespace().collect());
 
 /// Returns the part of a name before its ending, or the whole name if less than two characters would be left. A number
 /// or a side before the ending belongs to the returned part.

@@ -208,23 +208,9 @@ const QUOTE_MARKS: [&str; 8] = [
 ];
 
 /// The labels of a mail's header.
-const HEADERS: [&str; 15] = [
-    "发件人",
-    "发送时间",
-    "收件人",
-    "抄送",
-    "主题",
-    "发送日期",
-    "时间",
-    "日期",
-    "from",
-    "sent",
-    "to",
-    "cc",
-    "subject",
-    "date",
-    "附件",
-];
+const HEADER_WORDS: &str = "发件人 发送时间 收件人 抄送 主题 发送日期 时间 日期 from sent to cc subject date 附件";
+
+static HEADERS: LazyLock<Vec<&str>> = LazyLock::new(|| HEADER_WORDS.split_whitespace().collect());
 
 /// Returns the end of the signature of a mail: the start of a quoted letter, or the end of the text.
 fn mail_end(found: &mut Found<'_>, at: usize) -> usize {

@@ -4,79 +4,13 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// Values that are written instead of a name, normalised and without white space and punctuation.
-static NOBODY: LazyLock<HashSet<&str>> = LazyLock::new(|| {
-    HashSet::from([
-        "匿名",
-        "匿名者",
-        "匿名人",
-        "匿名用户",
-        "匿名市民",
-        "匿名群众",
-        "匿名举报",
-        "匿名投诉",
-        "佚名",
-        "无",
-        "无名",
-        "无名氏",
-        "没有",
-        "未知",
-        "未知姓名",
-        "不知",
-        "不详",
-        "不明",
-        "未详",
-        "暂无",
-        "空",
-        "空白",
-        "未填",
-        "未填写",
-        "未留",
-        "未留名",
-        "未提供",
-        "不提供",
-        "未登记",
-        "未透露",
-        "不透露",
-        "不愿透露",
-        "不愿意透露",
-        "不愿透露姓名",
-        "不便透露",
-        "不愿提供",
-        "不方便透露",
-        "拒绝透露",
-        "拒绝提供",
-        "保密",
-        "要求保密",
-        "先生",
-        "女士",
-        "小姐",
-        "男士",
-        "同志",
-        "市民",
-        "群众",
-        "居民",
-        "村民",
-        "业主",
-        "网友",
-        "来电人",
-        "来信人",
-        "来访人",
-        "信访人",
-        "投诉人",
-        "举报人",
-        "热心市民",
-        "none",
-        "null",
-        "nil",
-        "na",
-        "nan",
-        "unknown",
-        "anonymous",
-        "anon",
-        "nobody",
-        "secret",
-    ])
-});
+const NOBODY_WORDS: &str = "匿名 匿名者 匿名人 匿名用户 匿名市民 匿名群众 匿名举报 匿名投诉 佚名 无 无名 无名氏 没有 \
+    未知 未知姓名 不知 不详 不明 未详 暂无 空 空白 未填 未填写 未留 未留名 未提供 不提供 未登记 未透露 不透露 不愿透露 \
+    不愿意透露 不愿透露姓名 不便透露 不愿提供 不方便透露 拒绝透露 拒绝提供 保密 要求保密 先生 女士 小姐 男士 同志 市民 \
+    群众 居民 村民 业主 网友 来电人 来信人 来访人 信访人 投诉人 举报人 热心市民 none null nil na nan unknown anonymous \
+    anon nobody secret";
+
+static NOBODY: LazyLock<HashSet<&str>> = LazyLock::new(|| NOBODY_WORDS.split_whitespace().collect());
 
 /// Forms of address. After a surname or 某 they identify no person: 某先生, 王女士.
 const ADDRESSES: [&str; 5] = ["先生", "女士", "小姐", "男士", "同志"];

@@ -7,32 +7,13 @@
 //! distinguish them. A text that is no address (without `://`) is only trimmed. A second normalisation changes nothing.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Names of parameters that track the origin of a visitor and have no effect on the page.
-const TRACKING: &[&str] = &[
-    "fbclid",
-    "gclid",
-    "dclid",
-    "msclkid",
-    "yclid",
-    "igshid",
-    "mc_cid",
-    "mc_eid",
-    "spm",
-    "scm",
-    "from_source",
-    "share_source",
-    "share_medium",
-    "share_from",
-    "bd_vid",
-    "hmsr",
-    "hmpl",
-    "hmcu",
-    "hmkw",
-    "hmci",
-    "_ga",
-    "_gl",
-];
+const TRACKING_WORDS: &str = "fbclid gclid dclid msclkid yclid igshid mc_cid mc_eid spm scm from_source share_source \
+    share_medium share_from bd_vid hmsr hmpl hmcu hmkw hmci _ga _gl";
+
+static TRACKING: LazyLock<Vec<&str>> = LazyLock::new(|| TRACKING_WORDS.split_whitespace().collect());
 /// Prefixes of such parameter names.
 const TRACKING_PREFIXES: &[&str] = &["utm_", "mtm_", "pk_", "ns_"];
 

@@ -5,34 +5,10 @@ use std::sync::LazyLock;
 use hashbrown::HashSet;
 
 /// Companies that people name without an ending. Most complaints of a hotline name one of them.
-const BRANDS: &[&str] = &[
-    "电信",
-    "联通",
-    "移动",
-    "广电",
-    "铁塔",
-    "邮政",
-    "顺丰",
-    "京东",
-    "淘宝",
-    "天猫",
-    "拼多多",
-    "抖音",
-    "快手",
-    "美团",
-    "饿了么",
-    "滴滴",
-    "摩拜",
-    "哈罗",
-    "哈啰",
-    "青桔",
-    "支付宝",
-    "微信",
-    "中石化",
-    "中石油",
-    "国家电网",
-    "南方电网",
-];
+const BRAND_WORDS: &str = "电信 联通 移动 广电 铁塔 邮政 顺丰 京东 淘宝 天猫 拼多多 抖音 快手 美团 饿了么 滴滴 摩拜 \
+    哈罗 哈啰 青桔 支付宝 微信 中石化 中石油 国家电网 南方电网";
+
+static BRANDS: LazyLock<Vec<&str>> = LazyLock::new(|| BRAND_WORDS.split_whitespace().collect());
 
 /// Units and counted things: a number before one of them is no name.
 const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
