@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Multipart, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -19,7 +20,7 @@ use crate::view::numbers::count;
 use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
 use crate::words::FilesWords;
-use doppel_core::collection::{CollectionName, Role, Settings};
+use doppel_core::collection::{Role, Settings};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
@@ -120,14 +121,25 @@ pub(super) fn path(job: &FileJob) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
-/// Returns the visitor's file `id`.
-fn own(
-    desk: &DeskState,
-    visitor: &PageVisitor,
-    collection: &CollectionName,
-    id: &str,
-) -> Result<Arc<FileJob>, Problem> {
-    desk.files.get(id, visitor.caller(), collection)
+/// A file of the visitor, which the path names.
+pub struct OwnFile {
+    visitor: ReadingVisitor,
+    desk: Arc<DeskState>,
+    job: Arc<FileJob>,
+}
+
+impl FromRequestParts<App> for OwnFile {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let visitor = ReadingVisitor::from_request_parts(parts, app).await?;
+        let InCollection(collection) = InCollection::from_request_parts(parts, app).await?;
+        let path = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let Path((_, id)) = path.map_err(|error| Problem::internal(error.to_string()))?;
+        let desk = parts.extensions.get::<Arc<DeskState>>().cloned();
+        let desk = desk.ok_or_else(|| Problem::internal("a page outside the desk"))?;
+        let job = desk.files.get(&id, visitor.caller(), &collection)?;
+        Ok(Self { visitor, desk, job })
+    }
 }
 
 fn how_far(job: &FileJob, words: &FilesWords) -> &'static str {
@@ -206,19 +218,12 @@ pub async fn take(
 ///
 /// # Errors
 /// 403, 404.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
+pub async fn show(OwnFile { visitor, job, .. }: OwnFile, State(app): State<App>) -> Result<Response, Problem> {
     let columns = match job.state() {
         files::JobState::New => {
-            let found = app.engine.collection(&collection).await?;
+            let found = app.engine.collection(&job.collection).await?;
             let settings = found.settings;
-            let fields = fields(&app, &collection, &settings, &job).await?;
+            let fields = fields(&app, &settings, &job).await?;
             let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
             let targets = guess(&job.table.header, &settings, &names);
             // The first file of a collection is nearly always its register.
@@ -254,13 +259,8 @@ fn file_page(visitor: &PageVisitor, job: &FileJob, columns: Option<ColumnsView>)
 }
 
 /// Returns the possible fields of a column: the fields in use, and the fields that have the name of a column.
-async fn fields(
-    app: &App,
-    collection: &CollectionName,
-    settings: &Settings,
-    job: &FileJob,
-) -> Result<Vec<(String, Role)>, Problem> {
-    let latest = app.engine.arrivals(collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
+async fn fields(app: &App, settings: &Settings, job: &FileJob) -> Result<Vec<(String, Role)>, Problem> {
+    let latest = app.engine.arrivals(&job.collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
@@ -392,14 +392,10 @@ fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
 /// # Errors
 /// 403, 404; the errors of [`upload::choose_sheet`].
 pub async fn choose_sheet(
-    visitor: ReadingVisitor,
+    OwnFile { desk, job, .. }: OwnFile,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
     let sheet = form.raw("sheet").unwrap_or_default();
     let chosen = upload::choose_sheet(&app, &desk.files, &job, sheet).await?;
     Ok(SeeOther::to(path(&chosen)).into_response())
@@ -410,25 +406,21 @@ pub async fn choose_sheet(
 /// # Errors
 /// 403, also if the rows are to be registered and the key does not allow it; 404. The page shows errors in the choice of fields.
 pub async fn start(
-    visitor: ReadingVisitor,
+    OwnFile { visitor, desk, job }: OwnFile,
     State(app): State<App>,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
     let registers = form.text("do") == Some("register");
     if registers && !visitor.may_write() {
         let detail = "the key does not have the scope \"write\", which registering needs";
         return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail));
     }
-    let settings = app.engine.collection(&collection).await?.settings;
+    let settings = app.engine.collection(&job.collection).await?.settings;
     let targets: Vec<ColumnTarget> =
         (0..job.table.header.len()).map(|at| target(chosen_target(at, &form), &settings)).collect();
     let plan = UploadPlan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
-        let fields = fields(&app, &collection, &settings, &job).await?;
+        let fields = fields(&app, &settings, &job).await?;
         let wrong = Some((visitor.words().files.wrong_plan)(&wrong));
         let columns = columns(&visitor, &job, &fields, &plan.targets, registers, wrong);
         return page::html(StatusCode::UNPROCESSABLE_ENTITY, &file_page(&visitor, &job, Some(columns)));
@@ -445,14 +437,7 @@ fn chosen_target(at: usize, form: &FormFields) -> &str {
 ///
 /// # Errors
 /// 403, 404.
-pub async fn stop(
-    visitor: ReadingVisitor,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
-    _: FormFields,
-) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
+pub async fn stop(OwnFile { job, .. }: OwnFile, _: FormFields) -> Result<Response, Problem> {
     job.stop();
     Ok(SeeOther::to(path(&job)).into_response())
 }
@@ -461,29 +446,16 @@ pub async fn stop(
 ///
 /// # Errors
 /// 403, 404.
-pub async fn remove(
-    visitor: ReadingVisitor,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
-    _: FormFields,
-) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
+pub async fn remove(OwnFile { desk, job, .. }: OwnFile, _: FormFields) -> Result<Response, Problem> {
     desk.files.remove(&job);
-    Ok(SeeOther::to(page::below(&collection, DeskSection::Files.path())).into_response())
+    Ok(SeeOther::to(page::below(&job.collection, DeskSection::Files.path())).into_response())
 }
 
 /// Sends the resulting file.
 ///
 /// # Errors
 /// 403, 404; 409 if there is no result yet.
-pub async fn result(
-    visitor: ReadingVisitor,
-    Extension(desk): Extension<Arc<DeskState>>,
-    InCollection(collection): InCollection,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let job = own(&desk, &visitor, &collection, &id)?;
+pub async fn result(OwnFile { visitor, job, .. }: OwnFile) -> Result<Response, Problem> {
     let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(
             StatusCode::CONFLICT,
