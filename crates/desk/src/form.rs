@@ -1,8 +1,8 @@
 //! The fields of a form. The guard reads a form, and checks its token before a handler gets it.
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
 
 use doppel_core::error_code::ErrorCode;
 use doppel_http::problem::Problem;
@@ -37,6 +37,14 @@ impl FormFields {
                 })
                 .collect::<Result<_, Problem>>()?,
         ))
+    }
+
+    /// Parses the query of an address, which has the same form.
+    ///
+    /// # Errors
+    /// 400 for a malformed query; 413 if it has too many fields.
+    pub fn of_query(uri: &Uri) -> Result<Self, Problem> {
+        Self::parse(uri.query().unwrap_or_default().as_bytes())
     }
 
     /// Returns the trimmed value of a field; `None` if the field is missing or blank.

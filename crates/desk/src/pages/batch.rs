@@ -205,7 +205,7 @@ pub async fn preview(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::of_query(&uri)?;
     let plan = BatchPlan::of(&app.engine, &collection, &form).await?;
     show(&app, &visitor, &collection, &plan, StatusCode::OK).await
 }

@@ -135,7 +135,7 @@ pub async fn show(
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::of_query(&uri)?;
     let tab = form.text("tab").and_then(|given| CaseTab::ALL.into_iter().find(|tab| tab.value() == given));
     let tab = tab.unwrap_or_default();
     let words = visitor.words();

@@ -14,8 +14,7 @@ use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
 use crate::pages::regroup_plan::{SeenChanges, planned, record_id};
-use crate::visitor::{LeadVisitor, PageVisitor, WritingVisitor};
-use doppel_core::collection::CollectionName;
+use crate::visitor::{LeadVisitor, WritingVisitor};
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
 use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
@@ -24,49 +23,44 @@ use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 
-/// Decides that all members of an event report this event.
-///
-/// # Errors
-/// 403, 404; 503 while the events are not found yet.
-pub async fn confirm(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<console::DeskState>>,
-    InRecord(collection, id): InRecord,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    carry_out(&app, desk, &visitor, collection, EventAction::Confirm(id), &form).await
+/// The kind of a decision about an event. Each kind has its own route.
+#[derive(Clone, Copy, Debug)]
+pub enum EventActionKind {
+    /// All members of the event report this event.
+    Confirm,
+    /// The chosen records do not belong to the event.
+    Remove,
+    /// The event of the record and the event of the record that the form names are one.
+    Merge,
 }
 
-/// Removes the chosen records from an event.
+/// Makes the decisions of an action on an event.
 ///
 /// # Errors
-/// 403, 404; 409 for too many pairs; 422 if no record or all records are chosen; 503 while the events are not found yet.
-pub async fn remove(
+/// 403; 404 if a record does not exist; 409 for too many pairs, or if a person decided that two records of merged events are different
+/// matters; 422 if no record or all records are chosen, or if the form names no valid record; 503 while the events are not found yet.
+pub async fn act(
     visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
+    Extension(kind): Extension<EventActionKind>,
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let records: Vec<RecordId> = form.all("record").filter_map(|record| RecordId::new(record).ok()).collect();
-    carry_out(&app, desk, &visitor, collection, EventAction::Split { of: id, records }, &form).await
-}
-
-/// Merges the event of a record with the event of the record that the form names.
-///
-/// # Errors
-/// 403; 404 if a record does not exist; 409 if a person decided that two records of the events are different matters; 422; 503 while the
-/// events are not found yet.
-pub async fn merge(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<console::DeskState>>,
-    InRecord(collection, id): InRecord,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let other = record_id("with", &form)?;
-    carry_out(&app, desk, &visitor, collection, EventAction::Merge(vec![id, other]), &form).await
+    let action = match kind {
+        EventActionKind::Confirm => EventAction::Confirm(id),
+        EventActionKind::Remove => {
+            let records = form.all("record").filter_map(|record| RecordId::new(record).ok()).collect();
+            EventAction::Split { of: id, records }
+        }
+        EventActionKind::Merge => EventAction::Merge(vec![id, record_id("with", &form)?]),
+    };
+    let SeenChanges { as_of, .. } = SeenChanges::of(&app.engine, &collection, &form).await?;
+    let pairs = app.engine.event_decisions(&collection, &action).await?;
+    let decisions = planned(&app.engine, &collection, pairs).await?;
+    let back = page::local(form.raw("back"));
+    let planned = PlannedAction { collection, judgement: action.judgement(), decisions, original: None, as_of, back };
+    planned.carry_out(&app, desk, &visitor, &form).await
 }
 
 /// Adds a step to the handling of an event.
@@ -92,21 +86,4 @@ pub async fn handle(
     app.detached(handling).await?;
     let answer = SeeOther::to(page::local(form.raw("back"))).telling(&FlashMessage::StepAdded);
     Ok(named(answer, &visitor, form.text("by")).into_response())
-}
-
-async fn carry_out(
-    app: &App,
-    desk: Arc<console::DeskState>,
-    visitor: &PageVisitor,
-    collection: CollectionName,
-    action: EventAction,
-    form: &FormFields,
-) -> Result<Response, Problem> {
-    let SeenChanges { as_of, .. } = SeenChanges::of(&app.engine, &collection, form).await?;
-    let pairs = app.engine.event_decisions(&collection, &action).await?;
-    let decisions = planned(&app.engine, &collection, pairs).await?;
-    let back = page::local(form.raw("back"));
-    PlannedAction { collection, judgement: action.judgement(), decisions, original: None, as_of, back }
-        .carry_out(app, desk, visitor, form)
-        .await
 }

@@ -182,7 +182,7 @@ pub async fn show(
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::of_query(&uri)?;
     let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
     let shape = match app.engine.group_shape(&collection, &id, MOST_DRAWN).await {
         // The group was cut, or its other records were deleted. The redirect keeps old links useful.

@@ -79,7 +79,7 @@ struct GroupsRequest {
 
 impl GroupsRequest {
     fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let form = FormFields::of_query(uri)?;
         let tab = form.choice("tab", |given| GroupsTab::ALL.into_iter().find(|tab| tab.value() == given))?;
         let window = form.choice("days", |given| {
             let given: u32 = given.parse().ok()?;

@@ -110,7 +110,7 @@ pub async fn show(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let place = InboxPlace::of(&FormFields::parse(uri.query().unwrap_or_default().as_bytes())?)?;
+    let place = InboxPlace::of(&FormFields::of_query(&uri)?)?;
     let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };

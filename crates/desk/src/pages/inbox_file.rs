@@ -31,7 +31,7 @@ pub async fn export(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let place = InboxPlace::of(&FormFields::parse(uri.query().unwrap_or_default().as_bytes())?)?;
+    let place = InboxPlace::of(&FormFields::of_query(&uri)?)?;
     let words = visitor.words();
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let filter = place.wanted(&app.engine, &collection).await?;

@@ -32,11 +32,13 @@ pub mod statistics;
 pub mod work;
 pub mod work_actions;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Router};
 
 use crate::files::START_ROUTE;
+use crate::pages::event_actions::EventActionKind;
+use crate::pages::regroup_plan::GroupActionKind;
 use doppel_http::state::App;
 
 /// Returns the routes of all pages and actions. The fallback of the whole router answers requests for other paths.
@@ -64,15 +66,15 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups.csv", get(groups::export))
         .route("/console/{collection}/groups/{id}", get(group::show))
         .route("/console/{collection}/groups/{id}/members.csv", get(group::export))
-        .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
-        .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
-        .route("/console/{collection}/groups/{id}/merge", get(regroup::preview_merge).post(regroup::merge))
+        .route("/console/{collection}/groups/{id}/cut", group_action(GroupActionKind::Cut))
+        .route("/console/{collection}/groups/{id}/join", group_action(GroupActionKind::Join))
+        .route("/console/{collection}/groups/{id}/merge", group_action(GroupActionKind::Merge))
         .route("/console/{collection}/events", get(events::show))
         .route("/console/{collection}/events.xlsx", get(events_file::export))
         .route("/console/{collection}/events/{id}", get(event::show))
-        .route("/console/{collection}/events/{id}/confirm", post(event_actions::confirm))
-        .route("/console/{collection}/events/{id}/remove", post(event_actions::remove))
-        .route("/console/{collection}/events/{id}/merge", post(event_actions::merge))
+        .route("/console/{collection}/events/{id}/confirm", event_action(EventActionKind::Confirm))
+        .route("/console/{collection}/events/{id}/remove", event_action(EventActionKind::Remove))
+        .route("/console/{collection}/events/{id}/merge", event_action(EventActionKind::Merge))
         .route("/console/{collection}/events/{id}/handling", post(event_actions::handle))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
@@ -81,6 +83,16 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/quality", get(quality::show))
         .route("/console/{collection}/quality/try", post(quality::try_out))
         .merge(work())
+}
+
+/// Returns the preview of an action on a group, and the action.
+fn group_action(kind: GroupActionKind) -> MethodRouter<App> {
+    get(regroup::show).post(regroup::act).layer(Extension(kind))
+}
+
+/// Returns an action on an event.
+fn event_action(kind: EventActionKind) -> MethodRouter<App> {
+    post(event_actions::act).layer(Extension(kind))
 }
 
 /// Returns the routes that begin a collection. No collection has the name `-`, so that the routes hide no collection.

@@ -69,7 +69,7 @@ pub async fn finish(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let provider = provider(&desk)?;
-    let answer = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let answer = FormFields::of_query(&uri)?;
     let pending = desk.pending.take(answer.raw("state").unwrap_or_default(), &browser, Instant::now());
     let pending = pending.ok_or_else(|| {
         let detail = "this sign-in was begun in another browser, is too old, or was used already; begin it again";

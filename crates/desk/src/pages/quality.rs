@@ -81,7 +81,7 @@ pub async fn show(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::of_query(&uri)?;
     let asked = threshold(&form);
     let is_asked = form.text("duplicate").is_some();
     let found = app.engine.quality(&collection, asked).await?;

@@ -18,7 +18,7 @@ use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, SeeOther, with_query};
 use crate::pages::decide::named;
 use crate::pages::pair::PageContext;
-use crate::pages::regroup_plan::{GroupAction, PlannedDecision, RegroupPlan};
+use crate::pages::regroup_plan::{GroupAction, GroupActionKind, PlannedDecision, RegroupPlan};
 use crate::undo::MadeDecision;
 use crate::view::pair::RecordCard;
 use crate::view::row::RowReader;
@@ -70,91 +70,35 @@ struct GroupAfter {
     more: Option<String>,
 }
 
-/// Shows the effect of cutting the group at a pair.
+/// Shows the effect of an action on a group.
 ///
 /// # Errors
-/// 403, 404, 422.
-pub async fn preview_cut(
+/// 403, 404; 409 if the group is too large; 422 if the address names no valid pair or original.
+pub async fn show(
     visitor: LeadVisitor,
     State(app): State<App>,
+    Extension(kind): Extension<GroupActionKind>,
     InRecord(collection, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?, &form).await?;
+    let form = FormFields::of_query(&uri)?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::read(kind, &form)?, &form).await?;
     preview(&app, &visitor, &collection, plan, StatusCode::OK).await
 }
 
-/// Shows the effect of declaring all records of a group one matter.
-///
-/// # Errors
-/// 403, 404; 409 if the group is too large.
-pub async fn preview_join(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join, &FormFields::default()).await?;
-    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
-}
-
-/// Shows the effect of declaring each record of a group the same matter as a chosen original.
-///
-/// # Errors
-/// 403, 404; 409 if the group is too large; 422 for a record that is not in the group.
-pub async fn preview_merge(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?, &form).await?;
-    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
-}
-
-/// Declares each record of a group the same matter as a chosen original, if the effect is still the one that the preview showed.
+/// Carries out an action on a group, if the effect is still the one that the preview showed.
 ///
 /// # Errors
 /// 403, 404; 409 if the group is too large; 422. A changed state is shown on a page with status 409.
-pub async fn merge(
+pub async fn act(
     visitor: LeadVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<console::DeskState>>,
+    Extension(kind): Extension<GroupActionKind>,
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::merge(&form)?, &form).await?;
-    carry_out(&app, desk, &visitor, collection, plan, &form).await
-}
-
-/// Cuts the group at a pair, if the effect is still the one that the preview showed.
-///
-/// # Errors
-/// 403, 404, 422. A changed state is shown on a page with status 409.
-pub async fn cut(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<console::DeskState>>,
-    InRecord(collection, id): InRecord,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::cut(&form)?, &form).await?;
-    carry_out(&app, desk, &visitor, collection, plan, &form).await
-}
-
-/// Declares all records of a group one matter, if the effect is still the one that the preview showed.
-///
-/// # Errors
-/// 403, 404; 409 if the group is too large. A changed state is shown on a page with status 409.
-pub async fn join(
-    visitor: LeadVisitor,
-    State(app): State<App>,
-    Extension(desk): Extension<Arc<console::DeskState>>,
-    InRecord(collection, id): InRecord,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::Join, &form).await?;
+    let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::read(kind, &form)?, &form).await?;
     carry_out(&app, desk, &visitor, collection, plan, &form).await
 }
 

@@ -41,6 +41,17 @@ impl SeenChanges {
     }
 }
 
+/// The kind of an action on a group. Each kind has its own route.
+#[derive(Clone, Copy, Debug)]
+pub enum GroupActionKind {
+    /// The group is cut at a pair.
+    Cut,
+    /// All records of the group are declared one matter.
+    Join,
+    /// The group is merged under a chosen original.
+    Merge,
+}
+
 /// An action on a group.
 #[derive(Clone, Debug)]
 pub enum GroupAction {
@@ -69,19 +80,19 @@ impl GroupAction {
         }
     }
 
-    /// Reads the chosen original of a merge from a link or a form.
+    /// Reads an action of this kind from a link or a form.
     ///
     /// # Errors
-    /// 422 if the form contains no valid id.
-    pub fn merge(form: &FormFields) -> Result<Self, Problem> {
-        Ok(Self::Merge(record_id("original", form)?))
+    /// 422 if the form of a cut contains no valid pair, or the form of a merge no valid id of the original.
+    pub fn read(kind: GroupActionKind, form: &FormFields) -> Result<Self, Problem> {
+        match kind {
+            GroupActionKind::Cut => Self::cut(form),
+            GroupActionKind::Join => Ok(Self::Join),
+            GroupActionKind::Merge => Ok(Self::Merge(record_id("original", form)?)),
+        }
     }
 
-    /// Reads the pair of a cut from a link or a form.
-    ///
-    /// # Errors
-    /// 422 if the form contains no valid pair.
-    pub fn cut(form: &FormFields) -> Result<Self, Problem> {
+    fn cut(form: &FormFields) -> Result<Self, Problem> {
         let one = record_id("a", form)?;
         let other = record_id("b", form)?;
         if one == other {

@@ -205,7 +205,7 @@ impl PageContext<'_> {
     /// # Errors
     /// 404 if the collection does not exist any more; 422 for an unknown choice or date.
     pub async fn report(&self, uri: &Uri, most: usize) -> Result<(ReportRequest, ReportAnswer), Problem> {
-        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let form = FormFields::of_query(uri)?;
         let asked = ReportRequest::of(&form, self.reader.clock.day(clock::timestamp()))?;
         Ok((asked, self.report_of(asked, most).await?))
     }

@@ -74,7 +74,7 @@ struct FilledForm {
 
 impl FilledForm {
     fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let form = FormFields::of_query(uri)?;
         Ok(Self {
             q: field_text("q", &form),
             from: field_text("from", &form),

@@ -77,7 +77,7 @@ pub async fn show(
     InCollection(collection): InCollection,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let form = FormFields::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let form = FormFields::of_query(&uri)?;
     let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
     let asked_time = chosen_time(&form)?;
     let found = app.engine.collection(&collection).await?;
