@@ -23,8 +23,8 @@ use crate::pages::regroup::PlannedAction;
 use crate::pages::regroup_plan::{AS_OF, PlannedDecision, SeenChanges};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
-use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::{LeadVisitor, PageVisitor};
+use crate::view::row::RowFacts;
+use crate::visitor::LeadVisitor;
 use crate::words::{BatchWords, DecideWords, InboxWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -207,7 +207,7 @@ pub async fn preview(
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
     let plan = BatchPlan::of(&app.engine, &collection, &form).await?;
-    show(&app, &visitor, &collection, &plan, StatusCode::OK).await
+    show(&PageContext::of(app, visitor.0, collection).await?, &plan, StatusCode::OK).await
 }
 
 /// Makes the decisions of a batch.
@@ -223,7 +223,7 @@ pub async fn decide(
 ) -> Result<Response, Problem> {
     let plan = BatchPlan::of(&app.engine, &collection, &form).await?;
     if form.raw("state") != Some(plan.state.as_str()) || plan.pairs.is_empty() {
-        return show(&app, &visitor, &collection, &plan, StatusCode::CONFLICT).await;
+        return show(&PageContext::of(app, visitor.0, collection).await?, &plan, StatusCode::CONFLICT).await;
     }
     let back = plan.place.first().href(&collection);
     let left_out: BTreeSet<&str> = form.all("leave").collect();
@@ -233,15 +233,8 @@ pub async fn decide(
     action.carry_out(&app, desk, &visitor, &form).await
 }
 
-async fn show(
-    app: &App,
-    visitor: &PageVisitor,
-    collection: &CollectionName,
-    plan: &BatchPlan,
-    status: StatusCode,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
-    let context = PageContext { app, visitor, collection, reader: &reader };
+async fn show(context: &PageContext, plan: &BatchPlan, status: StatusCode) -> Result<Response, Problem> {
+    let PageContext { visitor, collection, .. } = context;
     let words = visitor.words();
     let own = &words.batch;
     let pairs = plan.pairs.len();
@@ -262,7 +255,7 @@ async fn show(
         decisions: (pairs > 0).then(|| (own.decisions)(&count(pairs as u64))),
         more: plan.has_more.then(|| (own.more)(&count(MOST_PAIRS as u64))),
         not_listed: pairs.checked_sub(MOST_LISTED + 1).map(|more| (own.not_listed)(&count(more as u64 + 1))),
-        lines: lines(&context, &plan.pairs[..pairs.min(MOST_LISTED)]).await?,
+        lines: lines(context, &plan.pairs[..pairs.min(MOST_LISTED)]).await?,
         action: batch,
         fields: plan.fields(),
         asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
@@ -272,9 +265,9 @@ async fn show(
     page::html(status, &page)
 }
 
-async fn lines(context: &PageContext<'_>, pairs: &[QueuedRecord]) -> Result<Vec<BatchLine>, Problem> {
+async fn lines(context: &PageContext, pairs: &[QueuedRecord]) -> Result<Vec<BatchLine>, Problem> {
     let seqs: Vec<Seq> = pairs.iter().map(|record| record.seq).collect();
-    let arrivals = context.app.engine.arrivals_at(context.collection, &seqs).await?;
+    let arrivals = context.app.engine.arrivals_at(&context.collection, &seqs).await?;
     let originals: Vec<RecordId> =
         arrivals.iter().filter_map(|arrival| arrival.record.verdict.duplicate_of.clone()).collect();
     let facts = context.facts(&originals).await?;
@@ -284,12 +277,12 @@ async fn lines(context: &PageContext<'_>, pairs: &[QueuedRecord]) -> Result<Vec<
         let Some(original) = &record.verdict.duplicate_of else { continue };
         let earlier: RowFacts =
             facts.get(original).cloned().unwrap_or_else(|| context.reader.without_text(original, None));
-        let card = RecordCard::new(context.collection, &record.id, context.reader.facts_of(record));
+        let card = RecordCard::new(&context.collection, &record.id, context.reader.facts_of(record));
         lines.push(BatchLine {
             id: record.id.to_string(),
             compare: page::with_query(&card.href, &[("with", original.as_str())]),
             card,
-            original: RecordCard::new(context.collection, original, earlier),
+            original: RecordCard::new(&context.collection, original, earlier),
             probability: shown_probability(record),
             is_same_text: repeats_same_text(&record.verdict),
         });

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
@@ -19,8 +18,7 @@ use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::event::EventLine;
 use crate::view::pair::{PairView, RecordCard};
-use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::ReadingVisitor;
+use crate::view::row::RowFacts;
 use crate::words::{CaseWords, DeskWords, RecordWords};
 use doppel_core::collection::Role;
 use doppel_core::error_code::ErrorCode;
@@ -34,7 +32,6 @@ use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
 use doppel_http::routes::rows::RowParams;
 use doppel_http::routes::search::{FoundRecord, SearchParams, find};
-use doppel_http::state::App;
 use doppel_search::query::Order;
 use doppel_store::decisions::Judgement;
 
@@ -129,25 +126,18 @@ struct TabContent {
 /// # Errors
 /// 403; 404 for an unknown collection or record.
 pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
+    context: PageContext,
     Extension(desk): Extension<Arc<DeskState>>,
-    InRecord(collection, id): InRecord,
+    InRecord(_, id): InRecord,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
     let tab = form.text("tab").and_then(|given| CaseTab::ALL.into_iter().find(|tab| tab.value() == given));
     let tab = tab.unwrap_or_default();
-    let words = visitor.words();
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let record = app.engine.record(&collection, &id).await?;
+    let record = context.app.engine.record(&context.collection, &id).await?;
     let row = record.read();
-    let case = RecordCase {
-        context: PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
-        words,
-        record: &record,
-        row: row.as_ref(),
-    };
+    let own_address = desk.own_address(&context.collection, &id);
+    let case = RecordCase { words: context.visitor.words(), context, record: &record, row: row.as_ref() };
     let (held, event) = tokio::join!(case.tab(tab), case.event());
     let held = held?;
     let wanted = form.raw("with").and_then(|with| RecordId::new(with).ok());
@@ -157,13 +147,12 @@ pub async fn show(
         None => None,
     };
     let badge = case.context.badge(&record).await?;
-    let own_address = desk.own_address(&collection, &id);
     page::html(StatusCode::OK, &CasePage { event, own_address, ..case.page(tab, held, current.as_ref(), pair, badge) })
 }
 
 /// A record, and the context for the lists of a tab.
 struct RecordCase<'a> {
-    context: PageContext<'a>,
+    context: PageContext,
     words: &'static DeskWords,
     record: &'a RecordView,
     /// `None` if the collection keeps no text.
@@ -227,7 +216,7 @@ impl RecordCase<'_> {
     /// Returns the event of the record. Returns `None` if the record is in no event, or if the events are not ready: the page does not wait
     /// for them and shows no error about them.
     async fn event(&self) -> Option<EventLine> {
-        let PageContext { app, collection, reader, .. } = self.context;
+        let PageContext { app, collection, reader, .. } = &self.context;
         let rule = FrequencyRule::default();
         let event = app.engine.ready_event_of(collection, &self.record.id, rule).await.ok()??;
         let first = self.context.card(&event.id).await.ok().flatten();
@@ -262,7 +251,7 @@ impl RecordCase<'_> {
     /// Lists the matches by the current settings, and then the records that a person judged to be different.
     async fn duplicates(&self) -> Result<TabContent, Problem> {
         let engine = &self.context.app.engine;
-        let collection = self.context.collection;
+        let collection = &self.context.collection;
         let id = &self.record.id;
         let wanted = SimilarSelection { limit: MOST, templates: true, filter: MatchFilter::default() };
         let (similar, truncated) = match self.row {
@@ -309,7 +298,7 @@ impl RecordCase<'_> {
 
     /// Adds the notes about decisions to the listed records. Returns the other records with a decision, and the notes for them.
     async fn note_decided(&self, others: &mut [OtherRecord]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
-        let decisions = self.context.app.engine.decisions_about(self.context.collection, &self.record.id).await?;
+        let decisions = self.context.app.engine.decisions_about(&self.context.collection, &self.record.id).await?;
         let mut unlisted = Vec::new();
         for decision in decisions {
             let note = match decision.judgement {
@@ -349,7 +338,7 @@ impl RecordCase<'_> {
             limit: MOST as u64,
             cursor: None,
         };
-        let found = find(self.context.app, self.context.collection, params, RowParams::default()).await?;
+        let found = find(&self.context.app, &self.context.collection, params, RowParams::default()).await?;
         let mut facts = self.context.facts(found.items.iter().map(|found| &found.id)).await?;
         let has_more = found.next.is_some();
         let others = found.items.into_iter().filter(|found| found.id != self.record.id);

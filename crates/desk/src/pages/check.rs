@@ -14,8 +14,8 @@ use crate::pages::pair::PageContext;
 use crate::pages::related::related;
 use crate::tokens::BrowserSecret;
 use crate::view::pair::{PairView, RecordCard};
-use crate::view::row::{FormField, RowFacts, RowReader};
-use crate::visitor::{ReadingVisitor, WritingVisitor};
+use crate::view::row::{FormField, RowFacts};
+use crate::visitor::WritingVisitor;
 use crate::words::{CheckWords, RecordWords};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::error_code::ErrorCode;
@@ -78,14 +78,7 @@ struct LetterFindings {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-) -> Result<Response, Problem> {
-    let settings = app.engine.collection(&collection).await?.settings;
-    let reader = RowReader::of(&settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn show(context: PageContext) -> Result<Response, Problem> {
     page::html(StatusCode::OK, &page(&context, &FormFields::default(), None, None).await?)
 }
 
@@ -93,20 +86,12 @@ pub async fn show(
 ///
 /// # Errors
 /// 403; 404 for an unknown collection. The page shows errors in the letter.
-pub async fn check(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let settings = app.engine.collection(&collection).await?.settings;
-    let reader = RowReader::of(&settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let words = visitor.words();
+pub async fn check(context: PageContext, form: FormFields) -> Result<Response, Problem> {
+    let words = context.visitor.words();
     let fields = fields(&context).await?;
     let (status, problem, answer) = match row(&form, &fields) {
         Ok(None) => (StatusCode::OK, Some(words.check.nothing.to_owned()), None),
-        Ok(Some(row)) => match answer(&context, &settings, row).await {
+        Ok(Some(row)) => match answer(&context, row).await {
             Ok(answer) => (StatusCode::OK, None, Some(answer)),
             Err(problem) if problem.status().is_client_error() => {
                 (problem.status(), Some(page::in_words(&problem, &words.problem).to_owned()), None)
@@ -119,7 +104,7 @@ pub async fn check(
 }
 
 async fn page(
-    context: &PageContext<'_>,
+    context: &PageContext,
     form: &FormFields,
     answer: Option<LetterFindings>,
     problem: Option<String>,
@@ -130,7 +115,7 @@ async fn page(
         field.value = form.raw(&format!("row.{}", field.name)).unwrap_or_default().to_owned();
     }
     Ok(CheckPage {
-        frame: PageFrame::of(context.visitor, context.collection, DeskSection::Check, words.check.title),
+        frame: PageFrame::of(&context.visitor, &context.collection, DeskSection::Check, words.check.title),
         words: &words.check,
         record: &words.record,
         paste: form.raw("paste").unwrap_or_default().to_owned(),
@@ -142,9 +127,9 @@ async fn page(
 }
 
 /// Returns the fields of the form: the fields that the latest records contain.
-async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
+async fn fields(context: &PageContext) -> Result<Vec<FormField>, Problem> {
     let latest =
-        context.app.engine.arrivals(context.collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
+        context.app.engine.arrivals(&context.collection, &arrivals::ArrivalFilter::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     Ok(context.reader.form_fields(&rows.collect::<Vec<_>>()))
 }
@@ -166,14 +151,14 @@ fn row(form: &FormFields, fields: &[FormField]) -> Result<Option<Row>, Problem> 
     extract::row(Value::Object(row).to_string().as_bytes()).map(Some)
 }
 
-async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Result<LetterFindings, Problem> {
+async fn answer(context: &PageContext, row: Row) -> Result<LetterFindings, Problem> {
     let engine = &context.app.engine;
     let wanted = SimilarSelection { limit: MOST_SIMILAR, templates: true, filter: MatchFilter::default() };
-    let mut found = engine.similar(context.collection, row.clone(), wanted).await?;
-    let verdict = verdict(&found, settings);
+    let mut found = engine.similar(&context.collection, row.clone(), wanted).await?;
+    let verdict = verdict(&found, &context.settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
     // If no text is kept, the best match cannot be compared with the letter, so it is listed with the others.
-    let stands_beside = is_repeat && settings.keeps_text() && !found.similar.is_empty();
+    let stands_beside = is_repeat && context.settings.keeps_text() && !found.similar.is_empty();
     let best = stands_beside.then(|| found.similar.remove(0));
     let pair = match best {
         Some(best) => context.given(row.clone(), &best.id, best.relation).await?,
@@ -206,20 +191,20 @@ fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
     }
 }
 
-fn similar(context: &PageContext<'_>, facts: RowFacts, found: &Match) -> (RecordCard, Vec<String>) {
+fn similar(context: &PageContext, facts: RowFacts, found: &Match) -> (RecordCard, Vec<String>) {
     let words = context.visitor.words();
     let mut notes: Vec<String> =
         found.probability.map(|probability| format!("{}%", percent(probability))).into_iter().collect();
     notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
     notes.extend(found.template.then(|| words.case.template.to_owned()));
-    (RecordCard::new(context.collection, &found.id, facts), notes)
+    (RecordCard::new(&context.collection, &found.id, facts), notes)
 }
 
 type RelatedCases = Vec<(RecordCard, String)>;
 
 /// Returns the related cases that the page does not show elsewhere.
 async fn related_cases(
-    context: &PageContext<'_>,
+    context: &PageContext,
     row: &Row,
     similar: &[Match],
     pair: Option<&PairView>,
@@ -244,7 +229,7 @@ async fn related_cases(
         found
             .map(|found: super::related::RelatedCase| {
                 let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
-                (RecordCard::new(context.collection, &found.id, found.facts), terms)
+                (RecordCard::new(&context.collection, &found.id, found.facts), terms)
             })
             .collect(),
         None,

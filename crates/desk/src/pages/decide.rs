@@ -12,7 +12,6 @@ use crate::page::{self, PageFrame, SeeOther};
 use crate::pages::pair::PageContext;
 use crate::pages::regroup_plan::AS_OF;
 use crate::view::pair::{DecideBox, RecordCard};
-use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, WritingVisitor};
 use crate::words::{DecideWords, RecordWords};
 use doppel_core::collection::CollectionName;
@@ -104,9 +103,9 @@ pub async fn decide(
         DecisionOutcome::Replaced(decision) => ([words.replaced, words.replaced_advice], decision),
     };
     let as_of = app.engine.last_change(&collection).await?;
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let decide = DecideBox::new(&visitor, &collection, &a, &b, decision.as_ref(), as_of, &reader).then(back.clone());
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let context = PageContext::of(app, visitor.0, collection).await?;
+    let PageContext { visitor, collection, reader, .. } = &context;
+    let decide = DecideBox::new(visitor, collection, &a, &b, decision.as_ref(), as_of, reader).then(back.clone());
     meanwhile(&context, [&a, &b], messages, decide, back).await
 }
 
@@ -147,7 +146,7 @@ struct MeanwhilePage {
 }
 
 async fn meanwhile(
-    context: &PageContext<'_>,
+    context: &PageContext,
     pair: [&RecordId; 2],
     [heading, advice]: [&'static str; 2],
     decide: DecideBox,
@@ -159,7 +158,7 @@ async fn meanwhile(
         cards.extend(context.card(id).await?);
     }
     let page = MeanwhilePage {
-        frame: PageFrame { collection: Some(context.collection.clone()), ..PageFrame::new(context.visitor, heading) },
+        frame: PageFrame { collection: Some(context.collection.clone()), ..PageFrame::new(&context.visitor, heading) },
         words: &words.decide,
         record: &words.record,
         heading,

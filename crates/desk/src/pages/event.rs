@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
@@ -15,8 +14,7 @@ use crate::pages::pair::PageContext;
 use crate::view::event::EventLine;
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
-use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::ReadingVisitor;
+use crate::view::row::RowFacts;
 use crate::words::{DeskWords, EventsWords, RecordWords};
 use doppel_core::events::{FactState, FrequencyRule, LinkKind};
 use doppel_core::record::RecordId;
@@ -29,7 +27,6 @@ use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
 use doppel_http::query::{QueryParameters, QueryReader, read_filled};
 use doppel_http::routes::events::RuleParams;
-use doppel_http::state::App;
 use doppel_store::Seq;
 
 /// Members on a page of the list.
@@ -123,37 +120,31 @@ impl QueryParameters for EventRequest {
 /// # Errors
 /// 403; 404 for an unknown collection or record; 422 for invalid parameters. If the record is in no event, the response redirects to the page
 /// of the record.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn show(context: PageContext, InRecord(_, id): InRecord, uri: Uri) -> Result<Response, Problem> {
     let EventRequest { rule, page } = read_filled(uri.query().unwrap_or_default())?;
     let rule = rule.into();
-    let as_of = app.engine.last_change(&collection).await?;
-    let detail = match app.engine.event_of(&collection, &id, rule).await {
+    let PageContext { app, visitor, collection, .. } = &context;
+    let as_of = app.engine.last_change(collection).await?;
+    let detail = match app.engine.event_of(collection, &id, rule).await {
         Ok(detail) => detail,
         // The other records may have been deleted or decided to be something else. The redirect keeps old links useful.
-        Err(Error::NoEvent(_)) => return Ok(SeeOther::to(page::case(&collection, &id)).into_response()),
-        Err(error) => return no_events(&visitor, &collection, error),
+        Err(Error::NoEvent(_)) => return Ok(SeeOther::to(page::case(collection, &id)).into_response()),
+        Err(error) => return no_events(visitor, collection, error),
     };
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let event = ShownEvent { context, detail, rule, as_of, words: visitor.words() };
+    let event = ShownEvent { words: visitor.words(), context, detail, rule, as_of };
     page::html(StatusCode::OK, &event.page(page).await?)
 }
 
 /// An event, and the context to show it.
-struct ShownEvent<'a> {
-    context: PageContext<'a>,
+struct ShownEvent {
+    context: PageContext,
     detail: EventDetail,
     rule: FrequencyRule,
     as_of: Seq,
     words: &'static DeskWords,
 }
 
-impl ShownEvent<'_> {
+impl ShownEvent {
     async fn page(&self, number: usize) -> Result<OneEventPage, Problem> {
         let Self { context: PageContext { visitor, collection, reader, .. }, detail, rule, as_of, words } = self;
         let own = &words.events;
@@ -218,7 +209,7 @@ impl ShownEvent<'_> {
         let more = fact.members.len().saturating_sub(MOST_NAMED);
         ContradictedValue {
             value: fact.value.clone(),
-            members: listed.map(|id| (page::case(self.context.collection, id), id.to_string())).collect(),
+            members: listed.map(|id| (page::case(&self.context.collection, id), id.to_string())).collect(),
             more: (more > 0).then(|| (self.words.events.more)(more)),
         }
     }
@@ -234,7 +225,7 @@ impl ShownEvent<'_> {
     }
 
     fn member(&self, member: &EventMember, facts: &mut BTreeMap<RecordId, RowFacts>) -> MemberLine {
-        let PageContext { collection, reader, .. } = self.context;
+        let PageContext { collection, reader, .. } = &self.context;
         let facts = facts.remove(&member.id);
         let facts = facts.unwrap_or_else(|| reader.without_text(&member.id, member.time.as_deref()));
         MemberLine { card: RecordCard::new(collection, &member.id, facts), reasons: self.reasons(member) }
@@ -258,7 +249,7 @@ impl ShownEvent<'_> {
     }
 
     fn reason(&self, member: &EventMember, text: String, other: &RecordId) -> LinkReason {
-        let href = with_query(&page::case(self.context.collection, &member.id), &[("with", other.as_str())]);
+        let href = with_query(&page::case(&self.context.collection, &member.id), &[("with", other.as_str())]);
         LinkReason { text, href, other: other.to_string() }
     }
 }

@@ -1,7 +1,6 @@
 //! The list of the events of a collection. Without its form it is also the report of a period, for printing.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
@@ -10,19 +9,16 @@ use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
 use crate::view::event::EventLine;
 use crate::view::numbers::count;
-use crate::view::row::RowReader;
-use crate::visitor::{PageVisitor, ReadingVisitor};
+use crate::visitor::PageVisitor;
 use crate::words::{EventsWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::{FrequencyRule, FrequencyState};
 use doppel_engine::Error;
 use doppel_engine::events::handling::HandlingStatus;
 use doppel_engine::events::{EventCursor, EventOrder, EventPage, EventSelection};
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::query::read_filled;
 use doppel_http::routes::events::{EventListParams, RuleParams, cursor_after};
-use doppel_http::state::App;
 use doppel_service::clock;
 
 /// Events on a page: more than most offices have in a week, so that the report of a week is one page.
@@ -145,31 +141,25 @@ struct NoEventsPage {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection. The page shows errors in the form.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
+    let PageContext { app, visitor, collection, .. } = &context;
     let query = uri.query().unwrap_or_default();
     let form = FormFields::parse(query.as_bytes())?;
     let asked = EventsForm::of(&form);
     match selected(&context, query).await {
         Ok((selection, after)) => {
             let rule = selection.rule;
-            match app.engine.events(&collection, selection, after, PER_PAGE).await {
+            match app.engine.events(collection, selection, after, PER_PAGE).await {
                 Ok(found) => {
                     let mut shown = shown(&context, &asked, rule, found).await?;
-                    shown.first = after.map(|_| asked.href(&collection, ""));
+                    shown.first = after.map(|_| asked.href(collection, ""));
                     page::html(StatusCode::OK, &events_page(&context, asked, None, Some(shown)))
                 }
-                Err(error) => no_events(&visitor, &collection, error),
+                Err(error) => no_events(visitor, collection, error),
             }
         }
         Err(problem) => {
-            let said = told(&visitor, &problem);
+            let said = told(visitor, &problem);
             page::html(problem.status(), &events_page(&context, asked, Some(said), None))
         }
     }
@@ -179,12 +169,9 @@ pub async fn show(
 ///
 /// # Errors
 /// 404 for an unknown collection; 422 for values that cannot be read.
-pub async fn selected(
-    context: &PageContext<'_>,
-    query: &str,
-) -> Result<(EventSelection, Option<EventCursor>), Problem> {
+pub async fn selected(context: &PageContext, query: &str) -> Result<(EventSelection, Option<EventCursor>), Problem> {
     let (params, rule): (EventListParams, RuleParams) = read_filled(query)?;
-    Ok((params.selection(context.app, context.collection, rule).await?, params.cursor))
+    Ok((params.selection(&context.app, &context.collection, rule).await?, params.cursor))
 }
 
 /// Shows that the events are not found yet, or that the collection keeps no text.
@@ -221,14 +208,14 @@ pub fn waiting(frame: PageFrame, message: String, done: u64, all: u64) -> Result
 }
 
 fn events_page(
-    context: &PageContext<'_>,
+    context: &PageContext,
     asked: EventsForm,
     problem: Option<String>,
     found: Option<ShownEvents>,
 ) -> EventsPage {
     let words = &context.visitor.words().events;
     EventsPage {
-        frame: PageFrame::of(context.visitor, context.collection, DeskSection::Events, words.title),
+        frame: PageFrame::of(&context.visitor, &context.collection, DeskSection::Events, words.title),
         words,
         usual: FrequencyRule::default(),
         lists: lists(context, &asked),
@@ -236,7 +223,7 @@ fn events_page(
         statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (words.status_of)(status))).to_vec(),
         orders: EventOrder::NAMES.map(|(order, value)| (value, (words.order_of)(order))).to_vec(),
         conditions: asked.conditions(words),
-        export: asked.file(context.collection),
+        export: asked.file(&context.collection),
         record: &context.visitor.words().record,
         asked,
         problem,
@@ -245,16 +232,16 @@ fn events_page(
 }
 
 /// Returns the links to usual lists: path, name, and true if this page is the list.
-fn lists(context: &PageContext<'_>, asked: &EventsForm) -> Vec<(String, String, bool)> {
+fn lists(context: &PageContext, asked: &EventsForm) -> Vec<(String, String, bool)> {
     let words = &context.visitor.words().events;
-    let place = asked.href(context.collection, "");
-    let all = EventsForm::default().href(context.collection, "");
+    let place = asked.href(&context.collection, "");
+    let all = EventsForm::default().href(&context.collection, "");
     let mut lists = vec![(all, words.all.to_owned())];
     for days in PERIODS {
         let begin = context.reader.clock.stretches(clock::timestamp(), days, days);
         let from = begin.first().map_or_else(String::new, |begin| context.reader.clock.date(*begin));
         let frequent = EventsForm { state: "frequent".to_owned(), from, ..EventsForm::default() };
-        lists.push((frequent.href(context.collection, ""), (words.recent)(days)));
+        lists.push((frequent.href(&context.collection, ""), (words.recent)(days)));
     }
     lists.into_iter().map(|(href, name)| (href.clone(), name, href == place)).collect()
 }
@@ -274,7 +261,7 @@ fn told(visitor: &PageVisitor, problem: &Problem) -> String {
 }
 
 async fn shown(
-    context: &PageContext<'_>,
+    context: &PageContext,
     asked: &EventsForm,
     rule: FrequencyRule,
     found: EventPage,

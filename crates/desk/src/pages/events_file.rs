@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use rust_xlsxwriter::Workbook;
@@ -11,16 +10,12 @@ use crate::pages::events::{no_events, selected};
 use crate::pages::pair::PageContext;
 use crate::view::csv::attachment;
 use crate::view::event::EventLine;
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
 use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
 use doppel_engine::events::EventView;
 use doppel_findings::output::write_row;
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 
 /// Largest number of events in a file: a report of a month of a large office. The file says if there are more.
 const MOST_EVENTS: usize = 1_000;
@@ -31,22 +26,16 @@ const PIECE: usize = 200;
 ///
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for an error in the form; 503 while the events are not found yet.
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
+    let PageContext { app, visitor, collection, .. } = &context;
     let (selection, _) = selected(&context, uri.query().unwrap_or_default()).await?;
     let mut events: Vec<EventView> = Vec::new();
     let mut after = None;
     let mut total = 0;
     while events.len() < MOST_EVENTS {
-        let page = match app.engine.events(&collection, selection.clone(), after, PIECE).await {
+        let page = match app.engine.events(collection, selection.clone(), after, PIECE).await {
             Err(error @ (Error::EventsNotReady { .. } | Error::TextNotKept(..))) => {
-                return no_events(&visitor, &collection, error);
+                return no_events(visitor, collection, error);
             }
             page => page?,
         };
@@ -57,11 +46,11 @@ pub async fn export(
             break;
         }
     }
-    let mut book = EventsBook { context, total, lines: Vec::new(), members: Vec::new() };
+    let mut book = EventsBook { context: &context, total, lines: Vec::new(), members: Vec::new() };
     for piece in events.chunks(PIECE) {
         let ids = piece.iter().map(|event| event.id.clone()).collect();
         // An event that has dissolved meanwhile is missing.
-        let (found, _) = app.engine.events_of(&collection, ids, selection.rule).await?;
+        let (found, _) = app.engine.events_of(collection, ids, selection.rule).await?;
         let mut members: HashMap<RecordId, Vec<RecordId>> =
             found.into_iter().map(|event| (event.event.id, event.members)).collect();
         for event in piece {
@@ -77,7 +66,7 @@ pub async fn export(
 
 /// The content of the workbook.
 struct EventsBook<'a> {
-    context: PageContext<'a>,
+    context: &'a PageContext,
     /// Number of selected events.
     total: usize,
     lines: Vec<EventLine>,
@@ -87,7 +76,7 @@ struct EventsBook<'a> {
 
 impl EventsBook<'_> {
     async fn add(&mut self, rule: FrequencyRule, event: &EventView, members: &[RecordId]) -> Result<(), Problem> {
-        let PageContext { visitor, collection, reader, .. } = self.context;
+        let PageContext { visitor, collection, reader, .. } = &self.context;
         let facts = self.context.facts(members.iter().collect::<Vec<_>>()).await?;
         let title = facts.get(&event.id).map(|facts| facts.title.as_str());
         let line = EventLine::new(visitor.words(), collection, &reader.clock, rule, event, title);

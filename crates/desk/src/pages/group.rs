@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
@@ -20,8 +19,6 @@ use crate::view::csv::RecordTable;
 use crate::view::graph::{self, layout};
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
 use crate::words::{DeskWords, GroupWords, RecordWords};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
@@ -31,7 +28,6 @@ use doppel_engine::groups::{GroupShape, PairSimilarity, PetitionerShape};
 use doppel_findings::percent;
 use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 
 /// Members on a page of the list.
 const PER_PAGE: usize = 100;
@@ -176,22 +172,16 @@ struct MemberLine {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection or record. If the record is in no group, the response redirects to the page of the record.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn show(context: PageContext, InRecord(_, id): InRecord, uri: Uri) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
     let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
-    let shape = match app.engine.group_shape(&collection, &id, MOST_DRAWN).await {
+    let PageContext { app, collection, .. } = &context;
+    let shape = match app.engine.group_shape(collection, &id, MOST_DRAWN).await {
         // The group was cut, or its other records were deleted. The redirect keeps old links useful.
-        Err(Error::Ungrouped(_)) => return Ok(SeeOther::to(page::case(&collection, &id)).into_response()),
+        Err(Error::Ungrouped(_)) => return Ok(SeeOther::to(page::case(collection, &id)).into_response()),
         shape => shape?,
     };
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = ShownGroup { context, shape, words: visitor.words() };
+    let group = ShownGroup { words: context.visitor.words(), context, shape };
     page::html(StatusCode::OK, &group.page(number).await?)
 }
 
@@ -199,26 +189,20 @@ pub async fn show(
 ///
 /// # Errors
 /// 403; 404 for an unknown collection or record, or if the record is in no group.
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-) -> Result<Response, Problem> {
-    let shape = app.engine.group_shape(&collection, &id, 0).await?;
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = ShownGroup { context, shape, words: visitor.words() };
-    Ok(group.file().await?.download(&format!("{collection}-group")))
+pub async fn export(context: PageContext, InRecord(_, id): InRecord) -> Result<Response, Problem> {
+    let shape = context.app.engine.group_shape(&context.collection, &id, 0).await?;
+    let group = ShownGroup { words: context.visitor.words(), context, shape };
+    Ok(group.file().await?.download(&format!("{}-group", group.context.collection)))
 }
 
 /// A group, and the context to show it.
-struct ShownGroup<'a> {
-    context: PageContext<'a>,
+struct ShownGroup {
+    context: PageContext,
     shape: GroupShape,
     words: &'static DeskWords,
 }
 
-impl ShownGroup<'_> {
+impl ShownGroup {
     async fn page(&self, number: usize) -> Result<GroupPage, Problem> {
         let Self { context: PageContext { visitor, collection, reader, .. }, shape, words } = self;
         let group = &shape.group;
@@ -324,7 +308,7 @@ impl ShownGroup<'_> {
 
     async fn alike(&self, pairs: impl Iterator<Item = &PairView>) -> Result<Vec<Option<PairSimilarity>>, Problem> {
         let pairs: Vec<_> = pairs.map(|pair| (pair.earlier.clone(), pair.later.clone())).collect();
-        Ok(self.context.app.engine.how_alike(self.context.collection, &pairs).await?)
+        Ok(self.context.app.engine.how_alike(&self.context.collection, &pairs).await?)
     }
 
     fn graph(&self, weak: &[(WeakPairReason, PairView, Option<PairSimilarity>)]) -> GroupGraph {
@@ -427,7 +411,7 @@ impl ShownGroup<'_> {
         let mut begin = 0;
         // If the records are long, the engine returns them in several pieces.
         loop {
-            let found = self.context.app.engine.records_of(self.context.collection, ids[begin..].to_vec()).await?;
+            let found = self.context.app.engine.records_of(&self.context.collection, ids[begin..].to_vec()).await?;
             records.extend(found.items.into_iter().flatten());
             let Some(next) = found.next.filter(|next| *next > 0) else { return Ok(records) };
             begin += next;
@@ -435,7 +419,7 @@ impl ShownGroup<'_> {
     }
 
     async fn members(&self, skip: usize, limit: usize) -> Result<Vec<MemberLine>, Problem> {
-        let PageContext { collection, reader, .. } = self.context;
+        let PageContext { collection, reader, .. } = &self.context;
         let mut lines = Vec::new();
         for view in self.records(skip, limit).await? {
             let facts = reader.facts_of(&view);

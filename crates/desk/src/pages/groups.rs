@@ -1,7 +1,6 @@
 //! The lists of groups: hot issues and repeat petitioners, for a number of days that ends today.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use jiff::Timestamp;
@@ -13,14 +12,10 @@ use crate::view::chart::{ChartBar, spark};
 use crate::view::csv::CsvTable;
 use crate::view::numbers::count;
 use crate::view::pair::RecordCard;
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
 use crate::words::{GroupsWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_engine::groups::{HotIssue, MostNamed, RankingPart, RepeatPetitioner};
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 use doppel_service::clock;
 
 /// Lines of a page. Each line needs several reads for its title and its place.
@@ -142,8 +137,8 @@ struct RepeatLine {
 }
 
 /// The context for showing a list.
-struct ListContext<'a> {
-    context: PageContext<'a>,
+struct ListContext {
+    context: PageContext,
     asked: GroupsRequest,
     begins: Vec<Timestamp>,
 }
@@ -152,15 +147,8 @@ struct ListContext<'a> {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let asked = GroupsRequest::of(&uri)?;
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let lists = ListContext::new(context, asked);
     let skip = (asked.page - 1).saturating_mul(PER_PAGE);
     let mut hot = Vec::new();
@@ -188,36 +176,29 @@ pub async fn show(
 ///
 /// # Errors
 /// The errors of [`show`].
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let asked = GroupsRequest::of(&uri)?;
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let lists = ListContext::new(context, asked);
     let csv = match asked.tab {
         GroupsTab::Hot => lists.hot_file().await?,
         GroupsTab::Repeat => lists.repeat_file().await?,
     };
-    Ok(csv.download(&format!("{collection}-{}-{}", asked.tab.value(), asked.days)))
+    Ok(csv.download(&format!("{}-{}-{}", lists.context.collection, asked.tab.value(), asked.days)))
 }
 
-impl<'a> ListContext<'a> {
-    fn new(context: PageContext<'a>, asked: GroupsRequest) -> Self {
+impl ListContext {
+    fn new(context: PageContext, asked: GroupsRequest) -> Self {
         let begins = context.reader.clock.stretches(clock::timestamp(), asked.days, asked.step);
         Self { context, asked, begins }
     }
 
     async fn hot(&self, skip: usize, limit: usize) -> Result<RankingPart<HotIssue>, Problem> {
-        Ok(self.context.app.engine.hot_issues(self.context.collection, &self.begins, skip, limit).await?)
+        Ok(self.context.app.engine.hot_issues(&self.context.collection, &self.begins, skip, limit).await?)
     }
 
     async fn repeat(&self, skip: usize, limit: usize) -> Result<RankingPart<RepeatPetitioner>, Problem> {
         let since = self.begins.first().copied().unwrap_or(Timestamp::MAX);
-        Ok(self.context.app.engine.repeat_petitioners(self.context.collection, since, skip, limit).await?)
+        Ok(self.context.app.engine.repeat_petitioners(&self.context.collection, since, skip, limit).await?)
     }
 
     fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> GroupsPage {
@@ -257,10 +238,10 @@ impl<'a> ListContext<'a> {
         let words = &context.visitor.words().groups;
         let HotIssue { group, recent, trend, latest } = issue;
         let title = context.card(&group.original).await?.map(|card| card.facts.title);
-        let place = context.app.engine.most_named(context.collection, &latest).await?;
+        let place = context.app.engine.most_named(&context.collection, &latest).await?;
         let numbers: Vec<String> = trend.iter().map(ToString::to_string).collect();
         Ok(HotLine {
-            href: page::group(context.collection, &group.id),
+            href: page::group(&context.collection, &group.id),
             title: title.unwrap_or_default(),
             people: count(group.recent_petitioners as u64),
             recent: count(recent as u64),
@@ -281,11 +262,11 @@ impl<'a> ListContext<'a> {
         let mut matters = Vec::new();
         for matter in &petitioner.most {
             let Some(RecordCard { facts, .. }) = context.card(&matter.id).await? else { continue };
-            matters.push((page::group(context.collection, &matter.id), facts.title, count(matter.records as u64)));
+            matters.push((page::group(&context.collection, &matter.id), facts.title, count(matter.records as u64)));
         }
         let more = petitioner.matters.saturating_sub(petitioner.most.len());
         Ok(Some(RepeatLine {
-            search: with_query(&page::below(context.collection, DeskSection::Search.path()), &[("identity", &name)]),
+            search: with_query(&page::below(&context.collection, DeskSection::Search.path()), &[("identity", &name)]),
             name,
             records: count(petitioner.records as u64),
             recent: count(petitioner.recent as u64),

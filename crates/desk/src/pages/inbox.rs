@@ -4,7 +4,6 @@
 //! decided first.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
@@ -15,8 +14,7 @@ use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::numbers::count;
 use crate::view::pair::{PairView, RecordCard};
-use crate::view::row::RowReader;
-use crate::visitor::{PageVisitor, ReadingVisitor};
+use crate::visitor::PageVisitor;
 use crate::words::{InboxWords, RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
 use doppel_core::error_code::ErrorCode;
@@ -27,7 +25,6 @@ use doppel_engine::queue::{MOST_WALKED, QueuedRecord, RecordQueue, probability, 
 use doppel_findings::percent;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 use doppel_store::Seq;
 
 /// Records on a page: as many as a clerk reads without a break.
@@ -104,28 +101,22 @@ struct QueuePage<'a> {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let place = InboxPlace::of(&FormFields::of_query(&uri)?)?;
+    let PageContext { app, visitor, collection, .. } = &context;
     let words = visitor.words();
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let (filter, problem) = match place.wanted(&app.engine, &collection).await {
+    let (filter, problem) = match place.wanted(&app.engine, collection).await {
         Err(Error::Invalid(_)) => {
             let without_conditions = InboxPlace { show: place.show, ..InboxPlace::default() };
-            (without_conditions.wanted(&app.engine, &collection).await?, Some(words.inbox.wrong_since))
+            (without_conditions.wanted(&app.engine, collection).await?, Some(words.inbox.wrong_since))
         }
         filter => (filter?, None),
     };
-    let queue = app.engine.queue(&collection, &filter, place.order, place.before).await?;
+    let queue = app.engine.queue(collection, &filter, place.order, place.before).await?;
     let page = queue_page(&context, &place, &queue).await?;
     let current = current(&context, &page).await?;
     let shown = InboxPage {
-        frame: PageFrame::of(&visitor, &collection, DeskSection::Inbox, words.inbox.title),
+        frame: PageFrame::of(visitor, collection, DeskSection::Inbox, words.inbox.title),
         words: &words.inbox,
         record: &words.record,
         search: &words.search,
@@ -146,11 +137,11 @@ pub async fn show(
             .map(|(number, arrival)| line(&context, &place, arrival, number == page.at))
             .collect(),
         current,
-        batch: batch(&visitor, &collection, &place, &queue),
-        file: (!queue.records.is_empty()).then(|| place.file(&collection)),
-        next_page: page.next.as_ref().filter(|next| next.before == place.before).map(|next| next.href(&collection)),
-        first_page: (place.before.is_some() || place.page > 1).then(|| place.first().href(&collection)),
-        earlier: queue.next.map(|next| place.before(next).href(&collection)),
+        batch: batch(visitor, collection, &place, &queue),
+        file: (!queue.records.is_empty()).then(|| place.file(collection)),
+        next_page: page.next.as_ref().filter(|next| next.before == place.before).map(|next| next.href(collection)),
+        first_page: (place.before.is_some() || place.page > 1).then(|| place.first().href(collection)),
+        earlier: queue.next.map(|next| place.before(next).href(collection)),
         place: place.clone(),
     };
     page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &shown)
@@ -188,14 +179,14 @@ fn batch(
 }
 
 async fn queue_page<'a>(
-    context: &PageContext<'_>,
+    context: &PageContext,
     place: &'a InboxPlace,
     queue: &RecordQueue,
 ) -> Result<QueuePage<'a>, Problem> {
     let skip = (place.page - 1).saturating_mul(ON_A_PAGE).min(queue.records.len());
     let seqs: Vec<Seq> =
         queue.records.iter().skip(skip).take(ON_A_PAGE).map(|record: &QueuedRecord| record.seq).collect();
-    let items = context.app.engine.arrivals_at(context.collection, &seqs).await?;
+    let items = context.app.engine.arrivals_at(&context.collection, &seqs).await?;
     let at = items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
     let has_more = queue.records.len() > skip + seqs.len();
     let next = match queue.next {
@@ -206,10 +197,10 @@ async fn queue_page<'a>(
     Ok(QueuePage { place, items, at, next })
 }
 
-fn line(context: &PageContext<'_>, place: &InboxPlace, arrival: &Arrival, is_current: bool) -> InboxLine {
+fn line(context: &PageContext, place: &InboxPlace, arrival: &Arrival, is_current: bool) -> InboxLine {
     let record = &arrival.record;
     InboxLine {
-        href: place.at(&record.id).href(context.collection),
+        href: place.at(&record.id).href(&context.collection),
         card: card(context, arrival),
         badge: badge(context, arrival),
         probability: shown_probability(record),
@@ -225,29 +216,29 @@ pub(super) fn shown_probability(record: &RecordView) -> Option<String> {
     probability.map(|probability| format!("{}%", percent(probability)))
 }
 
-fn badge(context: &PageContext<'_>, arrival: &Arrival) -> VerdictBadge {
+fn badge(context: &PageContext, arrival: &Arrival) -> VerdictBadge {
     let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
     VerdictBadge::new(&context.visitor.words().record, arrival.record.verdict.kind, decided)
 }
 
-fn card(context: &PageContext<'_>, arrival: &Arrival) -> RecordCard {
-    RecordCard::new(context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
+fn card(context: &PageContext, arrival: &Arrival) -> RecordCard {
+    RecordCard::new(&context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
 }
 
-async fn current(context: &PageContext<'_>, page: &QueuePage<'_>) -> Result<Option<SelectedRecord>, Problem> {
+async fn current(context: &PageContext, page: &QueuePage<'_>) -> Result<Option<SelectedRecord>, Problem> {
     let QueuePage { place, items, at, next } = page;
     let Some(arrival) = items.get(*at) else { return Ok(None) };
     let record = &arrival.record;
     let words = &context.visitor.words().inbox;
-    let neighbour = neighbour_path(Some(at + 1), place, items, context.collection);
+    let neighbour = neighbour_path(Some(at + 1), place, items, &context.collection);
     let pair = pair(context, arrival).await?.map(|mut pair| {
         // After a decision, the page shows the next record. A decided record leaves the undecided ones, so that the next record is on the
         // same page.
         let stays = place.show == InboxFilter::Undecided && items.len() > 1;
         let after = match (&neighbour, next) {
             (Some(neighbour), _) => neighbour.clone(),
-            (None, Some(next)) if !stays => next.href(context.collection),
-            _ => InboxPlace { at: None, ..(*place).clone() }.href(context.collection),
+            (None, Some(next)) if !stays => next.href(&context.collection),
+            _ => InboxPlace { at: None, ..(*place).clone() }.href(&context.collection),
         };
         pair.decide = pair.decide.map(|decide| decide.then(after));
         pair
@@ -264,8 +255,8 @@ async fn current(context: &PageContext<'_>, page: &QueuePage<'_>) -> Result<Opti
             RecordView { row: None, .. } => context.visitor.words().problem.text_not_kept,
             _ => words.no_repeat,
         },
-        previous: neighbour_path(at.checked_sub(1), place, items, context.collection),
-        next: neighbour.or_else(|| next.as_ref().map(|next| next.href(context.collection))),
+        previous: neighbour_path(at.checked_sub(1), place, items, &context.collection),
+        next: neighbour.or_else(|| next.as_ref().map(|next| next.href(&context.collection))),
     }))
 }
 
@@ -279,7 +270,7 @@ fn neighbour_path(
     Some(place.at(&arrival.record.id).href(collection))
 }
 
-async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
+async fn pair(context: &PageContext, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
     let verdict = &arrival.record.verdict;
     let Some(original) = &verdict.duplicate_of else { return Ok(None) };
     let relation = verdict.similar.iter().find(|found| found.id == *original).and_then(|found| found.relation);

@@ -1,19 +1,15 @@
 //! The queue of the inbox as a CSV file: the records of the page's filters in its order.
 
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 
 use crate::form::FormFields;
 use crate::pages::inbox::shown_probability;
 use crate::pages::inbox_place::InboxPlace;
+use crate::pages::pair::PageContext;
 use crate::view::VerdictBadge;
 use crate::view::csv::RecordTable;
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 use doppel_store::Seq;
 
 /// Largest number of rows, as of the other files of the desk: a spreadsheet for people, about 2 MB.
@@ -25,20 +21,15 @@ const READ_AT_ONCE: usize = 100;
 ///
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for a condition that cannot be read.
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let place = InboxPlace::of(&FormFields::of_query(&uri)?)?;
-    let words = visitor.words();
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let filter = place.wanted(&app.engine, &collection).await?;
+    let PageContext { app, collection, reader, .. } = &context;
+    let words = context.visitor.words();
+    let filter = place.wanted(&app.engine, collection).await?;
     let mut seqs: Vec<Seq> = Vec::new();
     let mut before = place.before;
     let is_whole = loop {
-        let queue = app.engine.queue(&collection, &filter, place.order, before).await?;
+        let queue = app.engine.queue(collection, &filter, place.order, before).await?;
         seqs.extend(queue.records.iter().map(|record| record.seq));
         match queue.next {
             None => break seqs.len() <= MOST_ROWS,
@@ -49,12 +40,12 @@ pub async fn export(
     seqs.truncate(MOST_ROWS);
     let mut table = RecordTable::new(words, &[words.batch.probability]);
     for seqs in seqs.chunks(READ_AT_ONCE) {
-        for arrival in app.engine.arrivals_at(&collection, seqs).await? {
+        for arrival in app.engine.arrivals_at(collection, seqs).await? {
             let record = &arrival.record;
             let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
             let verdict = VerdictBadge::new(&words.record, record.verdict.kind, decided).says;
             let probability = shown_probability(record).unwrap_or_default();
-            table.row(record, verdict, record.verdict.duplicate_of.as_ref(), &reader, &[&probability]);
+            table.row(record, verdict, record.verdict.duplicate_of.as_ref(), reader, &[&probability]);
         }
     }
     if !is_whole {

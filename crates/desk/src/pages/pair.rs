@@ -2,33 +2,57 @@
 
 use std::collections::BTreeMap;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
 use crate::view::VerdictBadge;
 use crate::view::pair::{DecideBox, PairData, PairView, RecordCard};
 use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::PageVisitor;
-use doppel_core::collection::CollectionName;
+use crate::visitor::{PageVisitor, ReadingVisitor};
+use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Relation;
 use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Error, Side};
+use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
 
-/// The context of a page that shows records.
-#[derive(Clone, Copy)]
-pub struct PageContext<'a> {
+/// The context of a page that shows records. As an argument of a handler, it is also the proof that the visitor may read.
+pub struct PageContext {
     /// The service.
-    pub app: &'a App,
+    pub app: App,
     /// The visitor.
-    pub visitor: &'a PageVisitor,
+    pub visitor: PageVisitor,
     /// The collection.
-    pub collection: &'a CollectionName,
+    pub collection: CollectionName,
+    /// The settings of the collection.
+    pub settings: Settings,
     /// The reader for rows of the collection.
-    pub reader: &'a RowReader,
+    pub reader: RowReader,
 }
 
-impl PageContext<'_> {
+impl FromRequestParts<App> for PageContext {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let visitor = ReadingVisitor::from_request_parts(parts, app).await?;
+        let InCollection(collection) = InCollection::from_request_parts(parts, app).await?;
+        Self::of(app.clone(), visitor.0, collection).await
+    }
+}
+
+impl PageContext {
+    /// Creates the context for a page of a collection.
+    ///
+    /// # Errors
+    /// 404 if the collection does not exist.
+    pub async fn of(app: App, visitor: PageVisitor, collection: CollectionName) -> Result<Self, Problem> {
+        let settings = app.engine.collection(&collection).await?.settings;
+        let reader = RowReader::of(&settings);
+        Ok(Self { app, visitor, collection, settings, reader })
+    }
+
     /// Compares two stored records. Returns `None` if `other` does not exist any more, or if no text is kept.
     ///
     /// # Errors
@@ -39,9 +63,9 @@ impl PageContext<'_> {
         other: &RecordId,
         relation: Option<Relation>,
     ) -> Result<Option<PairView>, Problem> {
-        let as_of = self.app.engine.last_change(self.collection).await?;
+        let as_of = self.app.engine.last_change(&self.collection).await?;
         let decision = self.decision(id, other).await?;
-        let decide = DecideBox::new(self.visitor, self.collection, id, other, decision.as_ref(), as_of, self.reader);
+        let decide = DecideBox::new(&self.visitor, &self.collection, id, other, decision.as_ref(), as_of, &self.reader);
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 
@@ -67,7 +91,7 @@ impl PageContext<'_> {
         decide: Option<DecideBox>,
     ) -> Result<Option<PairView>, Problem> {
         let engine = &self.app.engine;
-        let collection = self.collection;
+        let collection = &self.collection;
         let both = match engine.side_by_side(collection, one.clone(), Side::Stored(other.clone())).await {
             Err(Error::Side("b", _) | Error::TextNotKept(..)) => return Ok(None),
             both => both?,
@@ -81,7 +105,7 @@ impl PageContext<'_> {
     }
 
     async fn decision(&self, id: &RecordId, other: &RecordId) -> Result<Option<DecisionView>, Problem> {
-        match self.app.engine.decision(self.collection, id, other).await {
+        match self.app.engine.decision(&self.collection, id, other).await {
             Err(Error::UnknownDecision(_)) => Ok(None),
             decision => Ok(Some(decision?)),
         }
@@ -92,7 +116,7 @@ impl PageContext<'_> {
     /// # Errors
     /// 404 if the collection does not exist any more.
     pub async fn badge(&self, record: &RecordView) -> Result<VerdictBadge, Problem> {
-        let judged = self.app.engine.judged(self.collection, record).await?;
+        let judged = self.app.engine.judged(&self.collection, record).await?;
         Ok(VerdictBadge::new(&self.visitor.words().record, record.verdict.kind, judged))
     }
 
@@ -104,7 +128,7 @@ impl PageContext<'_> {
         &self,
         ids: impl IntoIterator<Item = &RecordId> + Send,
     ) -> Result<BTreeMap<RecordId, RowFacts>, Problem> {
-        Ok(self.app.engine.read_rows(self.collection, ids, |row| self.reader.facts(row)).await?)
+        Ok(self.app.engine.read_rows(&self.collection, ids, |row| self.reader.facts(row)).await?)
     }
 
     /// Returns the summary of a stored record; `None` if the record does not exist any more.
@@ -112,12 +136,12 @@ impl PageContext<'_> {
     /// # Errors
     /// 404 if the collection does not exist any more.
     pub async fn card(&self, id: &RecordId) -> Result<Option<RecordCard>, Problem> {
-        match self.app.engine.stored_row(self.collection, id).await {
+        match self.app.engine.stored_row(&self.collection, id).await {
             Err(Error::UnknownRecord(..)) => Ok(None),
             Err(Error::TextNotKept(..)) => {
-                Ok(Some(RecordCard::new(self.collection, id, self.reader.without_text(id, None))))
+                Ok(Some(RecordCard::new(&self.collection, id, self.reader.without_text(id, None))))
             }
-            row => Ok(Some(RecordCard::new(self.collection, id, self.reader.facts(&row?)))),
+            row => Ok(Some(RecordCard::new(&self.collection, id, self.reader.facts(&row?)))),
         }
     }
 }

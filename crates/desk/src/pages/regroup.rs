@@ -21,7 +21,6 @@ use crate::pages::pair::PageContext;
 use crate::pages::regroup_plan::{GroupAction, GroupActionKind, PlannedDecision, RegroupPlan};
 use crate::undo::MadeDecision;
 use crate::view::pair::RecordCard;
-use crate::view::row::RowReader;
 use crate::visitor::{LeadVisitor, PageVisitor};
 use crate::words::{DecideWords, RecordWords, RegroupWords};
 use doppel_core::collection::CollectionName;
@@ -83,7 +82,7 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
     let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::read(kind, &form)?, &form).await?;
-    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+    preview(&PageContext::of(app, visitor.0, collection).await?, plan, StatusCode::OK).await
 }
 
 /// Carries out an action on a group, if the effect is still the one that the preview showed.
@@ -99,18 +98,19 @@ pub async fn act(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let plan = RegroupPlan::of(&app.engine, &collection, &id, GroupAction::read(kind, &form)?, &form).await?;
-    carry_out(&app, desk, &visitor, collection, plan, &form).await
+    if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
+        return preview(&PageContext::of(app, visitor.0, collection).await?, plan, StatusCode::CONFLICT).await;
+    }
+    let back = page::group(&collection, &plan.group);
+    let judgement = plan.action.judgement();
+    let original = plan.action.original().cloned();
+    let action =
+        PlannedAction { collection, judgement, decisions: plan.decisions, original, as_of: plan.seen.as_of, back };
+    action.carry_out(&app, desk, &visitor, &form).await
 }
 
-async fn preview(
-    app: &App,
-    visitor: &PageVisitor,
-    collection: &CollectionName,
-    plan: RegroupPlan,
-    status: StatusCode,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
-    let context = PageContext { app, visitor, collection, reader: &reader };
+async fn preview(context: &PageContext, plan: RegroupPlan, status: StatusCode) -> Result<Response, Problem> {
+    let PageContext { visitor, collection, .. } = context;
     let words = visitor.words();
     let own = &words.regroup;
     let place = page::group(collection, &plan.group);
@@ -134,8 +134,8 @@ async fn preview(
         decisions: (own.decisions)(plan.decisions.len(), (words.decide.judgement)(plan.action.judgement())),
         is_nothing: plan.decisions.is_empty(),
         against: against.collect(),
-        touched: touched(&context, &plan).await?,
-        after: after(&context, &plan).await?,
+        touched: touched(context, &plan).await?,
+        after: after(context, &plan).await?,
         original: match plan.action.original() {
             Some(original) => context.card(original).await?.map(|card| (own.original)(&card.facts.title, &card.id)),
             None => None,
@@ -151,7 +151,7 @@ async fn preview(
 }
 
 /// Returns the records that the decisions would be about.
-async fn touched(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<RecordCard>, Problem> {
+async fn touched(context: &PageContext, plan: &RegroupPlan) -> Result<Vec<RecordCard>, Problem> {
     let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -162,7 +162,7 @@ async fn touched(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<Re
     Ok(cards)
 }
 
-async fn after(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<GroupAfter>, Problem> {
+async fn after(context: &PageContext, plan: &RegroupPlan) -> Result<Vec<GroupAfter>, Problem> {
     let words = &context.visitor.words().regroup;
     let mut found = Vec::new();
     let mut left = MOST_LISTED;
@@ -178,25 +178,6 @@ async fn after(context: &PageContext<'_>, plan: &RegroupPlan) -> Result<Vec<Grou
         found.push(GroupAfter { heading, cards, more: (more > 0).then(|| (words.more)(more)) });
     }
     Ok(found)
-}
-
-async fn carry_out(
-    app: &App,
-    desk: Arc<console::DeskState>,
-    visitor: &PageVisitor,
-    collection: CollectionName,
-    plan: RegroupPlan,
-    form: &FormFields,
-) -> Result<Response, Problem> {
-    if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
-        return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
-    }
-    let back = page::group(&collection, &plan.group);
-    let judgement = plan.action.judgement();
-    let original = plan.action.original().cloned();
-    let action =
-        PlannedAction { collection, judgement, decisions: plan.decisions, original, as_of: plan.seen.as_of, back };
-    action.carry_out(app, desk, visitor, form).await
 }
 
 /// Decisions that the visitor wants to make in one step.

@@ -26,13 +26,13 @@ pub struct RelatedCase {
 /// # Errors
 /// 409 if search is off; 503 while the search index is being opened.
 pub async fn related(
-    context: &PageContext<'_>,
+    context: &PageContext,
     row: Row,
     except: Option<RecordId>,
     most: usize,
 ) -> Result<Vec<RelatedCase>, Problem> {
     let service = context.app.search.as_ref().ok_or(SearchError::Off)?;
-    let found = service.related(context.collection, row, except, most).await?.related;
+    let found = service.related(&context.collection, row, except, most).await?.related;
     let ids: Vec<RecordId> = found.iter().map(|found| found.id.clone()).collect();
     let mut facts = context.facts(&ids).await?;
     let related = found.into_iter().filter_map(|found| {

@@ -2,7 +2,6 @@
 //! paper, and it can be saved as a workbook.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use jiff::civil::Date;
@@ -16,8 +15,6 @@ use crate::view::counts::{CountsView, share};
 use crate::view::event::EventLine;
 use crate::view::numbers::count;
 use crate::view::period::{DayPeriod, ReportKind};
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
 use crate::words::{DeskWords, EventsWords, ReportWords, StatisticsWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::events::FrequencyRule;
@@ -26,9 +23,7 @@ use doppel_engine::events::PeriodEvents;
 use doppel_engine::period_counts::{
     CountedTime, CountsAnswer, JudgementCounts, PeriodCounts, PeriodQuestion, RecordTally,
 };
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 use doppel_service::clock;
 
 /// Largest number of values, events and places that the page lists.
@@ -199,7 +194,7 @@ pub enum ReportAnswer {
     Waiting(Response),
 }
 
-impl PageContext<'_> {
+impl PageContext {
     /// Makes the report that a URL asks for, with at most `most` values, events and places.
     ///
     /// # Errors
@@ -214,24 +209,24 @@ impl PageContext<'_> {
         let engine = &self.app.engine;
         let words = self.visitor.words();
         let period = asked.period;
-        let counts = match engine.period_counts(self.collection, asked.question(period, most)).await? {
+        let counts = match engine.period_counts(&self.collection, asked.question(period, most)).await? {
             CountsAnswer::Counted(counts) => counts,
             CountsAnswer::Reading(done, all) => {
                 let title = (words.report.title_of)(asked.kind);
-                let frame = PageFrame::of(self.visitor, self.collection, DeskSection::Statistics, title);
+                let frame = PageFrame::of(&self.visitor, &self.collection, DeskSection::Statistics, title);
                 let message = (words.statistics.reading)(&count(done), &count(all));
                 return Ok(ReportAnswer::Waiting(waiting(frame, message, done, all)?));
             }
         };
         let before = asked.kind.period(period.day_before());
-        let before = match engine.period_counts(self.collection, asked.question(before, 0)).await? {
+        let before = match engine.period_counts(&self.collection, asked.question(before, 0)).await? {
             CountsAnswer::Counted(before) => Some(RecordTally::sum(&before.parts)),
             CountsAnswer::Reading(..) => None,
         };
         let window = period.window(&self.reader.clock);
-        let decisions = engine.decision_counts(self.collection, window).await?;
+        let decisions = engine.decision_counts(&self.collection, window).await?;
         let rule = FrequencyRule::default();
-        let found = match engine.period_events(self.collection, window, rule, most).await {
+        let found = match engine.period_events(&self.collection, window, rule, most).await {
             Ok(found) => Ok(self.report_events(found, rule, period).await?),
             Err(error) => match no_events_text(&words.events, &error) {
                 Some(message) => Err(MissingEvents { message, error }),
@@ -241,7 +236,7 @@ impl PageContext<'_> {
         let mut view = CountsView::new(words, period, &counts);
         view.latest = period.earlier_day(counts.span).map(|last| {
             let latest = asked.of_kind(asked.kind, last);
-            (latest.href(self.collection, PATH), (words.statistics.latest)(&last.to_string()))
+            (latest.href(&self.collection, PATH), (words.statistics.latest)(&last.to_string()))
         });
         let report = PeriodReport { summary: summary(words, &counts, before, decisions), view, found };
         Ok(ReportAnswer::Ready(Box::new(report), counts.by))
@@ -259,13 +254,13 @@ impl PageContext<'_> {
         let events = found.events.iter().map(|(event, reports)| {
             let title = facts.get(&event.id).map(|facts| facts.title.as_str());
             ReportEvent {
-                line: EventLine::new(words, self.collection, &self.reader.clock, rule, event, title),
+                line: EventLine::new(words, &self.collection, &self.reader.clock, rule, event, title),
                 in_period: *reports as u64,
                 reports: event.reports as u64,
                 people: event.petitioners as u64,
             }
         });
-        let path = page::below(self.collection, DeskSection::Events.path());
+        let path = page::below(&self.collection, DeskSection::Events.path());
         let places = found.places.into_iter().map(|(name, records)| {
             let dates = [period.first, period.end()].map(|day| day.to_string());
             let href = with_query(&path, &[("place", &name), ("from", &dates[0]), ("to", &dates[1])]);
@@ -311,19 +306,13 @@ fn summary(
 ///
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for an unknown choice or date.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let (asked, answer) = context.report(&uri, MOST_ON_PAGE).await?;
     let (report, by) = match answer {
         ReportAnswer::Ready(report, by) => (report, by),
         ReportAnswer::Waiting(page) => return Ok(page),
     };
+    let PageContext { visitor, collection, .. } = &context;
     let words = visitor.words();
     let own = &words.report;
     let ReportRequest { kind, period, .. } = asked;
@@ -335,22 +324,17 @@ pub async fn show(
         (asked.of_kind(other, period.last), (own.title_of)(other)),
     ];
     let page = ReportPage {
-        frame: PageFrame::of(
-            &visitor,
-            &collection,
-            DeskSection::Statistics,
-            format!("{} {days}", (own.title_of)(kind)),
-        ),
+        frame: PageFrame::of(visitor, collection, DeskSection::Statistics, format!("{} {days}", (own.title_of)(kind))),
         words: own,
         statistics: &words.statistics,
         events_words: &words.events,
-        action: page::below(&collection, PATH),
+        action: page::below(collection, PATH),
         kind: kind.value(),
         date: period.first.to_string(),
-        links: links.map(|(link, name)| (link.href(&collection, PATH), name)).to_vec(),
+        links: links.map(|(link, name)| (link.href(collection, PATH), name)).to_vec(),
         times: time_choices(&words.statistics, by),
         hint: (words.statistics.hint_of)(by),
-        export: asked.href(&collection, "report.xlsx"),
+        export: asked.href(collection, "report.xlsx"),
         report: *report,
     };
     page::html(StatusCode::OK, &page)

@@ -1,7 +1,6 @@
 //! The report of a week or month as a workbook: a sheet for each of its tables. Counts are numbers, so that a spreadsheet can calculate with
 //! them.
 
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
@@ -10,14 +9,10 @@ use crate::pages::pair::PageContext;
 use crate::pages::report::{MissingEvents, PeriodReport, ReportAnswer, ReportEvents};
 use crate::view::counts::{CountLine, KINDS};
 use crate::view::csv::attachment;
-use crate::view::row::RowReader;
-use crate::visitor::ReadingVisitor;
 use crate::words::DeskWords;
 use doppel_engine::Error;
 use doppel_findings::output::write_row;
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
-use doppel_http::state::App;
 
 /// Largest number of values, events and places in a file.
 const MOST_IN_FILE: usize = 200;
@@ -33,14 +28,7 @@ type FileResult<T> = Result<T, Box<dyn std::error::Error>>;
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for an unknown choice or date. 503 while events are being found. Returns the waiting page
 /// (503) while the records are read for the first time.
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let (asked, answer) = context.report(&uri, MOST_IN_FILE).await?;
     let (report, by) = match answer {
         ReportAnswer::Ready(report, by) => (report, by),
@@ -49,13 +37,13 @@ pub async fn export(
     if let Err(MissingEvents { error: error @ Error::EventsNotReady { .. }, .. }) = report.found {
         return Err(error.into());
     }
-    let words = visitor.words();
+    let words = context.visitor.words();
     let days = (words.report.days)(&asked.period.first.to_string(), &asked.period.last.to_string());
     let title = format!("{} {days}", (words.report.title_of)(asked.kind));
     let bytes = workbook(&report, words, &title, (words.statistics.hint_of)(by))
         .map_err(|error| Problem::internal(format!("a workbook cannot be written: {error}")))?;
     let media = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
-    let name = format!("{collection}-{}-{}", asked.kind.value(), asked.period.first);
+    let name = format!("{}-{}-{}", context.collection, asked.kind.value(), asked.period.first);
     Ok(attachment(&name, "xlsx", media, bytes))
 }
 

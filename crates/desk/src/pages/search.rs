@@ -1,7 +1,6 @@
 //! The search page: it finds records by words and filters, and marks the words in the texts.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
@@ -12,19 +11,17 @@ use crate::view::VerdictBadge;
 use crate::view::csv::RecordTable;
 use crate::view::marked::{MarkReason, MarkedPiece, pieces};
 use crate::view::numbers::count;
-use crate::view::row::{RowFacts, RowReader};
-use crate::visitor::{PageVisitor, ReadingVisitor};
+use crate::view::row::RowFacts;
+use crate::visitor::PageVisitor;
 use crate::words::{RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
-use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::query::read_filled;
 use doppel_http::routes::rows::RowParams;
 use doppel_http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
-use doppel_http::state::App;
 
 /// The verdicts of the filter, and their names in a query.
 const VERDICTS: [(VerdictKind, &str); 4] = [
@@ -146,30 +143,21 @@ struct ShownFragment {
 ///
 /// # Errors
 /// 403; 404 for an unknown collection. The page shows errors in the search.
-pub async fn show(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let settings = app.engine.collection(&collection).await?.settings;
-    let reader = RowReader::of(&settings);
+pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
+    let PageContext { app, visitor, collection, reader, .. } = &context;
     let asked = FilledForm::of(&uri)?;
     let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
-        Ok(params) => find(&app, &collection, params, RowParams::default()).await,
+        Ok(params) => find(app, collection, params, RowParams::default()).await,
         Err(problem) => Err(problem),
     };
     let (status, problem, found) = match found {
-        Ok(list) => {
-            let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-            (StatusCode::OK, None, Some(self::found(&context, &asked, list).await?))
-        }
-        Err(problem) => (problem.status(), Some(told(&visitor, &problem)), None),
+        Ok(list) => (StatusCode::OK, None, Some(self::found(&context, &asked, list).await?)),
+        Err(problem) => (problem.status(), Some(told(visitor, &problem)), None),
     };
     let words = visitor.words();
     let record = &words.record;
     let page = SearchPage {
-        frame: PageFrame::of(&visitor, &collection, DeskSection::Search, words.search.title),
+        frame: PageFrame::of(visitor, collection, DeskSection::Search, words.search.title),
         words: &words.search,
         record,
         asked,
@@ -188,14 +176,8 @@ pub async fn show(
 ///
 /// # Errors
 /// 403; 404 for an unknown collection; 422 for a search that cannot be read.
-pub async fn export(
-    visitor: ReadingVisitor,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
+    let PageContext { app, visitor, collection, reader, .. } = &context;
     read_filled::<SearchParams>(uri.query().unwrap_or_default())?;
     let asked = FilledForm::of(&uri)?;
     let mut table = RecordTable::new(visitor.words(), &[]);
@@ -203,14 +185,14 @@ pub async fn export(
     let mut behind = 0;
     let mut cursor = Some(String::new());
     while let Some(from) = cursor.take_if(|_| rows < MOST_ROWS) {
-        let part = asked.href(&collection, FILE, &from);
+        let part = asked.href(collection, FILE, &from);
         let query = part.split_once('?').map_or("", |(_, query)| query);
         let params = read_filled::<SearchParams>(&format!("{query}&limit={READ_AT_ONCE}"))?;
-        let list = find(&app, &collection, params, RowParams::default()).await?;
+        let list = find(app, collection, params, RowParams::default()).await?;
         for found in &list.items {
             if let Some(record) = record_of(&context, found).await? {
                 let verdict = context.badge(&record).await?.says;
-                table.row(&record, verdict, record.verdict.duplicate_of.as_ref(), &reader, &[]);
+                table.row(&record, verdict, record.verdict.duplicate_of.as_ref(), reader, &[]);
             }
         }
         rows += list.items.len();
@@ -227,8 +209,8 @@ pub async fn export(
 }
 
 /// Returns a found record; `None` if it was deleted after the search.
-async fn record_of(context: &PageContext<'_>, found: &FoundRecord) -> Result<Option<RecordView>, Problem> {
-    match context.app.engine.record(context.collection, &found.id).await {
+async fn record_of(context: &PageContext, found: &FoundRecord) -> Result<Option<RecordView>, Problem> {
+    match context.app.engine.record(&context.collection, &found.id).await {
         Err(Error::UnknownRecord(..)) => Ok(None),
         record => Ok(Some(record?)),
     }
@@ -248,9 +230,9 @@ fn told(visitor: &PageVisitor, problem: &Problem) -> String {
     page::in_words_with_fields(problem, &words.problem, &names)
 }
 
-async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -> Result<SearchResults, Problem> {
+async fn found(context: &PageContext, asked: &FilledForm, list: FoundList) -> Result<SearchResults, Problem> {
     let words = &context.visitor.words().search;
-    let collection = context.collection;
+    let collection = &context.collection;
     let behind = list.as_of.behind;
     let mut records = Vec::new();
     for found in list.items {
@@ -269,16 +251,16 @@ async fn found(context: &PageContext<'_>, asked: &FilledForm, list: FoundList) -
 }
 
 /// Returns the facts and the badge of a record.
-async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(RowFacts, VerdictBadge), Problem> {
+async fn shown(context: &PageContext, found: &FoundRecord) -> Result<(RowFacts, VerdictBadge), Problem> {
     match record_of(context, found).await? {
         Some(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
         None => Ok((RowFacts::default(), VerdictBadge::new(&context.visitor.words().record, found.verdict, None))),
     }
 }
 
-fn line(context: &PageContext<'_>, mut facts: RowFacts, badge: VerdictBadge, found: FoundRecord) -> SearchLine {
-    let collection = context.collection;
-    let reader = context.reader;
+fn line(context: &PageContext, mut facts: RowFacts, badge: VerdictBadge, found: FoundRecord) -> SearchLine {
+    let collection = &context.collection;
+    let reader = &context.reader;
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
     }
