@@ -89,31 +89,9 @@ mod tests {
 
     #[test]
     fn placeholders_name_nobody() {
-        for value in [
-            "匿名",
-            "无",
-            "***",
-            "王**",
-            "张*明",
-            "138****0001",
-            "不愿透露",
-            "不愿透露。",
-            "(匿名)",
-            "某先生",
-            "某女士",
-            "某某",
-            "王先生",
-            "欧阳女士",
-            "-",
-            "/",
-            "0",
-            "0000000",
-            "11111111111",
-            "n/a",
-            "null",
-            "3.30106e+17",
-            "热心市民",
-        ] {
+        const VALUES: &str = "匿名 无 *** 王** 张*明 138****0001 不愿透露 不愿透露。 (匿名) 某先生 某女士 某某 王先生 \
+            欧阳女士 - / 0 0000000 11111111111 n/a null 3.30106e+17 热心市民";
+        for value in VALUES.split_whitespace() {
             assert_eq!(identity_form(value, &[]), None, "{value}");
         }
         assert_eq!(identity_form("来访群众", &["来访群众".into()]), None);
@@ -121,19 +99,9 @@ mod tests {
 
     #[test]
     fn names_and_numbers_stay() {
-        for value in [
-            "王芳",
-            "王某",
-            "司马先生生",
-            "无为县政府",
-            "330106199001011234",
-            "33010619900101123x",
-            "a@b.cn",
-            "赵女士之子",
-            "7",
-            "22",
-            "7*7",
-        ] {
+        const VALUES: &str = "王芳 王某 司马先生生 无为县政府 330106199001011234 33010619900101123x a@b.cn 赵女士之子 \
+            7 22 7*7";
+        for value in VALUES.split_whitespace() {
             assert_eq!(identity_form(value, &[]).as_deref(), Some(value), "{value}");
         }
     }
