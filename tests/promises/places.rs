@@ -29,7 +29,7 @@ fn an_alias_is_the_name_of_its_place_in_a_generation_with_the_list() {
     let desk = TestDesk::new("places");
     let letters = [
         ("whole", "石滩文化站的围墙倒了半截，砖头堆在路边没有人清理，放学的孩子从那里走很危险。"),
-        ("alias", "去年雨季以后老站台的墙就歪了，现在碎砖挡住人行道，小学生每天绕行，请尽快处理。"),
+        ("alias", "去年雨季以后老站台的围墙就歪了，砖头堆在路边，小学生每天绕行，请尽快处理。"),
     ];
     for (id, content) in letters {
         desk.register(id, &json!({ "content": content }));

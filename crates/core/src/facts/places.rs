@@ -37,7 +37,7 @@ pub struct Place {
     pub parent: Option<String>,
 }
 
-/// The kind of a [`Place`].
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

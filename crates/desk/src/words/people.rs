@@ -17,7 +17,7 @@ words! {
         name_hint: "登录时使用，建立后不能更改：1 至 64 个字符，只用 a-z、0-9 和“-”。",
             "The name for signing in, which cannot be changed later: 1 to 64 of a-z, 0-9 and \"-\".";
         display_name: "姓名", "Name";
-        role: "角色", "PersonRole";
+        role: "角色", "Role";
         role_of(role: PersonRole) -> &'static str: match role {
             PersonRole::Viewer => "查阅人员", "Viewer";
             PersonRole::Clerk => "经办人", "Clerk";
