@@ -16,7 +16,7 @@ use doppel_core::schemes::frequencies::next_count;
 
 /// Number of records up to which registrations wait for a renewal: it takes about a second. A larger collection takes registrations
 /// meanwhile.
-const WAITED_FOR: u64 = 4_096;
+pub(super) const WAITED_FOR: u64 = 4_096;
 /// Longest time that registrations wait for one renewal, counted from its beginning: other tasks may be in its way.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -42,6 +42,8 @@ struct GrowthState {
     renewing: bool,
     /// The renewal that follows the present one.
     follower: Option<RenewalCause>,
+    /// True while the present renewal has not begun because records arrive in bulk.
+    postponed: bool,
     /// The time until which registrations wait for the present renewal.
     held_until: Option<Instant>,
     /// The number of renewals that have ended.
@@ -49,6 +51,11 @@ struct GrowthState {
 }
 
 impl GrowthState {
+    /// True if a renewal runs, or will run as soon as the postponed one has given way.
+    fn is_running(&self) -> bool {
+        self.renewing && !(self.postponed && self.follower.is_none())
+    }
+
     fn is_due(&self) -> bool {
         self.due.is_some_and(|due| due <= self.records) && !self.renewing
     }
@@ -167,6 +174,16 @@ impl CollectionGrowth {
         follower
     }
 
+    /// Notes whether the present renewal waits for the end of a bulk of records. Returns true if another renewal is to follow it.
+    pub(super) fn set_postponed(&self, postponed: bool) -> bool {
+        let mut state = self.state.lock();
+        state.postponed = postponed;
+        let is_followed = state.follower.is_some();
+        drop(state);
+        self.ended.notify_waiters();
+        is_followed
+    }
+
     /// Lets registrations continue, because another task is in the way of the renewal.
     pub(super) fn give_way(&self) {
         self.state.lock().held_until = None;
@@ -178,6 +195,7 @@ impl CollectionGrowth {
     pub(super) fn renewed(&self, records: Option<u64>) {
         let mut state = self.state.lock();
         state.renewing = false;
+        state.postponed = false;
         state.held_until = None;
         state.renewals += 1;
         match records {
@@ -191,12 +209,12 @@ impl CollectionGrowth {
         self.ended.notify_waiters();
     }
 
-    /// Waits until no renewal runs, at most `longest`. False if one still runs then.
+    /// Waits until no renewal runs, at most `longest`. False if one still runs then. A postponed renewal does not run.
     pub(super) async fn settled(&self, longest: Duration) -> bool {
         let end = Instant::now() + longest;
         loop {
             let ended = self.ended.notified();
-            if !self.state.lock().renewing {
+            if !self.state.lock().is_running() {
                 return true;
             }
             if tokio::time::timeout_at(end.into(), ended).await.is_err() {
@@ -287,6 +305,18 @@ mod tests {
         assert!(!growth.begin_or_follow(RenewalCause::BatchEnd), "the one that followed runs");
         growth.renewed(None);
         assert_eq!([growth.begin_follower(), growth.begin_follower()], [Some(RenewalCause::BatchEnd), None]);
+    }
+
+    #[tokio::test]
+    async fn a_postponed_renewal_does_not_run_until_another_one_follows_it() {
+        let growth = growth(16_383, 4_096);
+        assert!(growth.grow_by(1) && !growth.settled(Duration::ZERO).await);
+        assert!(!growth.set_postponed(true) && growth.settled(Duration::ZERO).await);
+        assert!(!growth.grow_by(1), "it is not begun twice");
+        assert!(!growth.begin_or_follow(RenewalCause::BatchEnd) && !growth.settled(Duration::ZERO).await);
+        assert!(growth.set_postponed(false));
+        growth.renewed(Some(16_385));
+        assert_eq!(growth.begin_follower(), Some(RenewalCause::BatchEnd));
     }
 
     #[tokio::test]

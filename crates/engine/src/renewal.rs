@@ -9,13 +9,13 @@
 //! records arrive in the same order, because registrations wait for the renewal (see `growth`).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use crate::boxed;
 use crate::context::Context;
-use crate::growth::{CollectionGrowth, GrowthStep, LONGEST_WAIT, ReservedPlace};
+use crate::growth::{CollectionGrowth, GrowthStep, LONGEST_WAIT, ReservedPlace, WAITED_FOR};
 use crate::tasks::{Reindex, Work};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
@@ -29,6 +29,10 @@ const LONGEST_BEGINNING: Duration = Duration::from_secs(1);
 /// The first and the longest pause between two looks at a task.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// Time without records in bulk after which a postponed renewal begins. An import pauses for less between two requests.
+const BULK_PAUSE: Duration = Duration::from_secs(2);
+/// Longest time that a renewal is postponed: records may arrive in bulk for ever, and keys chosen by old counts propose more candidates.
+const LONGEST_POSTPONED: Duration = Duration::from_secs(15 * 60);
 
 /// The reason for a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -230,6 +234,7 @@ impl Engine {
     ) -> Result<Option<u64>> {
         let collection = &context.state.name;
         let mut pause = FIRST_PAUSE;
+        let mut may_postpone = cause == RenewalCause::Growth;
         loop {
             let now = self.context(collection).await?;
             if now.state.number != context.state.number {
@@ -243,6 +248,17 @@ impl Engine {
             };
             if !is_needed {
                 return Ok(Some(records));
+            }
+            if may_postpone && records > WAITED_FOR && self.is_taking_series() {
+                may_postpone = false;
+                if let Some(begun) = begun.take() {
+                    // The caller may be gone.
+                    let _ = begun.send(());
+                }
+                if self.is_superseded_after_bulk(&context.growth).await {
+                    return Ok(Some(records));
+                }
+                continue;
             }
             let task = self.begin_task_now(collection, cause.work()).await;
             if let Some(begun) = begun.take() {
@@ -260,6 +276,20 @@ impl Engine {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Waits until no more records arrive in bulk: to renew a large collection takes as much processor time as to register its records, and the
+    /// end of the bulk may ask for a renewal that counts all of them. True if somebody has asked for such a renewal.
+    async fn is_superseded_after_bulk(&self, growth: &CollectionGrowth) -> bool {
+        let end = Instant::now() + LONGEST_POSTPONED;
+        let mut last_record = Instant::now();
+        while Instant::now() < end && last_record.elapsed() < BULK_PAUSE && !growth.set_postponed(true) {
+            tokio::time::sleep(LONGEST_PAUSE).await;
+            if self.is_taking_series() {
+                last_record = Instant::now();
+            }
+        }
+        growth.set_postponed(false)
     }
 
     /// Waits for the end of a task. True if it has succeeded.
