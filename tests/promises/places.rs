@@ -15,7 +15,7 @@ fn put_list(desk: &TestDesk, query: &str, csv: &str) -> TestResponse {
 fn read_list(desk: &TestDesk) -> String {
     let answer = desk.send("GET", "/places", &Value::Null);
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/csv; charset=utf-8")));
-    answer.text
+    answer.text.strip_prefix('\u{feff}').expect("a byte order mark").to_owned()
 }
 
 /// Returns the probability of the pair, and the names that differ.

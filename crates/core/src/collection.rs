@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{self, ColumnKind};
 use crate::error_code::ErrorCode;
 use crate::evidence::{EvidenceModel, LearnedModel};
-use crate::facts::{MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, is_place_name};
+use crate::facts::{MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, repeated_place};
 use crate::similarity::MIN_FORM_CHARS;
 use crate::text::shingles;
 use crate::violation::Violation;
@@ -268,7 +268,7 @@ pub struct TextSettings {
     /// The places that the office knows, with their aliases. In names of texts an alias counts as the name of its
     /// place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(required = false, max_items = 20000))]
+    #[cfg_attr(feature = "openapi", schema(required = false, max_items = 10000))]
     pub places: Vec<Place>,
 }
 
@@ -706,18 +706,22 @@ fn validate_places(places: &[Place], found: &mut Vec<Violation>) {
         let detail = format!("at most {MAX_PLACES} places");
         found.push(Violation::new("/text/places", ErrorCode::TooManyWords, detail));
     }
-    for (index, Place { name, kind: _, aliases, parent }) in places.iter().enumerate() {
-        if aliases.len() > MAX_ALIASES {
+    for (index, place) in places.iter().enumerate() {
+        if place.aliases.len() > MAX_ALIASES {
             let detail = format!("at most {MAX_ALIASES} aliases");
             found.push(Violation::new(format!("/text/places/{index}/aliases"), ErrorCode::TooManyWords, detail));
         }
-        if !std::iter::once(name).chain(aliases).chain(parent).all(|name| is_place_name(name)) {
+        if !place.has_valid_names() {
             let detail = format!(
                 "a name of a place has {MIN_PLACE_CHARS} to {MAX_PLACE_CHARS} characters, no space at its ends, no control characters and no | ; 、, \
                  and does not begin with =, +, - or @"
             );
             found.push(Violation::new(format!("/text/places/{index}"), ErrorCode::InvalidWord, detail));
         }
+    }
+    if let Some(index) = repeated_place(places) {
+        let detail = "an earlier place has one of these names";
+        found.push(Violation::new(format!("/text/places/{index}"), ErrorCode::DuplicateName, detail));
     }
 }
 

@@ -55,11 +55,14 @@ impl Engine {
         }
     }
 
-    /// Returns the settings with the forms and the model that the collection has, unless they name others. An office that sends its settings
+    /// Returns the settings with the places, the forms and the model that the collection has, unless they name others. An office that sends its settings
     /// at each deployment does not mean to forget what people taught the collection since.
     async fn with_taught(&self, spec: &CollectionSpec) -> Result<CollectionSpec> {
         let context = self.context(&spec.name).await?;
         let mut spec = spec.clone();
+        if spec.settings.text.places.is_empty() {
+            spec.settings.text.places.clone_from(&context.state.settings.text.places);
+        }
         if let (Some(given), Some(present)) = (&mut spec.settings.verify, &context.state.settings.verify) {
             if given.forms.is_empty() {
                 given.forms.clone_from(&present.forms);

@@ -115,12 +115,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until this process renews no collection, at most `longest` for each collection. False if a collection is still being renewed.
+    /// Waits until this process renews no collection, at most `longest`. False if a collection is still being renewed.
     #[boxed]
     pub async fn all_settled(&self, longest: Duration) -> bool {
+        let end = Instant::now() + longest;
         let mut all = true;
         for context in self.contexts.all() {
-            all &= context.growth.settled(longest).await;
+            all &= context.growth.settled(end.saturating_duration_since(Instant::now())).await;
         }
         all
     }

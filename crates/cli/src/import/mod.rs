@@ -260,9 +260,9 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let closed = delivery.target.close().await;
         signals.abort();
         let end = ended?;
-        if !closed? {
+        if !closed? && matches!(end, DeliveryEnd::Done) {
             report.say(
-                "all rows are stored, but the collection is still being counted and indexed anew; the service continues when it starts, and so \
+                "the rows are stored, but the collection is still being counted and indexed anew; the service continues when it starts, and so \
                  does the next import",
             );
         }

@@ -108,10 +108,11 @@ impl EventRecord {
         self.named.objects()
     }
 
-    /// True if the text contains a name, without regard to spaces and marks in both. O(length).
+    /// True if the text contains a name, without regard to spaces and marks in both, or names a place by an alias of this
+    /// name. O(length).
     pub fn contains(&self, name: &str) -> bool {
         let name: String = name.chars().filter(|&c| counts(c)).map(digit_form).collect();
-        self.named.holds(&name)
+        self.named.holds(&name) || self.objects().iter().any(|object| object.name == name)
     }
 
     /// Returns the values of a kind of object that the record names.

@@ -33,8 +33,8 @@ use std::sync::LazyLock;
 use self::chars::Chars;
 use self::places::PlaceNames;
 pub use self::places::{
-    MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, PlaceKind, PlaceListError, is_place_name,
-    parse_places, places_to_csv,
+    MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, PlaceKind, PlaceListError, parse_places,
+    places_to_csv, repeated_place,
 };
 use crate::schemes::hash::city64;
 use crate::text::normalise::Normaliser;
@@ -236,7 +236,7 @@ impl FactReader {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
         found.shapes();
-        self.places.read(&mut found);
+        self.places.read(&mut found, words);
         names::read(&mut found, words);
         names::read_lists(&mut found);
         letter::read(&mut found);

@@ -1,16 +1,19 @@
 //! The places that an office knows, with their aliases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::chars::Chars;
+use super::endings::{JOINING, SIDES};
 use super::literals::Filter;
-use super::{FactGroup, FactKind, FactSource, Found, endings, names};
+use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names};
 use crate::text::normalise::Normaliser;
 
-/// Maximum number of places of a collection: a district has some thousand roads, estates and organisations.
-pub const MAX_PLACES: usize = 20_000;
+/// Maximum number of places of a collection: as many as fit into a request of the usual size of a megabyte. A district has
+/// some thousand roads, estates and organisations.
+pub const MAX_PLACES: usize = 10_000;
 /// Maximum number of aliases of a place.
 pub const MAX_ALIASES: usize = 64;
 /// Minimum length of a name, in characters. A single character is part of too many words.
@@ -24,6 +27,7 @@ pub const MAX_PLACE_CHARS: usize = 64;
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// The name under which the place is compared, 2 to 64 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 64))]
     pub name: String,
     /// The kind of the place.
     #[serde(default)]
@@ -32,9 +36,22 @@ pub struct Place {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(required = false, max_items = 64))]
     pub aliases: Vec<String>,
-    /// The name of the place that contains it. It is kept for the office and not compared.
+    /// The name of the place that contains it, 2 to 64 characters. It is kept for the office and not compared.
+    #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+}
+
+impl Place {
+    /// Returns the name and the aliases.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(&self.aliases)
+    }
+
+    /// True if all names and the parent can be names of places.
+    pub fn has_valid_names(&self) -> bool {
+        self.names().chain(&self.parent).all(|name| is_place_name(name))
+    }
 }
 
 /// The kind of a place.
@@ -109,17 +126,30 @@ pub enum PlaceListError {
     /// The first row has no column `name`.
     #[error("the first row names no column \"name\"; the columns are name, kind, aliases, parent")]
     NoNameColumn,
+    /// A column has another name, or a name that another column has, too.
+    #[error("column {number} is not known or is there twice; the columns are name, kind, aliases, parent")]
+    UnknownColumn {
+        /// Number of the column, from 1.
+        number: usize,
+    },
     /// A quoted value has no closing quote.
     #[error("line {line}: a quoted value does not end; write \"\" for a quotation mark in a value")]
     OpenQuote {
         /// Line where the value begins, from 1.
         line: usize,
     },
-    /// A name has too few or too many characters, or is a formula.
+    /// A name cannot be the name of a place, see [`is_place_name`].
     #[error(
-        "line {line}: a name has {MIN_PLACE_CHARS} to {MAX_PLACE_CHARS} characters and does not begin with =, +, - or @"
+        "line {line}: a name of a place has {MIN_PLACE_CHARS} to {MAX_PLACE_CHARS} characters, no control characters and no | ; 、, and does \
+         not begin with =, +, - or @"
     )]
     Name {
+        /// Line of the row, from 1.
+        line: usize,
+    },
+    /// Another place has one of the names.
+    #[error("line {line}: an earlier line has one of these names")]
+    Repeated {
         /// Line of the row, from 1.
         line: usize,
     },
@@ -145,7 +175,7 @@ fn kind_names() -> String {
 }
 
 /// Reads places as CSV (RFC 4180) with the columns `name`, `kind`, `aliases` and `parent`, in any order; only `name` is
-/// required. Several aliases are separated by `|`, `;` or `、`. Rows without a name are skipped. O(length).
+/// required. Several aliases are separated by `|`, `;` or `、`. O(length).
 ///
 /// # Errors
 /// The first error of the list.
@@ -154,21 +184,21 @@ pub fn parse_places(text: &str) -> Result<Vec<Place>, PlaceListError> {
     let header = rows.next().map(|(_, row)| row).unwrap_or_default();
     let name_column = column(&header, &["name", "名称", "地名", "规范名称"]).ok_or(PlaceListError::NoNameColumn)?;
     let kind_column = column(&header, &["kind", "类型", "类别"]);
-    let alias_column = column(&header, &["aliases", "alias", "别名", "简称"]);
+    let alias_column = column(&header, &["aliases", "alias", "别名", "简称", "曾用名"]);
     let parent_column = column(&header, &["parent", "上级", "所属"]);
+    let known = [Some(name_column), kind_column, alias_column, parent_column];
+    let unknown = (0..header.len()).find(|at| !header[*at].trim().is_empty() && !known.contains(&Some(*at)));
+    if let Some(at) = unknown {
+        return Err(PlaceListError::UnknownColumn { number: at + 1 });
+    }
     let mut places = Vec::new();
+    let mut lines = Vec::new();
     for (line, row) in rows {
         let name = cell(&row, Some(name_column)).trim().to_owned();
-        if name.is_empty() {
-            continue;
-        }
         let word = cell(&row, kind_column).trim().to_lowercase();
         let kind = PlaceKind::of_word(&word).ok_or(PlaceListError::Kind { line })?;
-        let aliases = cell(&row, alias_column).split(['|', ';', '；', '、']).map(str::trim);
+        let aliases = cell(&row, alias_column).split(['|', '｜', ';', '；', '、']).map(str::trim);
         let aliases: Vec<String> = aliases.filter(|alias| !alias.is_empty()).map(str::to_owned).collect();
-        if !is_place_name(&name) || !aliases.iter().all(|alias| is_place_name(alias)) {
-            return Err(PlaceListError::Name { line });
-        }
         if aliases.len() > MAX_ALIASES {
             return Err(PlaceListError::TooManyAliases { line });
         }
@@ -176,9 +206,27 @@ pub fn parse_places(text: &str) -> Result<Vec<Place>, PlaceListError> {
             return Err(PlaceListError::TooMany);
         }
         let parent = Some(cell(&row, parent_column).trim().to_owned()).filter(|parent| !parent.is_empty());
-        places.push(Place { name, kind, aliases, parent });
+        let place = Place { name, kind, aliases, parent };
+        if !place.has_valid_names() {
+            return Err(PlaceListError::Name { line });
+        }
+        places.push(place);
+        lines.push(line);
     }
-    Ok(places)
+    match repeated_place(&places) {
+        Some(index) => Err(PlaceListError::Repeated { line: lines[index] }),
+        None => Ok(places),
+    }
+}
+
+/// Returns the index of the first place that has a name of an earlier place. O(names).
+pub fn repeated_place(places: &[Place]) -> Option<usize> {
+    let normaliser = Normaliser::new(true);
+    let mut owners = HashMap::new();
+    places.iter().enumerate().find_map(|(index, place)| {
+        let mut names = place.names().map(|name| normaliser.normalise(name));
+        names.any(|name| *owners.entry(name).or_insert(index) != index).then_some(index)
+    })
 }
 
 /// Writes places as CSV, which [`parse_places`] reads.
@@ -194,8 +242,9 @@ pub fn places_to_csv(places: &[Place]) -> String {
 }
 
 /// True if a text can be the name of a place, an alias or a parent. A spreadsheet would run a formula.
-pub fn is_place_name(name: &str) -> bool {
-    (MIN_PLACE_CHARS..=MAX_PLACE_CHARS).contains(&name.chars().count())
+fn is_place_name(name: &str) -> bool {
+    let length = Normaliser::new(true).normalise(name).chars().count();
+    (MIN_PLACE_CHARS..=MAX_PLACE_CHARS).contains(&length)
         && !name.starts_with(['=', '+', '-', '@'])
         && !name.contains(char::is_control)
         && !name.contains(['|', ';', '；', '、'])
@@ -243,7 +292,13 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
                 rows.push((begins, std::mem::take(&mut row)));
                 begins = line;
             }
-            ('\r', None) => {}
+            ('\r', None) if chars.peek() == Some(&'\n') => {}
+            ('\r', None) => {
+                row.push(std::mem::take(&mut cell));
+                rows.push((begins, std::mem::take(&mut row)));
+                line += 1;
+                begins = line;
+            }
             (c, None) => cell.push(c),
         }
     }
@@ -256,14 +311,13 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
     Ok(rows)
 }
 
-/// A name and the index of its place.
-type PlaceName = (Vec<char>, u32);
-
 /// The names of a list, prepared for the search in a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaceNames {
-    /// Names by their first two characters: the name, and the index of its place.
-    by_start: HashMap<(char, char), Vec<PlaceName>>,
+    /// Each name with the index of its place.
+    by_name: HashMap<Box<[char]>, u32>,
+    /// The lengths of the names that begin with two characters, in characters, the longest first.
+    lengths: HashMap<(char, char), Vec<u8>>,
     first: Filter,
     /// Kind and canonical form of each place.
     places: Vec<(FactKind, Box<str>)>,
@@ -276,47 +330,107 @@ impl PlaceNames {
             let chars: Vec<char> = normaliser.normalise(&place.name).chars().collect();
             let kind = place.kind.fact_kind();
             names.places.push((kind, names::canonical(kind, &chars).into()));
-            for name in std::iter::once(&place.name).chain(&place.aliases) {
-                let chars: Vec<char> = normaliser.normalise(name).chars().collect();
+            for name in place.names() {
+                let chars: Box<[char]> = normaliser.normalise(name).chars().collect();
                 let [first, second, ..] = chars[..] else { continue };
                 names.first.add(first);
-                names.by_start.entry((first, second)).or_default().push((chars, index));
+                // The number of characters is at most MAX_PLACE_CHARS.
+                names.lengths.entry((first, second)).or_default().push(chars.len() as u8);
+                // Settings that another version accepted may have a name twice; the earlier place counts.
+                names.by_name.entry(chars).or_insert(index);
             }
+        }
+        for lengths in names.lengths.values_mut() {
+            lengths.sort_unstable_by(|a, b| b.cmp(a));
+            lengths.dedup();
         }
         names
     }
 
-    /// Returns the end and the place of the longest name that `text` has at `at`.
+    /// Returns the end and the place of the longest name that `text` has at `at`. O([`MAX_PLACE_CHARS`]) lookups at most.
     fn at(&self, text: &Chars, at: usize) -> Option<(usize, u32)> {
         let rest = &text.as_slice()[at..];
-        let names = self.by_start.get(&(*rest.first()?, *rest.get(1)?))?;
-        let found = names.iter().filter(|(name, _)| rest.starts_with(name));
-        // If two places have the same name, the earlier place of the list counts.
-        found.map(|(name, place)| (at + name.len(), *place)).max_by_key(|&(end, place)| (end, std::cmp::Reverse(place)))
+        let lengths = self.lengths.get(&(*rest.first()?, *rest.get(1)?))?;
+        let names = lengths.iter().filter_map(|&length| rest.get(..usize::from(length)));
+        names.into_iter().find_map(|name| Some((at + name.len(), *self.by_name.get(name)?)))
     }
 
-    /// Adds the places that the text names. Facts within them that other lists have found are removed.
-    pub(super) fn read(&self, found: &mut Found<'_>) {
+    /// Adds the places that the text names. Facts within them that other lists have found are removed. O(length), and
+    /// O(log places of the text) for each fact.
+    pub(super) fn read(&self, found: &mut Found<'_>, words: &[WordSpan<'_>]) {
         if self.places.is_empty() {
             return;
         }
-        let text = found.text;
+        let named = self.named_in(found.text, &WordBorders::of(words));
+        found.facts.retain(|fact| {
+            let next = named.partition_point(|(span, _)| span.start <= fact.span.start as usize);
+            let is_within = next > 0 && fact.span.end as usize <= named[next - 1].0.end;
+            fact.kind.group() != FactGroup::Object || !is_within
+        });
+        for (span, place) in named {
+            let (kind, canonical) = &self.places[place as usize];
+            found.add_from(*kind, span, canonical.clone(), FactSource::PlaceList);
+        }
+    }
+
+    /// Returns the spans of the names in a text, ascending, with the indexes of their places. A name that is a part of
+    /// a word (一小 in 一小时) or of another name (翠湖 in 北翠湖 and in 翠湖公园) is left out.
+    fn named_in(&self, text: &Chars, borders: &WordBorders) -> Vec<(Range<usize>, u32)> {
+        let mut named = Vec::new();
         let mut at = 0;
         while at < text.len() {
             let c = text.as_slice()[at];
-            let place = if self.first.may_contain(c) { self.at(text, at) } else { None };
-            let Some((end, place)) = place.filter(|&(end, _)| !endings::is_continued(text, end)) else {
+            let Some((end, place)) = self.first.may_contain(c).then(|| self.at(text, at)).flatten() else {
                 at += 1;
                 continue;
             };
-            let (kind, canonical) = &self.places[place as usize];
-            found.facts.retain(|fact| {
-                let is_within = fact.span.start as usize >= at && fact.span.end as usize <= end;
-                fact.kind.group() != FactGroup::Object || !is_within
-            });
-            found.add_from(*kind, at..end, canonical.clone(), FactSource::PlaceList);
-            at = end;
+            if is_other_name(text, end) {
+                at = end;
+            } else if borders.cut_words(at, end) || borders.follows_side(text, at) {
+                at += 1;
+            } else {
+                named.push((at..end, place));
+                at = end;
+            }
         }
+        named
+    }
+}
+
+literals! {
+    /// Endings of other names, besides those of [`endings`].
+    MORE_ENDINGS,
+    "县 区 银行 一小 二小 三小 一中 二中 三中"
+}
+
+/// True if the ending of another name follows at `end`: 翠湖 is a part of 翠湖公园.
+fn is_other_name(text: &Chars, end: usize) -> bool {
+    endings::is_continued(text, end) || JOINING.at(text, end).is_some() || MORE_ENDINGS.at(text, end).is_some()
+}
+
+/// The borders of the words of a text.
+struct WordBorders {
+    /// Positions inside words, in characters.
+    inside: HashSet<u32>,
+    /// Positions of words of one character.
+    single: HashSet<u32>,
+}
+
+impl WordBorders {
+    fn of(words: &[WordSpan<'_>]) -> Self {
+        let inside = words.iter().flat_map(|word| word.span.start + 1..word.span.end).collect();
+        let single = words.iter().filter(|word| word.span.len() == 1).map(|word| word.span.start).collect();
+        Self { inside, single }
+    }
+
+    /// True if a name from `start` to `end` begins or ends inside a word.
+    fn cut_words(&self, start: usize, end: usize) -> bool {
+        [start, end].iter().any(|at| self.inside.contains(&(*at as u32)))
+    }
+
+    /// True if the word before `at` is one character that distinguishes names: 北 or 新.
+    fn follows_side(&self, text: &Chars, at: usize) -> bool {
+        at > 0 && SIDES.contains(text.at(at - 1)) && self.single.contains(&(at as u32 - 1))
     }
 }
 
@@ -350,12 +464,33 @@ mod tests {
     }
 
     #[test]
+    fn a_name_inside_a_word_or_behind_a_side_is_another_name() {
+        let list = "name,kind,aliases\n第一小学,school,一小\n翠湖花园,estate,翠湖\n";
+        let reader = FactReader::new(&parse_places(list).unwrap(), Normaliser::new(true));
+        let listed = |text: &str, words: &[(u32, u32)]| {
+            let words: Vec<_> = words.iter().map(|&(start, end)| WordSpan { span: start..end, tag: "n" }).collect();
+            reader.read(text, &words).iter().filter(|fact| fact.source == FactSource::PlaceList).count()
+        };
+        assert_eq!(listed("一小门口", &[(0, 1), (1, 2), (2, 4)]), 1);
+        assert_eq!(listed("等一小时", &[(0, 1), (1, 4)]), 0);
+        assert_eq!(listed("在翠湖", &[(0, 1), (1, 3)]), 1);
+        assert_eq!(listed("北翠湖", &[(0, 1), (1, 3)]), 0);
+        assert_eq!(listed("城北翠湖", &[(0, 2), (2, 4)]), 1);
+    }
+
+    #[test]
     fn an_error_says_where_and_what_to_write() {
         assert_eq!(error("kind\nroad\n"), PlaceListError::NoNameColumn);
         assert_eq!(error("name\n\"翠湖\n"), PlaceListError::OpenQuote { line: 2 });
+        assert_eq!(error("name,曾用的名称\n翠湖,\n"), PlaceListError::UnknownColumn { number: 2 });
+        assert_eq!(error("name,aliases\n,翠湖\n"), PlaceListError::Name { line: 2 });
+        assert_eq!(error("name\r翠湖\r湖\r"), PlaceListError::Name { line: 3 }, "carriage returns end lines");
         assert_eq!(error("name,kind\n翠湖,road\n红石,?\n"), PlaceListError::Kind { line: 3 });
         assert_eq!(error("name\n湖\n"), PlaceListError::Name { line: 2 });
         assert_eq!(error("name\n=1+2\n"), PlaceListError::Name { line: 2 });
+        assert_eq!(error("name\n翠\u{200b}\n"), PlaceListError::Name { line: 2 }, "one character remains");
+        assert_eq!(error("name,parent\n翠湖,江\n"), PlaceListError::Name { line: 2 });
+        assert_eq!(error("name,aliases\n翠湖,石滩\n红石滩,石灘\n"), PlaceListError::Repeated { line: 3 });
         assert!(error("name,kind\n翠湖,?\n").to_string().contains("estate"));
     }
 
@@ -369,6 +504,8 @@ mod tests {
         assert_eq!(shown("翠湖花园漏水"), "Estate 翠湖花园 PlaceList");
         assert_eq!(shown("红滩停水,石滩停水"), "PublicPlace 红石滩 PlaceList; PublicPlace 红石滩 PlaceList");
         assert_eq!(shown("学府一路"), "Road 学府1路 PlaceList");
-        assert_eq!(shown("翠湖学校停水"), "", "a longer name that the list does not have");
+        for longer in ["翠湖学校停水", "翠湖公园停水", "翠湖大街停水", "翠湖村停水"] {
+            assert!(!shown(longer).contains("PlaceList"), "{longer} is another name");
+        }
     }
 }

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use super::differences::{DifferingRanges, differing_ranges};
+use super::common_subsequence::{DifferingRanges, differing_ranges};
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::counts;
 
-/// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b|).
+/// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b| / 64).
 const MAX_TOKENS: usize = 600;
 /// Maximum number of equal tokens between two changes that are one place. Two names often have one character in common.
 const MAX_GAP: usize = 1;

@@ -1,8 +1,8 @@
 //! Aligns two texts for a person to read.
 
-use super::differences::differing_ranges;
+use super::common_subsequence::differing_ranges;
 
-/// Maximum length of the texts that are aligned, in characters. Alignment takes 2 MB for texts of this length. The rest
+/// Maximum length of the texts that are aligned, in characters. Alignment takes 4 MB at most. The rest
 /// of a longer text is left out.
 pub const MAX_DIFF_CHARS: usize = 4_000;
 

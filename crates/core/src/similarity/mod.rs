@@ -7,9 +7,9 @@
 //! [`sketch()`] of a text in some hundred bytes shows that they are not alike.
 
 mod alignment;
+mod common_subsequence;
 mod contrast;
 mod diff;
-mod differences;
 mod evidence;
 mod forms;
 mod names;

@@ -121,7 +121,16 @@ pub async fn reindex(
     input.finish()?;
     let collection = collection?;
     let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
-    let settings: Option<Settings> = given.transpose()?;
+    let mut settings: Option<Settings> = given.transpose()?;
+    // A file of settings does not mean to forget the list that `PUT …/places` set.
+    if let Some(places) = settings.as_mut().map(|settings| &mut settings.text.places).filter(|places| places.is_empty())
+    {
+        match app.engine.places(&collection).await {
+            Ok(present) => *places = present,
+            Err(Error::UnknownCollection(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
     let work = Work::Reindex(Reindex {
         settings: settings.map(Box::new),

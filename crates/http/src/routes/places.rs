@@ -29,7 +29,8 @@ pub async fn list(
     InCollection(collection): InCollection,
     _: CheckedParameters<NoParameters>,
 ) -> Result<Response, Problem> {
-    let csv = places_to_csv(&app.engine.places(&collection).await?);
+    // The byte order mark tells spreadsheets that the file is UTF-8.
+    let csv = format!("\u{feff}{}", places_to_csv(&app.engine.places(&collection).await?));
     Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response())
 }
 

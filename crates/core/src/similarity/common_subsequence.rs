@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 /// Number of bits in a word of the table.
-const WORD: usize = u64::BITS as usize;
+const WORD_BITS: usize = u64::BITS as usize;
 
 /// A place where two sequences differ: a range of each, of which one may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub(crate) struct DifferingRanges {
 }
 
 /// Returns the ranges outside a longest common subsequence, in order. Between two of them, and before the first and
-/// after the last one, both sequences have the same elements. O(|a| · |b| / 64) time, |a| · |b| / 8 bytes.
+/// after the last one, both sequences have the same elements. O(|a| · |b| / 64) time,
+/// at most (|a| + |b|) · |b| / 8 bytes.
 pub(crate) fn differing_ranges<T: Copy + Eq + Hash>(a: &[T], b: &[T]) -> Vec<DifferingRanges> {
     let start = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let end = a[start..].iter().rev().zip(b[start..].iter().rev()).take_while(|(a, b)| a == b).count();
@@ -47,9 +48,10 @@ fn common_positions<T: Copy + Eq + Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)
     if a.is_empty() || b.is_empty() {
         return Vec::new();
     }
-    let words = b.len().div_ceil(WORD);
+    let words = b.len().div_ceil(WORD_BITS);
     let table = bit_table(a, b, words);
-    let is_longer = |row: usize, column: usize| table[row * words + column / WORD] >> (column % WORD) & 1 == 0;
+    let is_longer =
+        |row: usize, column: usize| table[row * words + column / WORD_BITS] >> (column % WORD_BITS) & 1 == 0;
     let mut positions = Vec::new();
     let mut rows = a.len();
     let mut columns = b.len();
@@ -73,20 +75,20 @@ fn common_positions<T: Copy + Eq + Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)
 
 /// Returns the rows of the table, one for each element of `a`, each of `words` words.
 fn bit_table<T: Copy + Eq + Hash>(a: &[T], b: &[T], words: usize) -> Vec<u64> {
-    let mut places: HashMap<T, Vec<u64>> = HashMap::with_capacity(b.len());
+    let mut bits_by_element: HashMap<T, Vec<u64>> = HashMap::with_capacity(b.len());
     for (at, element) in b.iter().enumerate() {
-        places.entry(*element).or_insert_with(|| vec![0; words])[at / WORD] |= 1 << (at % WORD);
+        bits_by_element.entry(*element).or_insert_with(|| vec![0; words])[at / WORD_BITS] |= 1 << (at % WORD_BITS);
     }
     let mut table = Vec::with_capacity(a.len() * words);
     let mut row = vec![u64::MAX; words];
     for element in a {
-        if let Some(places) = places.get(element) {
+        if let Some(equal) = bits_by_element.get(element) {
             let mut carry = false;
-            for (bits, &places) in row.iter_mut().zip(places) {
-                let (sum, carried) = bits.overflowing_add(*bits & places);
+            for (word, &equal) in row.iter_mut().zip(equal) {
+                let (sum, carried) = word.overflowing_add(*word & equal);
                 let (sum, carried_again) = sum.overflowing_add(u64::from(carry));
                 carry = carried || carried_again;
-                *bits = sum | (*bits & !places);
+                *word = sum | (*word & !equal);
             }
         }
         table.extend_from_slice(&row);
