@@ -82,13 +82,20 @@ pub(super) fn copy(story: &MatterStory, kind: CopyKind, strength: usize, today: 
 
 fn format_changed(text: &str, strength: usize, rng: &mut RandomStream) -> String {
     let mut out = String::with_capacity(text.len() + 64);
+    // All digits of a number have the same width.
+    let mut wide = false;
+    let mut in_number = false;
     for c in text.chars() {
         let change = rng.chance(15 * strength);
+        if c.is_ascii_digit() && !in_number {
+            wide = strength >= 2 && change;
+        }
+        in_number = c.is_ascii_digit();
         match c {
             '，' if change => out.push_str(rng.pick(&[",", " ", "、", "，，"])),
             '。' if change => out.push_str(rng.pick(&[".", "！", "。\n", " ", "。。。"])),
             '：' if change => out.push(':'),
-            '0'..='9' if strength >= 2 && change => out.extend(char::from_u32(c as u32 - 0x30 + 0xFF10)),
+            '0'..='9' if wide => out.extend(char::from_u32(c as u32 - 0x30 + 0xFF10)),
             '“' | '”' if change => out.push('"'),
             _ if strength >= 3 && rng.chance(strength - 2) => out.extend([c, ' ']),
             _ => out.push(c),
@@ -209,7 +216,7 @@ fn quoted(story: &MatterStory, strength: usize, today: Date, rng: &mut RandomStr
     expand(rng.pick(QUOTES), &scene, &mut TextChoices::of(rng.next(), rng.next()), &mut quote);
     paragraphs.insert(rng.below(paragraphs.len() + 1), format!("{quote}{text}"));
     let numbers = ["第一件事，", "第二件事，", "第三件事，", "第四件事，", "第五件事，", "第六件事，"];
-    let intro = rng.pick(&["一并反映几件事。", "这次一起说几件事。", "下面几件事都和我们有关。"]);
+    let intro = rng.pick(&["反映几件事。", "几件事一起说。", "有几件事。"]);
     let numbered = paragraphs.iter().enumerate().map(|(at, text)| match numbers.get(at) {
         Some(number) => format!("{number}{text}"),
         None => format!("还有，{text}"),

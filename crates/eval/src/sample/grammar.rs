@@ -9,7 +9,8 @@ use jiff::civil::Date;
 use super::calendar::{day_before, month_before};
 use super::rng::RandomStream;
 use super::topics::TopicMatter;
-use super::words::{DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, STEMS, SURNAMES, VARIANTS};
+use super::wording::{FoundWord, next_word};
+use super::words::{DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, SHOPS, STEMS, SURNAMES, VARIANTS};
 
 /// The names that a text contains in full.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,8 @@ pub(super) struct TextChoices {
     pub(super) named: NamedBefore,
     /// True in titles: names are written in full.
     pub(super) formal: bool,
+    /// True while a word is replaced, so that its replacement is not replaced.
+    fixed: bool,
 }
 
 impl TextChoices {
@@ -43,6 +46,7 @@ impl TextChoices {
             days_ago: None,
             named: NamedBefore::default(),
             formal: false,
+            fixed: false,
         }
     }
 
@@ -163,7 +167,7 @@ fn office_of(offices: &'static str, rng: &mut RandomStream) -> (&'static str, &'
 pub(super) fn expand(template: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
     let mut rest = template;
     while let Some(at) = rest.find(['[', '{']) {
-        out.push_str(&rest[..at]);
+        literal(&rest[..at], scene, voice, out);
         let inner = &rest[at + 1..];
         if rest.as_bytes()[at] == b'{' {
             let end = inner.find('}').unwrap_or(inner.len());
@@ -174,6 +178,22 @@ pub(super) fn expand(template: &str, scene: &StoryNames, voice: &mut TextChoices
             expand(voice.words.pick(&alternatives), scene, voice, out);
             rest = after;
         }
+    }
+    literal(rest, scene, voice, out);
+}
+
+/// Writes a part of a template without slots, with some words replaced.
+fn literal(text: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
+    if voice.fixed {
+        return out.push_str(text);
+    }
+    let mut rest = text;
+    while let Some(FoundWord { start, end, texts }) = next_word(rest, !voice.formal) {
+        out.push_str(&rest[..start]);
+        voice.fixed = true;
+        expand(voice.words.pick(texts), scene, voice, out);
+        voice.fixed = false;
+        rest = &rest[end..];
     }
     out.push_str(rest);
 }
@@ -240,7 +260,10 @@ fn slot(name: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut Strin
             out.push_str(&format!("{}{:02}{number:05}", date.year(), date.month()));
         }
         _ => match VARIANTS.iter().find(|(key, _)| *key == name) {
-            Some((_, list)) => out.push_str(voice.words.pick(list)),
+            Some((_, list)) => {
+                let word = if voice.words.chance(60) { name } else { voice.words.pick(list) };
+                literal(word, scene, voice, out);
+            }
             None => detail(name, &mut voice.details, out),
         },
     }
@@ -286,8 +309,20 @@ pub(super) fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
     let tens = ["二", "三", "四", "五", "六", "七", "八"];
     let text = match name {
         "人" => return person(rng, out),
+        "童岁" => rng.between(3, 12).to_string(),
+        "高压" => rng.between(161, 198).to_string(),
+        "号" => rng.between(2, 9).to_string(),
+        "月" => rng.between(1, 12).to_string(),
+        "月份" => format!("{}月", rng.between(1, 12)),
+        "岁" => rng.between(22, 39).to_string(),
+        "门牌" => format!("{}0{}室", rng.between(2, 17), rng.between(1, 4)),
+        "工号" => rng.between(1001, 9899).to_string(),
+        "早点" => hour(&[""], [6, 8], rng),
+        "几时" => return clock_time(rng, out),
+        "岁数" => rng.between(66, 93).to_string(),
         "姓" => rng.pick(SURNAMES).to_owned(),
         "路名" => format!("{}{}", rng.pick(STEMS), rng.pick(&["路", "街", "大道"])),
+        "店名" => format!("{}{}", rng.pick(STEMS), rng.pick(SHOPS)),
         "几" => count(rng.between(3, 9), rng),
         "两三" => count(rng.between(2, 4), rng),
         "十几" if rng.chance(35) => "十几".into(),
@@ -305,12 +340,13 @@ pub(super) fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
         "分贝" => rng.between(66, 84).to_string(),
         "楼层" => format!("{}楼", rng.between(9, 24)),
         "低楼" => format!("{}楼", rng.between(2, 6)),
-        "清早" => rng.pick(&["早上5点", "早上5点半", "早上6点", "清早5点多", "天不亮"]).to_owned(),
-        "晚上点" => rng.pick(&["晚上7点", "晚上7点半", "晚上8点", "晚上8点半"]).to_owned(),
-        "夜点" => rng.pick(&["晚上10点", "晚上10点半", "夜里11点"]).to_owned(),
-        "深夜" => {
-            rng.pick(&["夜里11点", "夜里11点半", "半夜12点", "凌晨1点", "凌晨2点", "凌晨两点多", "后半夜"]).to_owned()
-        }
+        "清早" if rng.chance(10) => "天不亮".into(),
+        "清早" => hour(&["早上", "清早", "大清早"], [5, 6], rng),
+        "晚上点" => hour(&["晚上"], [7, 8], rng),
+        "夜点" => hour(&["晚上", "夜里"], [10, 11], rng),
+        "深夜" if rng.chance(10) => "后半夜".into(),
+        "深夜" if rng.chance(50) => hour(&["夜里", "半夜", "深夜"], [11, 12], rng),
+        "深夜" => hour(&["凌晨"], [1, 4], rng),
         other => format!("{{{other}}}"),
     };
     out.push_str(&text);
@@ -339,14 +375,25 @@ pub(super) fn full_name(rng: &mut RandomStream) -> String {
     }
 }
 
+/// Writes a time of day.
 pub(super) fn clock_time(rng: &mut RandomStream, out: &mut String) {
-    let half = rng.pick(&["点", "点半", "点多", "点钟"]);
-    let (part, hour) = match rng.below(3) {
-        0 => ("早上", rng.between(6, 9)),
-        1 => ("下午", rng.between(2, 6)),
-        _ => ("晚上", rng.between(7, 10)),
+    let (part, hours) = match rng.below(4) {
+        0 => ("早上", [6, 9]),
+        1 => ("上午", [9, 11]),
+        2 => ("下午", [1, 6]),
+        _ => ("晚上", [7, 10]),
     };
-    out.push_str(&format!("{part}{hour}{half}"));
+    out.push_str(&hour(&[part], hours, rng));
+}
+
+/// Returns an hour from the first to the second one, mostly with its minutes, after a part of the day.
+fn hour(parts: &[&'static str], [least, most]: [usize; 2], rng: &mut RandomStream) -> String {
+    let text = format!("{}{}点", rng.pick(parts), rng.between(least, most));
+    match rng.below(6) {
+        0 => text + rng.pick(&["", "多", "左右"]),
+        1 => text + "半",
+        _ => format!("{text}{}分", rng.between(2, 11) * 5),
+    }
 }
 
 pub(super) fn money(rng: &mut RandomStream, out: &mut String) {
@@ -355,7 +402,7 @@ pub(super) fn money(rng: &mut RandomStream, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{calendar, hot, phrases, topics};
+    use super::super::{calendar, hot, phrases, topics, wording};
     use super::*;
 
     fn expanded(template: &str, seed: u64) -> String {
@@ -379,10 +426,17 @@ mod tests {
     fn every_template_is_well_formed_and_names_only_known_slots() {
         let matters = topics::all().flat_map(|topic| topic.matters);
         let lists = matters.flat_map(|m| [m.titles, m.places, m.signs, m.causes, m.effects, m.asks]);
-        let generic = [phrases::GREETINGS, phrases::PURPOSES, phrases::SINCE, phrases::LINKS, phrases::CLOSINGS];
+        let generic = [
+            phrases::GREETINGS,
+            phrases::PURPOSES,
+            phrases::SINCE,
+            phrases::LINKS,
+            phrases::CLOSINGS,
+            phrases::DETAILS,
+        ];
         let planned = [phrases::ATTEMPTS, phrases::REQUESTS, phrases::EXCUSES, phrases::RESULTS];
         let whole = [phrases::PREFIXES, phrases::SUFFIXES, phrases::QUOTES].into_iter().flatten().copied();
-        let all = lists.chain(generic).chain(planned).chain(whole).chain(hot::templates());
+        let all = lists.chain(generic).chain(planned).chain(whole).chain(hot::templates()).chain(wording::texts());
         for template in all.flat_map(|list| alternatives(list).0) {
             assert_eq!(template.matches('[').count(), template.matches(']').count(), "{template}");
             let planned = ["{甲}", "{乙}", "{丙}", "{丁}"];

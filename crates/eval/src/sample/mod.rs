@@ -26,6 +26,7 @@ mod rng;
 mod story;
 mod topics;
 mod traditional;
+mod wording;
 mod words;
 
 pub use calendar::{DAYS, UNTIL};

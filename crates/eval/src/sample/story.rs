@@ -4,7 +4,7 @@ use jiff::civil::Date;
 
 use super::grammar::{NamedBefore, StoryNames, TextChoices, alternatives, expand};
 use super::phrases::{
-    ATTEMPTS, CLOSINGS, EXCUSES, GREETINGS, LINKS, PURPOSES, REQUESTS, RESULTS, SINCE, introductions,
+    ATTEMPTS, CLOSINGS, DETAILS, EXCUSES, GREETINGS, LINKS, PURPOSES, REQUESTS, RESULTS, SINCE, introductions,
 };
 use super::rng::RandomStream;
 use super::topics::{self, TopicMatter, WriterRelation};
@@ -71,6 +71,8 @@ pub(super) enum StoryLength {
 /// Number of characters from which a letter has several matters, and about the length of one of them.
 const SEVERAL: usize = 750;
 const SECTION: usize = 420;
+/// Maximum number of matters in a letter.
+const MOST_MATTERS: usize = 4;
 /// Maximum number of earlier attempts in a section.
 const MOST_ATTEMPTS: usize = 7;
 
@@ -195,7 +197,7 @@ fn matters_of_letter(first: &'static TopicMatter, chars: usize, rng: &mut Random
     let mut matters = vec![first];
     if chars >= SEVERAL && matches!(first.who, WriterRelation::Resident | WriterRelation::Villager) {
         let more = others(&matters, rng);
-        matters.extend(more.into_iter().take((chars / SECTION).saturating_sub(1)));
+        matters.extend(more.into_iter().take((chars / SECTION).clamp(1, MOST_MATTERS) - 1));
     }
     matters
 }
@@ -236,10 +238,14 @@ fn outline(matters: &[&'static TopicMatter], chars: usize, rng: &mut RandomStrea
     }
     let several = matters.len() > 1;
     let mut parts: Vec<MatterParts> = matters.iter().map(|matter| MatterParts::new(matter, rng)).collect();
+    let mut details = shuffled(DETAILS, rng);
     for (section, parts) in parts.iter_mut().enumerate() {
         let own = if several { chars / matters.len() } else { chars.saturating_sub(54) };
         let begin = lines.len();
+        // A letter tells each detail once.
+        std::mem::swap(&mut parts.details, &mut details);
         section_lines(parts, section, own, &mut lines, rng);
+        std::mem::swap(&mut parts.details, &mut details);
         if several {
             let number = ["一", "二", "三", "四", "五", "六", "七", "八"][section.min(7)];
             lines[begin].template.insert_str(0, &format!("\n{number}、"));
@@ -262,7 +268,18 @@ struct MatterParts {
     causes: Vec<&'static str>,
     effects: Vec<&'static str>,
     asks: Vec<&'static str>,
+    details: Vec<&'static str>,
+    /// Number of sentences that still may tell clauses of the matter.
+    clauses: usize,
 }
+
+/// Maximum number of sentences in a section that tell clauses of the matter: long letters tell more details and attempts.
+const MOST_CLAUSES: usize = 4;
+
+/// Percentage of the sentences about a matter that tell a detail which could belong to any matter.
+const DETAILED: usize = 30;
+/// Percentage of the clauses of two parts of which only the first part is told.
+const SHORTENED: usize = 65;
 
 fn shuffled(items: &'static str, rng: &mut RandomStream) -> Vec<&'static str> {
     let mut items = alternatives(items).0;
@@ -279,20 +296,24 @@ impl MatterParts {
             causes: shuffled(matter.causes, rng),
             effects: shuffled(matter.effects, rng),
             asks: shuffled(matter.asks, rng),
+            details: shuffled(DETAILS, rng),
+            clauses: MOST_CLAUSES,
         }
     }
 
     /// Removes the items that occur in these lines. The rest continues a letter, so that its first sentence does not say since when.
     fn leave_out(&mut self, lines: &[PlannedSentence]) {
         self.lasting = false;
-        for list in [&mut self.places, &mut self.signs, &mut self.causes, &mut self.effects, &mut self.asks] {
-            list.retain(|item| !lines.iter().any(|line| line.template.contains(item)));
+        for list in
+            [&mut self.places, &mut self.signs, &mut self.causes, &mut self.effects, &mut self.asks, &mut self.details]
+        {
+            list.retain(|item| !lines.iter().any(|line| line.template.contains(first_part(item))));
         }
     }
 
     /// Returns a sign, sometimes with a place.
     fn located_sign(&mut self, rng: &mut RandomStream) -> Option<String> {
-        let sign = self.signs.pop()?;
+        let sign = shortened(self.signs.pop()?, rng);
         let place = if rng.chance(50) { self.places.pop().unwrap_or_default() } else { "" };
         Some(format!("{place}{sign}"))
     }
@@ -301,21 +322,44 @@ impl MatterParts {
         self.asks.pop().unwrap_or("{答复}我们")
     }
 
-    /// Returns a sentence that joins two clauses; `None` if the lists are used up.
+    /// Returns a sentence that tells a detail or joins two clauses; `None` if the lists are used up.
     fn sentence(&mut self, rng: &mut RandomStream) -> Option<String> {
+        if self.clauses == 0 || (!self.details.is_empty() && rng.chance(DETAILED)) {
+            return self.details.pop().map(str::to_owned);
+        }
+        self.clauses -= 1;
         let first = match rng.below(6) {
-            0 | 1 => self.causes.pop().map(str::to_owned),
-            2 | 3 => self.effects.pop().map(str::to_owned),
+            0 | 1 => self.causes.pop().map(|cause| shortened(cause, rng).to_owned()),
+            2 | 3 => self.effects.pop().map(|effect| shortened(effect, rng).to_owned()),
             _ => None,
         };
         let first = first.or_else(|| self.located_sign(rng)).or_else(|| self.causes.pop().map(str::to_owned));
         let Some(first) = first else {
             return self.effects.pop().map(str::to_owned);
         };
-        let second = if rng.chance(75) { self.effects.pop() } else { None };
+        let second = if rng.chance(50) { self.effects.pop() } else { None };
         let joint = if first.contains('，') { "；" } else { "，" };
         Some(second.map_or_else(|| first.clone(), |second| format!("{first}{joint}{second}")))
     }
+}
+
+/// Returns the clause, or only its first part.
+fn shortened(clause: &'static str, rng: &mut RandomStream) -> &'static str {
+    if rng.chance(SHORTENED) { first_part(clause) } else { clause }
+}
+
+/// Returns the part of a clause before its first comma outside of brackets.
+fn first_part(clause: &'static str) -> &'static str {
+    let mut depth = 0;
+    for (at, c) in clause.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            '，' if depth == 0 => return &clause[..at],
+            _ => {}
+        }
+    }
+    clause
 }
 
 /// Adds sentences about a matter: about `chars` characters.

@@ -24,9 +24,9 @@ fn the_same_options_give_the_same_bytes_for_ever() {
     let sample = sample(400, 7);
     let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.hard_negatives())];
     let golden = [
-        "07f8cb09b6b5bd891a690730c46e63abb000a3dc6af4831978d6aa7d82f7c0cf",
-        "b6c602b25548cb353f134e90bd37e03c4304a16909b3c1e1562d297c6b3fa9f1",
-        "d1fa05cd89be93a3cc6edf60b74d3e96ef5500b9a7b87e6a11765ccc3fb3b4b4",
+        "d3492e73bfbc28bb13b7121f9524987194d01405ca5c021c36fdeb83d050d01f",
+        "c4cf1b38dd6fb9ab7a57ceca211a180a7aa3773c088b3b1a4456595571478884",
+        "357a3095b2d53d2b5ed50e5d37a752f1a350ab310f19ddbc3238cb28c1b83d73",
     ];
     assert_eq!(digests, golden);
 }
@@ -129,7 +129,7 @@ fn most_runs_of_eight_characters_are_found_in_no_or_few_other_records() {
     }
     let all: u64 = records_with.values().sum();
     let pairs: u64 = records_with.values().map(|count| count * (count - 1) / 2).sum();
-    assert!(pairs > 0 && pairs < all, "{pairs} pairs of records share one of {all} runs");
+    assert!(pairs > 0 && pairs * 8 < all, "{pairs} pairs of records share one of {all} runs");
 }
 
 /// Returns the characters without punctuation. A number is one unit.
@@ -180,9 +180,9 @@ fn the_same_share_of_orders_gives_the_same_bytes_for_ever() {
     let sample = orders(400, 7, 0.4);
     let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.pairs())];
     let golden = [
-        "a20f5dce4f2685da5ec5ef93dd1c0064db6645c6ce2f7dde5f06046fa708bbd8",
-        "f34226d2f3d48deca6488718e577b256ba0771e20cb6aa868ec3f1e7ecb3a910",
-        "9361cc0cc1bbca44239fcfe0e2844a838d832acd9e2cd1f7172d371619d4f7cf",
+        "37c15f5c9cf7c75db1997a8e5e5c11022c70a2e80724975e76e3cda2cbcf9910",
+        "1ee0d4f687e356b24e7833a4050c36dbe7fb316294b116032718f12f52e44d24",
+        "898265b7f2093088b57b04cbca58ad922a4a6f85a66f3e340805d7b8942c3a10",
     ];
     assert_eq!(digests, golden);
 }
@@ -252,9 +252,10 @@ fn families_are_the_members_of_the_groups_of_letters_and_orders() {
     );
 }
 
-/// Characters that may follow a number in figures: measure words, and the first characters of names of measures.
+/// Characters that may follow a number in figures: measure words (and the usual typing error of 辆), and the first characters of names of
+/// measures.
 const MEASURES: &str = "个年月日号天点元万栋单楼米公次户人名张份盏辆件条厘分组路室度平岁时小星趟级套亩斤只台口节\
-    种页秒段本处夜步声家层期棵批头道位遍项班工多热周里桌车桶所回倍档字顿块跤拨样";
+    种页秒段本处夜步声家层期棵批头道位遍项班工多热周里桌车桶所回倍档字顿块跤拨样俩根片站";
 
 #[test]
 fn every_number_has_a_measure_and_is_possible() {

@@ -59,6 +59,30 @@ pub(super) const ESTATES: &[&str] = &[
     "康城",
 ];
 
+/// Shops and other places by which people tell where something is.
+pub(super) const SHOPS: &[&str] = &[
+    "超市",
+    "药店",
+    "面馆",
+    "早餐店",
+    "理发店",
+    "五金店",
+    "水果店",
+    "诊所",
+    "茶楼",
+    "宾馆",
+    "快递点",
+    "菜市场",
+    "加油站",
+    "文具店",
+    "洗衣店",
+    "粮油店",
+    "照相馆",
+    "修车铺",
+    "服装店",
+    "幼儿园",
+];
+
 /// Surnames.
 pub(super) const SURNAMES: &[&str] = &[
     "王", "李", "张", "刘", "陈", "杨", "赵", "黄", "周", "吴", "徐", "孙", "胡", "朱", "高", "林", "何", "郭", "马",

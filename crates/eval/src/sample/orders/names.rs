@@ -154,7 +154,7 @@ pub(super) fn plain(full: String) -> OrderName {
 }
 
 /// Returns two characters; there are some 14,000 combinations.
-fn stem(rng: &mut RandomStream) -> String {
+pub(super) fn stem(rng: &mut RandomStream) -> String {
     static CHARACTERS: std::sync::LazyLock<[Vec<char>; 2]> =
         std::sync::LazyLock::new(|| [HEADS, TAILS].map(|characters| characters.chars().collect()));
     CHARACTERS.each_ref().map(|characters| characters[rng.below(characters.len())]).into_iter().collect()
@@ -167,7 +167,7 @@ fn joined(rng: &mut RandomStream, lasts: &[&str]) -> String {
 /// Returns a district. Some offices write the city, too.
 fn district(rng: &mut RandomStream) -> OrderName {
     let short = rng.pick(DISTRICTS).to_owned();
-    let city = if rng.chance(40) { CITY } else { "" };
+    let city = if rng.chance(15) { CITY } else { "" };
     OrderName { full: format!("{city}{short}"), short }
 }
 

@@ -3,17 +3,20 @@
 //! The result is a pure function of the seeds. The name in a slot depends only on the matter and the name of the slot, so that other words
 //! never change a name or a number.
 
+use jiff::ToSpan as _;
 use jiff::civil::Date;
 
 use super::super::calendar::day_before;
 use super::super::grammar::{alternatives, clock_time, detail as amount, money, person};
 use super::super::rng::RandomStream;
-use super::super::words::STEMS;
+use super::super::wording::{FoundWord, next_word};
+use super::super::words::{SHOPS, STEMS};
 use super::boilerplate::{
-    CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, PLACE_REMARKS, REMARKS, SLIPS, TITLES,
+    CHASES, ENQUIRY_CHASES, ENQUIRY_HEADS, ENQUIRY_TAILS, ENQUIRY_TITLES, HEADS, PLACE_REMARKS, REMARKS, SLIPS, TAILS,
+    TITLES,
 };
 use super::forms::{OrderForm, form};
-use super::names::{NameSlot, OrderName, plain};
+use super::names::{NameSlot, OrderName, plain, stem};
 use super::plan::OrderMatter;
 use super::resubmit::ResubmitEdit;
 
@@ -72,12 +75,17 @@ impl FilledMatter {
         &self.district.short
     }
 
-    /// Returns the office as the order names it: a town has a government, not the office of a street.
+    /// Returns the office as the order names it: a town has a government, not the office of a street,
+    /// and long names are shortened.
     fn local(&self, office: &'static str) -> &'static str {
         let town = self.town();
         match office {
             "街道办事处" | "镇人民政府" if town.ends_with('乡') => "乡人民政府",
             "街道办事处" if town.ends_with('镇') => "镇人民政府",
+            "人力资源和社会保障局" => "人社局",
+            "住房和城乡建设局" => "住建局",
+            "市场监督管理局" => "市监局",
+            "消费者权益保护委员会" => "消保委",
             _ => office,
         }
     }
@@ -115,13 +123,20 @@ impl FilledMatter {
         let mut title = String::new();
         let mut content = String::new();
         let titled = teller.pick(titles);
-        teller.expand(titled, &mut title);
+        teller.apart(|teller| teller.expand(titled, &mut title));
         let (_, body) = teller.fact;
         let (head, tail) = teller.desk;
         let remarks = teller.remarks();
-        for part in [head, body].into_iter().chain(remarks).chain([tail]) {
-            teller.expand(part, &mut content);
+        for part in [head, body] {
+            teller.apart(|teller| teller.expand(part, &mut content));
         }
+        // Another number of remarks does not change the words of the end.
+        let mut end = String::new();
+        teller.apart(|teller| teller.expand(tail, &mut end));
+        for remark in remarks {
+            teller.apart(|teller| teller.expand(remark, &mut content));
+        }
+        content.push_str(&end);
         if edits.contains(&ResubmitEdit::Slips) {
             content = slipped(&content, &mut teller.rng);
         }
@@ -195,6 +210,8 @@ struct OrderTeller<'a> {
     call: OrderCall,
     /// Percentage of mentions that are shortened.
     shortened: usize,
+    /// True while a word is replaced, so that its replacement is not replaced.
+    fixed: bool,
     /// The seed and the number of remarks.
     remarks: (u64, usize),
     rng: RandomStream,
@@ -205,7 +222,7 @@ impl<'a> OrderTeller<'a> {
         let OrderMatter { first, family, .. } = filled.matter;
         let mut habits = filled.stream(first, 45);
         let [words, desk, details, remarks, fact] =
-            [40, 50, 80, 90, 30].map(|percent| if habits.chance(percent) { first } else { family });
+            [20, 30, 30, 50, 15].map(|percent| if habits.chance(percent) { first } else { family });
         let desk = if edits.contains(&ResubmitEdit::Desk) { item } else { desk };
         let is_chased = edits.contains(&ResubmitEdit::Chased);
         let received = if edits.is_empty() { call.told } else { call.received };
@@ -224,6 +241,7 @@ impl<'a> OrderTeller<'a> {
             details: filled.stream(details, 50).next(),
             call: OrderCall { received, ..call.clone() },
             shortened: if edits.contains(&ResubmitEdit::Shortened) { 80 } else { 0 },
+            fixed: false,
             remarks: (remarks, remarked + usize::from(edits.contains(&ResubmitEdit::Added))),
             rng: filled.stream(item, 47),
         }
@@ -231,6 +249,15 @@ impl<'a> OrderTeller<'a> {
 
     fn pick(&mut self, items: &[&'static str]) -> &'static str {
         items[self.choose(items.len())]
+    }
+
+    /// Calls `tell` with sources of its own. So the choices after it do not depend on how many choices it makes: another word at one place of
+    /// an order leaves the rest as it was.
+    fn apart(&mut self, tell: impl FnOnce(&mut Self)) {
+        let own = self.voices.each_mut().map(|(voice, percent)| (RandomStream::of(&[voice.next()]), *percent));
+        let outer = std::mem::replace(&mut self.voices, own);
+        tell(self);
+        self.voices = outer;
     }
 
     fn choose(&mut self, count: usize) -> usize {
@@ -259,7 +286,7 @@ impl<'a> OrderTeller<'a> {
     fn expand(&mut self, template: &str, out: &mut String) {
         let mut rest = template;
         while let Some(at) = rest.find(['[', '{']) {
-            out.push_str(&rest[..at]);
+            self.literal(&rest[..at], out);
             let inner = &rest[at + 1..];
             if rest.as_bytes()[at] == b'{' {
                 let end = inner.find('}').unwrap_or(inner.len());
@@ -268,9 +295,26 @@ impl<'a> OrderTeller<'a> {
             } else {
                 let (alternatives, after) = alternatives(inner);
                 let chosen = self.choose(alternatives.len());
-                self.expand(alternatives[chosen], out);
+                self.apart(|teller| teller.expand(alternatives[chosen], out));
                 rest = after;
             }
+        }
+        self.literal(rest, out);
+    }
+
+    /// Writes a part of a template without slots, with some words replaced.
+    fn literal(&mut self, text: &str, out: &mut String) {
+        if self.fixed {
+            return out.push_str(text);
+        }
+        let mut rest = text;
+        while let Some(FoundWord { start, end, texts }) = next_word(rest, false) {
+            out.push_str(&rest[..start]);
+            let chosen = self.choose(texts.len());
+            self.fixed = true;
+            self.apart(|teller| teller.expand(texts[chosen], out));
+            self.fixed = false;
+            rest = &rest[end..];
         }
         out.push_str(rest);
     }
@@ -289,6 +333,7 @@ impl<'a> OrderTeller<'a> {
             "局" => out.push_str(self.filled.local(self.office())),
             "来电人" if self.call.caller.is_empty() => out.push_str("姓名不详"),
             "来电人" => out.push_str(&self.call.caller),
+            "时限" => out.push_str(&time_limit(self.call.received, &mut rng)),
             "当日" => out.push_str(&month_and_day(self.call.received)),
             "前日" => {
                 let days = rng.between(1, 2) as u64;
@@ -309,20 +354,44 @@ impl<'a> OrderTeller<'a> {
     }
 }
 
+/// Returns until when an office has to act.
+fn time_limit(received: Date, rng: &mut RandomStream) -> String {
+    match rng.below(5) {
+        0 => format!("{}个工作日内", rng.between(1, 10)),
+        1 => format!("{}小时内", rng.between(1, 12) * 6),
+        2 => rng.pick(&["当日", "今日下班前", "本周内", "一周内"]).to_owned(),
+        _ => {
+            let date = received.saturating_add((rng.between(1, 15) as i64).days());
+            format!("{}{}前", month_and_day(date), rng.pick(&["", "", "中午", "下班"]))
+        }
+    }
+}
+
+/// Writes a place by a shop near it.
+fn beside(rng: &mut RandomStream) -> String {
+    let shop = format!("{}{}", stem(rng), rng.pick(SHOPS));
+    match rng.below(5) {
+        0 => format!("{shop}对面"),
+        1 => format!("靠{shop}一侧"),
+        2 => format!("{shop}往{}{}米", rng.pick(&["东", "西", "南", "北"]), rng.between(2, 40) * 10),
+        3 => format!("距{shop}{}米处", rng.between(2, 40) * 5),
+        _ => format!("{shop}{}", rng.pick(&["旁", "门前", "后面", "路口"])),
+    }
+}
+
 fn month_and_day(date: Date) -> String {
     format!("{}月{}日", date.month(), date.day())
 }
 
-/// Returns the habit of the desk that takes the order. Some desks take more orders than others.
+/// Returns the beginning and the end that the desk writes.
 fn desk_of(form: &OrderForm, seed: u64, chased: bool) -> (&'static str, &'static str) {
     let mut rng = RandomStream::of(&[seed]);
-    let desks = match (chased, form.enquiry) {
-        (true, true) => return ENQUIRY_CHASES[rng.below(ENQUIRY_CHASES.len())],
-        (true, false) => return CHASES[rng.below(CHASES.len())],
-        (false, true) => ENQUIRY_DESKS,
-        (false, false) => DESKS,
-    };
-    desks[rng.below(desks.len()).min(rng.below(desks.len()))]
+    match (chased, form.enquiry) {
+        (true, true) => ENQUIRY_CHASES[rng.below(ENQUIRY_CHASES.len())],
+        (true, false) => CHASES[rng.below(CHASES.len())],
+        (false, true) => (rng.pick(ENQUIRY_HEADS), rng.pick(ENQUIRY_TAILS)),
+        (false, false) => (rng.pick(HEADS), rng.pick(TAILS)),
+    }
 }
 
 /// Returns a number for the name of a slot.
@@ -333,15 +402,13 @@ fn slot_number(name: &str) -> u64 {
 /// Writes a detail of an order that does not distinguish matters.
 fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
     match name {
-        "时限" => {
-            out.push_str(rng.pick(&["1个工作日", "2个工作日", "3个工作日", "24小时", "48小时", "2小时", "当日"]));
-        }
         "称呼" => person(rng, out),
-        "钟点" => clock_time(rng, out),
-        "深夜" => {
-            let hour = rng.pick(&["晚上10点", "晚上11点", "凌晨1点", "凌晨2点", "凌晨3点", "半夜12点"]);
-            out.push_str(&format!("{hour}{}", rng.pick(&["", "半", "多"])));
-        }
+        "钟点" | "来时" => clock_time(rng, out),
+        "旁" => out.push_str(&beside(rng)),
+        "晚点" => amount("晚上点", rng, out),
+        "线数" => out.push_str(&rng.between(1, 499).to_string()),
+        "栋数" => out.push_str(&rng.between(2, 28).to_string()),
+        "米" => out.push_str(&(rng.between(3, 60) * 5).to_string()),
         "钱" => money(rng, out),
         "万元" => amount("万钱", rng, out),
         "车费" => out.push_str(&rng.between(23, 180).to_string()),
@@ -353,7 +420,7 @@ fn detail(name: &str, rng: &mut RandomStream, out: &mut String) {
         "天" => out.push_str(&rng.between(2, 45).to_string()),
         "户" => out.push_str(&rng.between(14, 900).to_string()),
         "岁" => out.push_str(&rng.between(60, 95).to_string()),
-        other => out.push_str(&format!("{{{other}}}")),
+        other => amount(other, rng, out),
     }
 }
 
