@@ -51,18 +51,20 @@ fn an_alias_is_the_name_of_its_place_in_a_generation_with_the_list() {
     assert_eq!(compared(&desk, "whole", "alias"), before);
 }
 
+/// Sends a list that is refused, and returns the reason.
+fn refused(desk: &TestDesk, csv: &str) -> String {
+    let answer = put_list(desk, "", csv);
+    assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("invalid_value")), "{}", answer.text);
+    answer.json()["errors"][0]["detail"].as_str().expect("a detail").to_owned()
+}
+
 #[test]
 fn a_list_that_cannot_be_read_says_where_and_changes_nothing() {
     let desk = TestDesk::new("places-refused");
     desk.register("a", &json!({ "content": "石滩文化站的围墙倒了半截。" }));
-    let refused = |csv: &str| {
-        let answer = put_list(&desk, "", csv);
-        assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("invalid_value")), "{}", answer.text);
-        answer.json()["errors"][0]["detail"].as_str().expect("a detail").to_owned()
-    };
-    assert!(refused("kind\nroad\n").contains("\"name\""));
-    assert!(refused("name,kind\n石滩,road\n石滩,?\n").starts_with("line 3: "));
-    assert!(refused("name\n滩\n").starts_with("line 2: "));
+    assert!(refused(&desk, "kind\nroad\n").contains("\"name\""));
+    assert!(refused(&desk, "name,kind\n石滩,road\n石滩,?\n").starts_with("line 3: "));
+    assert!(refused(&desk, "name\n滩\n").starts_with("line 2: "));
     let json = desk.send("PUT", "/places", &json!([]));
     assert_eq!((json.status, &json.json()["code"]), (415, &json!("unsupported_media_type")));
     let path = format!("{}/places", desk.path);

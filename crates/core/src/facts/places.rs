@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chars::Chars;
 use super::endings::{JOINING, SIDES};
-use super::literals::Filter;
+use super::literals::{Filter, literals};
 use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names};
 use crate::text::normalise::Normaliser;
 
@@ -463,14 +463,16 @@ mod tests {
         assert_eq!(parse_places(columns).unwrap()[0].kind, PlaceKind::School);
     }
 
-    #[test]
-    fn a_name_inside_a_word_or_behind_a_side_is_another_name() {
+    /// Returns the number of listed places in a text with these words.
+    fn listed(text: &str, words: &[(u32, u32)]) -> usize {
         let list = "name,kind,aliases\n第一小学,school,一小\n翠湖花园,estate,翠湖\n";
         let reader = FactReader::new(&parse_places(list).unwrap(), Normaliser::new(true));
-        let listed = |text: &str, words: &[(u32, u32)]| {
-            let words: Vec<_> = words.iter().map(|&(start, end)| WordSpan { span: start..end, tag: "n" }).collect();
-            reader.read(text, &words).iter().filter(|fact| fact.source == FactSource::PlaceList).count()
-        };
+        let words: Vec<_> = words.iter().map(|&(start, end)| WordSpan { span: start..end, tag: "n" }).collect();
+        reader.read(text, &words).iter().filter(|fact| fact.source == FactSource::PlaceList).count()
+    }
+
+    #[test]
+    fn a_name_inside_a_word_or_behind_a_side_is_another_name() {
         assert_eq!(listed("一小门口", &[(0, 1), (1, 2), (2, 4)]), 1);
         assert_eq!(listed("等一小时", &[(0, 1), (1, 4)]), 0);
         assert_eq!(listed("在翠湖", &[(0, 1), (1, 3)]), 1);

@@ -16,6 +16,7 @@ use crate::state::App;
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
+use doppel_engine::Error;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
