@@ -151,7 +151,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
         report
     };
     let embedded = figures("embedded");
-    assert_eq!((&embedded["records"], &embedded["verdicts"]), (&150.into(), &4.into()));
+    assert_eq!((&embedded["records"], &embedded["verdicts"]), (&150.into(), &3.into()));
     assert_eq!(figures("mongodb"), embedded);
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
     let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
