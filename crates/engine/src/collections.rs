@@ -60,9 +60,7 @@ impl Engine {
     async fn with_taught(&self, spec: &CollectionSpec) -> Result<CollectionSpec> {
         let context = self.context(&spec.name).await?;
         let mut spec = spec.clone();
-        if spec.settings.text.places.is_empty() {
-            spec.settings.text.places.clone_from(&context.state.settings.text.places);
-        }
+        self.keep_places(&spec.name, &mut spec.settings).await?;
         if let (Some(given), Some(present)) = (&mut spec.settings.verify, &context.state.settings.verify) {
             if given.forms.is_empty() {
                 given.forms.clone_from(&present.forms);

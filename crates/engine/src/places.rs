@@ -6,18 +6,35 @@
 use crate::boxed;
 use crate::forms::reindex;
 use crate::tasks::Task;
-use crate::{Engine, Result};
-use doppel_core::collection::CollectionName;
+use crate::{Engine, Error, Result};
+use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::facts::Place;
 
 impl Engine {
     /// Returns the places of the live generation, in the order of the list.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    /// [`Error::UnknownCollection`].
     #[boxed]
     pub async fn places(&self, collection: &CollectionName) -> Result<Vec<Place>> {
         Ok(self.context(collection).await?.state.settings.text.places.clone())
+    }
+
+    /// Gives settings without places the places of the collection: whoever sends settings does not mean to forget a list that was set
+    /// apart. An unknown collection has none.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    #[boxed]
+    pub async fn keep_places(&self, collection: &CollectionName, settings: &mut Settings) -> Result<()> {
+        if settings.text.places.is_empty() {
+            match self.places(collection).await {
+                Ok(places) => settings.text.places = places,
+                Err(Error::UnknownCollection(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Begins a reindex with these places in the place of the earlier list.

@@ -252,20 +252,14 @@ impl Engine {
             }
             if may_postpone && records > WAITED_FOR && self.is_taking_series() {
                 may_postpone = false;
-                if let Some(begun) = begun.take() {
-                    // The caller may be gone.
-                    let _ = begun.send(());
-                }
+                notify(&mut begun);
                 if self.is_superseded_after_bulk(&context.growth).await {
                     return Ok(Some(records));
                 }
                 continue;
             }
             let task = self.begin_task_now(collection, cause.work()).await;
-            if let Some(begun) = begun.take() {
-                // The caller may be gone.
-                let _ = begun.send(());
-            }
+            notify(&mut begun);
             match task {
                 Ok(task) => return Ok(self.succeeds(&task.id).await?.then_some(records)),
                 // Registrations wait for a renewal that was begun before the last start, or by another instance, and for no other task.
@@ -304,6 +298,14 @@ impl Engine {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// Sends the notification, unless it was sent before.
+fn notify(begun: &mut Option<oneshot::Sender<()>>) {
+    if let Some(begun) = begun.take() {
+        // The caller may be gone.
+        let _ = begun.send(());
     }
 }
 

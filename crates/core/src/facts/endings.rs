@@ -87,6 +87,17 @@ pub(super) fn is_continued(text: &Chars, end: usize) -> bool {
     OTHER_NAMES.at(text, end).is_some_and(|stop| !BEHIND_ROAD.contains(text.at(stop)) || text.before(stop) != '路')
 }
 
+/// True if the ending of a name of any kind follows at `end`: 翠湖 is a part of 翠湖公园.
+pub(super) fn is_part_of_name(text: &Chars, end: usize) -> bool {
+    is_continued(text, end) || JOINING.at(text, end).is_some() || MORE_JOINING.at(text, end).is_some()
+}
+
+literals! {
+    /// Endings of names that [`JOINING`] does not have.
+    MORE_JOINING,
+    "县 区 银行 一小 二小 三小 一中 二中 三中"
+}
+
 literals! {
     /// Endings that turn a place before them into another name.
     OTHER_NAMES,

@@ -1,13 +1,13 @@
 //! The places that an office knows, with their aliases.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::chars::Chars;
-use super::endings::{JOINING, SIDES};
-use super::literals::{Filter, literals};
+use super::endings::SIDES;
+use super::literals::Filter;
 use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names};
 use crate::text::normalise::Normaliser;
 
@@ -278,6 +278,7 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
     let mut line = 1;
     let mut begins = 1;
     let mut quote = None;
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         line += usize::from(c == '\n');
@@ -290,13 +291,6 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
             ('\n', None) => {
                 row.push(std::mem::take(&mut cell));
                 rows.push((begins, std::mem::take(&mut row)));
-                begins = line;
-            }
-            ('\r', None) if chars.peek() == Some(&'\n') => {}
-            ('\r', None) => {
-                row.push(std::mem::take(&mut cell));
-                rows.push((begins, std::mem::take(&mut row)));
-                line += 1;
                 begins = line;
             }
             (c, None) => cell.push(c),
@@ -361,7 +355,7 @@ impl PlaceNames {
         if self.places.is_empty() {
             return;
         }
-        let named = self.named_in(found.text, &WordBorders::of(words));
+        let named = self.named_in(found.text, words);
         found.facts.retain(|fact| {
             let next = named.partition_point(|(span, _)| span.start <= fact.span.start as usize);
             let is_within = next > 0 && fact.span.end as usize <= named[next - 1].0.end;
@@ -375,7 +369,7 @@ impl PlaceNames {
 
     /// Returns the spans of the names in a text, ascending, with the indexes of their places. A name that is a part of
     /// a word (一小 in 一小时) or of another name (翠湖 in 北翠湖 and in 翠湖公园) is left out.
-    fn named_in(&self, text: &Chars, borders: &WordBorders) -> Vec<(Range<usize>, u32)> {
+    fn named_in(&self, text: &Chars, words: &[WordSpan<'_>]) -> Vec<(Range<usize>, u32)> {
         let mut named = Vec::new();
         let mut at = 0;
         while at < text.len() {
@@ -384,9 +378,9 @@ impl PlaceNames {
                 at += 1;
                 continue;
             };
-            if is_other_name(text, end) {
+            if endings::is_part_of_name(text, end) {
                 at = end;
-            } else if borders.cut_words(at, end) || borders.follows_side(text, at) {
+            } else if cuts_word(words, at, end) || follows_side(text, words, at) {
                 at += 1;
             } else {
                 named.push((at..end, place));
@@ -397,41 +391,21 @@ impl PlaceNames {
     }
 }
 
-literals! {
-    /// Endings of other names, besides those of [`endings`].
-    MORE_ENDINGS,
-    "县 区 银行 一小 二小 三小 一中 二中 三中"
+/// True if a name from `start` to `end` begins or ends inside a word. O(log words).
+fn cuts_word(words: &[WordSpan<'_>], start: usize, end: usize) -> bool {
+    [start as u32, end as u32].into_iter().any(|at| {
+        let before = words.partition_point(|word| word.span.start < at);
+        before > 0 && words[before - 1].span.end > at
+    })
 }
 
-/// True if the ending of another name follows at `end`: 翠湖 is a part of 翠湖公园.
-fn is_other_name(text: &Chars, end: usize) -> bool {
-    endings::is_continued(text, end) || JOINING.at(text, end).is_some() || MORE_ENDINGS.at(text, end).is_some()
-}
-
-/// The borders of the words of a text.
-struct WordBorders {
-    /// Positions inside words, in characters.
-    inside: HashSet<u32>,
-    /// Positions of words of one character.
-    single: HashSet<u32>,
-}
-
-impl WordBorders {
-    fn of(words: &[WordSpan<'_>]) -> Self {
-        let inside = words.iter().flat_map(|word| word.span.start + 1..word.span.end).collect();
-        let single = words.iter().filter(|word| word.span.len() == 1).map(|word| word.span.start).collect();
-        Self { inside, single }
-    }
-
-    /// True if a name from `start` to `end` begins or ends inside a word.
-    fn cut_words(&self, start: usize, end: usize) -> bool {
-        [start, end].iter().any(|at| self.inside.contains(&(*at as u32)))
-    }
-
-    /// True if the word before `at` is one character that distinguishes names: 北 or 新.
-    fn follows_side(&self, text: &Chars, at: usize) -> bool {
-        at > 0 && SIDES.contains(text.at(at - 1)) && self.single.contains(&(at as u32 - 1))
-    }
+/// True if the word before `at` is one character that distinguishes names: 北 or 新. O(log words).
+fn follows_side(text: &Chars, words: &[WordSpan<'_>], at: usize) -> bool {
+    let side = at.checked_sub(1).filter(|side| SIDES.contains(text.at(*side)));
+    side.is_some_and(|side| {
+        let word = words.binary_search_by_key(&(side as u32), |word| word.span.start);
+        word.is_ok_and(|word| words[word].span.len() == 1)
+    })
 }
 
 #[cfg(test)]

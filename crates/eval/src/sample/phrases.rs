@@ -46,7 +46,7 @@ pub(super) const SINCE: &str =
 /// Words between sentences of the body.
 pub(super) const LINKS: &str = "另外，|还有，|再说，|更[气人|麻烦]的是，|除了这些，|而且，|此外，|同时，";
 
-/// What people saw, did and paid, in any matter. Nearly every word beside a name, a date or a number is another one in the next letter.
+/// Sentences about what people saw, did and paid, for letters about any matter. Each letter chooses most words of its sentence anew.
 pub(super) const DETAILS: &str = "{日}{几时}{人}[在|从]{店名}[门口|旁边|对面][看到|拍到|路过]，[发给{姓}[婶|哥]{几}张照片|叫{姓}[婶|哥|姐]去看|讲给{姓}婶听]|\
     {人}{岁数}岁了，住{店名}[楼上|后面|隔壁]，[为这事{日}病倒|{几时}才躺下|瘦了{几}斤]|\
     我{日}{几时}在{店名}[遇到|碰见|等到]{姓}[科长|站长|股长]，[他|对方][让等{几}天|说知道|记了电话]|\

@@ -16,7 +16,6 @@ use crate::state::App;
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::Violation;
-use doppel_engine::Error;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
@@ -123,14 +122,8 @@ pub async fn reindex(
     let collection = collection?;
     let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
     let mut settings: Option<Settings> = given.transpose()?;
-    // A file of settings does not mean to forget the list that `PUT …/places` set.
-    if let Some(places) = settings.as_mut().map(|settings| &mut settings.text.places).filter(|places| places.is_empty())
-    {
-        match app.engine.places(&collection).await {
-            Ok(present) => *places = present,
-            Err(Error::UnknownCollection(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if let Some(settings) = &mut settings {
+        app.engine.keep_places(&collection, settings).await?;
     }
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
     let work = Work::Reindex(Reindex {
