@@ -48,7 +48,6 @@ impl TlsArgs {
         given.into_iter().find(|(file, _)| file.is_some()).map(|(_, option)| option)
     }
 
-    /// Returns the files of the options.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         [&self.ca, &self.client_certificate, &self.client_key].into_iter().filter_map(Option::as_deref)
     }

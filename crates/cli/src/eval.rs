@@ -162,7 +162,6 @@ pub enum EvalFormat {
     Json,
 }
 
-/// The measurements of a set.
 #[derive(Debug, Serialize)]
 struct SetMeasurements {
     name: String,

@@ -15,7 +15,6 @@ const OFFSET_BITS: u32 = 24;
 pub(super) struct ByteLog {
     dir: PathBuf,
     memory: usize,
-    /// The full segments.
     full: Vec<LogSegment>,
     open: Vec<u8>,
     /// The segment and the offset of each entry.

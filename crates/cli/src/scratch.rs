@@ -81,7 +81,6 @@ fn remove_all(folder: &Path) {
     }
 }
 
-/// Removes the folders that are empty.
 fn remove_empty(folders: &[PathBuf]) {
     for folder in folders {
         if fs::remove_dir(folder).is_err() {

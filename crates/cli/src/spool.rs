@@ -67,7 +67,6 @@ impl RowSpool {
         Self { log: ByteLog::new(dir, memory), names, heads, columns, words }
     }
 
-    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.log.len()
     }

@@ -7,7 +7,6 @@ use doppel_texts as texts;
 /// Number of spaces between two columns.
 const GAP: u16 = 2;
 
-/// The heading of a column.
 pub struct ColumnHeading<'a>(&'a str, CellAlignment);
 
 /// Makes a column of words, which are aligned on the left.

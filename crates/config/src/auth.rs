@@ -37,7 +37,6 @@ impl Scope {
         }
     }
 
-    /// Returns the scope with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Admin].into_iter().find(|scope| scope.as_str() == name)
     }
@@ -64,7 +63,6 @@ impl PersonRole {
     /// All roles, the one with the fewest rights first.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Clerk, Self::Lead, Self::Administrator];
 
-    /// Returns the name of the role.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -74,12 +72,10 @@ impl PersonRole {
         }
     }
 
-    /// Returns the role with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
 
-    /// Returns the scopes of the role.
     pub fn scopes(self) -> &'static [Scope] {
         match self {
             Self::Viewer => &[Scope::Read],

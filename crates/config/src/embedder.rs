@@ -26,7 +26,6 @@ const MAX_WEIGHT: f32 = 100.0;
 pub struct EmbedderConfig {
     /// The address of the OpenAI-compatible operation, such as `http://127.0.0.1:8000/v1/embeddings`. If empty, there are no vectors.
     pub url: String,
-    /// The name of the model.
     pub model: String,
     /// The file with the key that is sent as `Authorization: Bearer`. If empty, no key is sent.
     pub key_file: PathBuf,

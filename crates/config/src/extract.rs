@@ -145,7 +145,6 @@ impl<'de> Deserializer<'de> for ConfigValue {
     }
 }
 
-/// The items of a list.
 struct ConfigItems {
     items: std::vec::IntoIter<Value>,
     position: usize,

@@ -20,7 +20,6 @@ pub(super) enum ValueOrigin {
     CommandLine,
 }
 
-/// The values of the layers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConfigLayers {
     /// The configuration file, if there is one.
@@ -68,7 +67,6 @@ impl ConfigLayers {
         Ok(())
     }
 
-    /// Returns the values of all layers.
     pub(super) fn merged(&self) -> Table {
         let mut merged = self.file.as_ref().map(|file| file.values.clone()).unwrap_or_default();
         merge(&mut merged, &self.environment);

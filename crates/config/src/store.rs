@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreKind {
@@ -22,7 +21,6 @@ pub enum StoreKind {
 pub struct SecretText(String);
 
 impl SecretText {
-    /// Returns the text.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -37,7 +37,6 @@ impl MessageKind {
         (Self::EventChanged, "event.changed"),
     ];
 
-    /// Returns the name.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
     }

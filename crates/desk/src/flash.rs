@@ -72,7 +72,6 @@ pub struct DecidedNotice {
     pub a: RecordId,
     /// The other record of the pair.
     pub b: RecordId,
-    /// The judgement.
     pub judgement: Judgement,
     /// The judgement that held before. It holds again after the decision is undone.
     pub before: Judgement,

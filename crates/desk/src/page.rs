@@ -162,7 +162,6 @@ impl DeskSection {
 pub struct PageFrame {
     /// The visitor who requested the page.
     pub visitor: PageVisitor,
-    /// The title of the page.
     pub title: String,
     /// The collection of the page, if it has one.
     pub collection: Option<CollectionName>,
@@ -173,7 +172,6 @@ pub struct PageFrame {
 /// A link to the same page in another language.
 #[derive(Clone, Debug)]
 pub struct LanguageLink {
-    /// The tag of the language.
     pub tag: &'static str,
     /// The name of the language in the language itself.
     pub name: &'static str,

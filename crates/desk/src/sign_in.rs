@@ -63,7 +63,6 @@ pub struct SessionFacts {
     pub id: u64,
     /// The proof of the sign-in.
     pub key: ShownKey,
-    /// The place of the sign-in.
     pub place: SignInPlace,
     /// Time since the sign-in.
     pub age: Duration,
@@ -78,7 +77,6 @@ pub struct SessionFacts {
 pub enum SessionScope<'a> {
     /// The sessions of the key or account with this name.
     Of(&'a str),
-    /// All sessions.
     All,
 }
 
@@ -116,11 +114,9 @@ impl DeskSession {
     }
 }
 
-/// All sessions.
 pub struct OpenSessions {
     /// The sessions by the hash of their tokens.
     open: Mutex<HashMap<[u8; 32], DeskSession>>,
-    /// The number of the next session.
     next: AtomicU64,
     attempts: DefaultKeyedRateLimiter<Arc<str>>,
 }

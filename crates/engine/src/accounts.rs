@@ -13,7 +13,6 @@ use crate::{Engine, Error, Result};
 pub struct AccountSettings {
     /// The name that pages and decisions show.
     pub display_name: String,
-    /// The role.
     pub role: String,
     /// The collections for which the account may be used; `None` for all.
     pub collections: Option<Vec<CollectionName>>,

@@ -72,7 +72,6 @@ impl From<Decision> for DecisionView {
 /// A person's decision, without its time.
 #[derive(Clone, Debug)]
 pub struct Opinion {
-    /// The judgement.
     pub judgement: Judgement,
     /// Name of the person.
     pub by: Option<String>,

@@ -185,7 +185,6 @@ impl Engine {
     }
 }
 
-/// Returns the forms of settings.
 fn forms_of(settings: &mut Settings) -> Result<&mut Vec<Form>> {
     settings.verify.as_mut().map(|verify| &mut verify.forms).ok_or_else(without_verification)
 }
@@ -195,7 +194,6 @@ pub(super) fn without_verification() -> Error {
     Error::Invalid(vec![Violation::new("", ErrorCode::NoVerification, detail)])
 }
 
-/// Returns the reindex with these settings.
 pub(super) fn reindex(mut settings: Settings, activate: bool) -> Work {
     // A reindex leaves the retention as it is.
     settings.retention = None;

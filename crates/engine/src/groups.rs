@@ -165,7 +165,6 @@ pub struct GroupDetail {
 pub struct GroupCursor {
     /// The rank of the group in the order of the list.
     pub rank: u64,
-    /// First seq of the group.
     pub first: Seq,
 }
 
@@ -194,7 +193,6 @@ impl GroupMember {
     }
 }
 
-/// The groups of a collection.
 struct CollectionGroups {
     collection: CollectionNumber,
     /// The generation that was live when the groups were read.
@@ -685,7 +683,6 @@ impl CollectionGroups {
         }
     }
 
-    /// Returns the group of a record.
     fn group_of(&self, id: &RecordId) -> Option<Group> {
         let seq = self.by_id.get(id)?.0;
         self.component_groups(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()

@@ -14,7 +14,6 @@ use doppel_core::record::RecordId;
 /// The id under which a row is to be registered.
 #[derive(Clone, Debug)]
 pub enum RegistrationId {
-    /// This id.
     Id(RecordId),
     /// The row's own id, or a new one.
     Own,

@@ -111,7 +111,6 @@ impl RecordJudge {
         Self { noted, ..self }
     }
 
-    /// Returns the text of the record.
     pub(super) fn document(&self) -> &Document {
         &self.subject.document
     }

@@ -141,7 +141,6 @@ impl ResolvedId {
 /// One side of a pair that is explained.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// A stored record.
     Stored(RecordId),
     /// A row that the request contains.
     Given(Row),
@@ -244,7 +243,6 @@ pub enum Error {
          with PUT /v1/collections/{0}"
     )]
     TooManyCollections(CollectionName, usize),
-    /// A key with this name exists.
     #[error("a key with the name {0:?} exists; revoke it first, or choose another name")]
     KeyExists(String),
     /// No key with this name was created while the service ran.
@@ -253,7 +251,6 @@ pub enum Error {
     /// The largest number of keys is reached.
     #[error("there are {most} keys, the largest number; revoke keys that nobody uses", most = doppel_store::keys::MOST_KEYS)]
     TooManyKeys,
-    /// An account with this name exists.
     #[error("an account with the name {0:?} exists; choose another name")]
     AccountExists(String),
     /// No account has this name.
@@ -347,7 +344,6 @@ impl Engine {
         }
     }
 
-    /// The store of the engine.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }

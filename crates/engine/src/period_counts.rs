@@ -61,7 +61,6 @@ const MOST_DECISIONS: usize = 20_000;
 const NO_VALUE: u32 = 0;
 /// The number of all values above [`MOST_VALUES`].
 const OTHER_VALUE: u32 = 1;
-/// The number of the first value.
 const FIRST_VALUE: usize = 2;
 
 /// The time by which records are counted.
@@ -73,7 +72,6 @@ pub enum CountedTime {
     Receipt,
 }
 
-/// The period to count.
 #[derive(Clone, Debug)]
 pub struct PeriodQuestion {
     /// The time by which records are counted. `None`: by their own time if a record of the collection has one, otherwise by receipt.
@@ -89,7 +87,6 @@ pub struct PeriodQuestion {
 /// Numbers of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordTally {
-    /// Originals.
     pub original: u64,
     /// Duplicates with the same text.
     pub exact: u64,
@@ -122,7 +119,6 @@ impl RecordTally {
         }
     }
 
-    /// Returns the sum of tallies.
     pub fn sum<'a>(tallies: impl IntoIterator<Item = &'a Self>) -> Self {
         tallies.into_iter().fold(Self::default(), |sum, tally| Self {
             original: sum.original + tally.original,
@@ -157,7 +153,6 @@ pub enum ValueSource {
 /// The records of a period by their values of one role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueTable {
-    /// The source of the values.
     pub source: ValueSource,
     /// The values with the most records, the most usual one first.
     pub listed: Vec<(String, RecordTally)>,
@@ -167,7 +162,6 @@ pub struct ValueTable {
     pub without: RecordTally,
 }
 
-/// The counts of a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeriodCounts {
     /// The time by which the records were counted.
@@ -187,7 +181,6 @@ pub struct PeriodCounts {
 /// The answer to a question about a period.
 #[derive(Clone, Debug)]
 pub enum CountsAnswer {
-    /// The counts.
     Counted(PeriodCounts),
     /// The records are being read for the first time: number of records that are read, and of all records.
     Reading(u64, u64),

@@ -39,7 +39,6 @@ pub struct SuperfluousRecord {
     pub kept: KeptDuplicate,
 }
 
-/// The findings of a purge.
 #[derive(Clone, Debug, Default)]
 pub struct PurgeFindings {
     /// Number of sets of duplicates with superfluous records.

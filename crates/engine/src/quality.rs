@@ -15,7 +15,6 @@ pub const BANDS: usize = 10;
 /// Number of standard deviations around the mean that contain 95 % of the normal distribution.
 const Z: f64 = 1.959_964;
 
-/// Returns the band of a probability.
 pub fn band(probability: f64) -> usize {
     // The small tolerance is needed because arithmetic in binary may give a little less than 0.3.
     ((probability * BANDS as f64 + 1e-9).max(0.0) as usize).min(BANDS - 1)
@@ -145,7 +144,6 @@ impl QualityCounts {
     }
 }
 
-/// A pair as an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExamplePair {
     /// The record that was registered later.

@@ -34,7 +34,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// Largest number of seqs that the walk for the numbers of one collection on the start page passes.
 const MOST_COUNTED: u64 = 2 << 10;
 
-/// The order of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueOrder {
     /// The latest arrival first.
@@ -71,7 +70,6 @@ pub struct QueueFilter {
 /// An arrival of a queue, without its row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueuedRecord {
-    /// The id of the record.
     pub id: RecordId,
     /// The place of the record in commit order.
     pub seq: Seq,
@@ -89,7 +87,6 @@ pub struct QueuedRecord {
 /// The record that an arrival duplicates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RepeatedRecord {
-    /// The id of the record.
     pub id: RecordId,
     /// Number of rulings about the arrival and this record.
     pub rulings: usize,

@@ -36,12 +36,10 @@ const LOAD: usize = 5_000;
 /// Value that is added to the priority of the pool's threads (`nice`), so that requests come first.
 const NICENESS: i32 = 10;
 
-/// The result of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RebuildStep {
     /// Every record up to this seq is done.
     pub to: Seq,
-    /// Number of records in the step.
     pub records: u64,
     /// Number of pairs that were found.
     pub pairs: u64,

@@ -42,7 +42,6 @@ pub struct RecordFilter {
     pub status: Option<String>,
     /// The value of role `unit`.
     pub unit: Option<String>,
-    /// The verdict.
     pub verdict: Option<VerdictKind>,
 }
 

@@ -63,7 +63,6 @@ impl Engine {
         in_turn(move || Ok(side_by_side(&context, &a, &b))).await
     }
 
-    /// Returns the row of a side.
     pub(crate) async fn row_of(&self, collection: &CollectionName, side: Side) -> Result<Row> {
         match side {
             Side::Given(row) => Ok(row),

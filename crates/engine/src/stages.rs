@@ -26,7 +26,6 @@ const MOST_FOLLOWED: usize = 64;
 pub(super) struct CollectionLabels(HashSet<CollectionName>);
 
 impl CollectionLabels {
-    /// Returns the label of a collection.
     pub(super) fn of<'a>(&mut self, name: &'a CollectionName) -> &'a str {
         if self.0.contains(name) {
             return name.as_str();

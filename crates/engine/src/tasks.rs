@@ -235,7 +235,6 @@ fn forget_lists(request: &mut Value) {
 }
 
 impl Engine {
-    /// Returns the options of the engine.
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -28,10 +28,8 @@ pub struct SchemeComparison {
     pub records: usize,
 }
 
-/// The results of one scheme.
 #[derive(Clone, Debug, Serialize)]
 pub struct SchemeResult {
-    /// The name of the scheme.
     pub scheme: &'static str,
     /// The quality with the defaults, on the whole set.
     #[serde(flatten)]

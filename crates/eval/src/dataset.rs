@@ -16,12 +16,10 @@ use super::metrics::PositionPair;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::replay::BatchRecord;
 
-/// A labelled set.
 #[derive(Clone, Debug, Default)]
 pub struct LabelledSet {
     /// The records in the order of the file.
     pub records: Vec<(RecordId, Row)>,
-    /// The position of each id.
     pub positions: HashMap<RecordId, u32>,
     /// Pairs of records of one group.
     pub truth: BTreeSet<PositionPair>,

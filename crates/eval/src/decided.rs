@@ -31,7 +31,6 @@ pub struct PairDecision {
     pub same: bool,
 }
 
-/// The use of the decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DecisionUse {
     /// Number of pairs of one matter that the comparison of texts does not find. A ranking should find them.

@@ -92,7 +92,6 @@ pub struct SetResults {
     pub records: usize,
     /// Seconds for signing.
     pub sign_s: f64,
-    /// The results of the lookups.
     pub looked: LookupResults,
 }
 

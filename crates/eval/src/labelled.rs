@@ -52,7 +52,6 @@ pub(super) struct LabelledPairLine {
 /// The number of pairs with one label, and the number of found ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LabelTally {
-    /// Number of pairs.
     pub pairs: usize,
     /// Number of pairs that were found.
     pub found: usize,
@@ -60,7 +59,6 @@ pub struct LabelTally {
     pub share: f64,
 }
 
-/// Tallies by label.
 pub type LabelTallies = BTreeMap<String, LabelTally>;
 
 /// Pairs whose similarity lies in a range.

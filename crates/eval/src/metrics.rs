@@ -38,9 +38,7 @@ pub struct PairQuality {
     pub precision: f64,
     /// Harmonic mean of both.
     pub f1: f64,
-    /// Number of true pairs.
     pub pairs_true: usize,
-    /// Number of found pairs.
     pub pairs_found: usize,
     /// Number of found pairs that are true.
     pub pairs_hit: usize,
@@ -104,7 +102,6 @@ pub fn by_channel(truth: &BTreeSet<PositionPair>, found: &FoundPairs) -> BTreeMa
     by_channel.collect()
 }
 
-/// One point of the curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// Pairs of at least this similarity count as found.

@@ -3,7 +3,6 @@
 
 use super::svg::{COLOURS, LEFT, PLOT_HEIGHT, PLOT_WIDTH, PlotLine, TOP, begin, legend, push, text};
 
-/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AxisScale {
     /// A linear scale from 0.
@@ -12,12 +11,10 @@ pub enum AxisScale {
     Logarithmic,
 }
 
-/// An axis of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChartAxis<'a> {
     /// The quantity, with its unit.
     pub label: &'a str,
-    /// The scale.
     pub scale: AxisScale,
 }
 

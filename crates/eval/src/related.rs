@@ -136,7 +136,6 @@ pub enum RelatedError {
          the matters: to fit weights by, give at least {LEAST_PAIRS} in either half, or leave --fit out"
     )]
     TooFewDecided {
-        /// Number of all pairs.
         pairs: usize,
         /// Number of pairs in the smaller half.
         smaller: usize,

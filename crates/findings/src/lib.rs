@@ -63,7 +63,6 @@ pub enum EarlierRow {
     RowOf(String, u64),
 }
 
-/// The finding for a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowFinding {
     /// The verdict, compared with the earlier rows and records.

@@ -23,7 +23,6 @@ impl FindingWords {
         }
     }
 
-    /// The name of a verdict.
     pub fn verdict(self, kind: VerdictKind) -> &'static str {
         self.of(match kind {
             VerdictKind::Original => ["初件", "first"],

@@ -19,7 +19,6 @@ use doppel_store::keys::KeyRing;
 /// Largest number of characters of the shown name of a person.
 pub const MAX_DISPLAY_CHARS: usize = 64;
 
-/// The password for an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewPassword {
     /// A password that somebody chose.

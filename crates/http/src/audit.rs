@@ -32,14 +32,12 @@ pub struct TraceParent {
 
 /// The result of a request.
 pub struct AuditOutcome<'a> {
-    /// The method.
     pub method: &'a str,
     /// The route, with the names of its parts.
     pub route: &'a str,
     /// The status of the response. A form of the desk is answered with a redirect even if it was refused. 499 if the client closed the
     /// connection before the response.
     pub status: u16,
-    /// Id of the request.
     pub request_id: &'a str,
     /// Name of the key; empty without one.
     pub key: &'a str,

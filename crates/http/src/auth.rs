@@ -22,7 +22,6 @@ use doppel_core::collection::CollectionName;
 
 /// A scope as a type, so that the signature of a handler shows the required scope.
 pub trait NeededScope: Send + Sync {
-    /// The scope.
     const SCOPE: Scope;
 }
 
@@ -67,7 +66,6 @@ pub struct AuthorisedCaller<N>(pub RequestCaller, PhantomData<N>);
 pub struct AuthorisedIn<N>(pub RequestCaller, PhantomData<N>);
 
 impl<N> AuthorisedIn<N> {
-    /// Returns the collections.
     pub fn reach(&self) -> &CollectionReach {
         &self.0.reach
     }

@@ -22,7 +22,6 @@ pub fn decode(text: &str) -> Option<Seq> {
     (version == VERSION).then(|| u64::from_str_radix(&text[2..], 16).map(Seq).ok()).flatten()
 }
 
-/// Makes a cursor from numbers.
 pub fn encode_numbers<const N: usize>(numbers: [u64; N]) -> String {
     let hex = numbers.iter().map(|number| format!("{number:016x}")).collect::<String>();
     format!("{VERSION:02x}{hex}")

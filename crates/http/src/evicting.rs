@@ -19,7 +19,6 @@ pub struct EvictingPlaces {
 }
 
 impl EvictingPlaces {
-    /// Makes this number of places.
     pub fn new(most: usize) -> Self {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }

@@ -33,7 +33,6 @@ const MICROS_A_MINUTE: u64 = 60_000_000;
 pub struct CollectionReach(Option<Arc<[CollectionName]>>);
 
 impl CollectionReach {
-    /// Returns the reach with all collections.
     pub fn everything() -> Self {
         Self(None)
     }
@@ -188,10 +187,8 @@ impl ShownKey {
     }
 }
 
-/// The rights of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerRights {
-    /// The scopes.
     pub scopes: Vec<Scope>,
     /// The collections for which the caller may send requests.
     pub reach: CollectionReach,

@@ -41,7 +41,6 @@ impl LocalService {
         answer.unwrap_or_else(|never| match never {})
     }
 
-    /// Returns the engine.
     pub fn engine(&self) -> &doppel_engine::Engine {
         &self.app.engine
     }

@@ -24,14 +24,12 @@ use tokio_util::sync::CancellationToken;
 /// The reserve for clients that have authenticated is one place in this number of places.
 const RESERVE: usize = 8;
 
-/// The open connections.
 #[derive(Debug)]
 pub struct OpenConnections(Mutex<ConnectionTable>);
 
 #[derive(Debug)]
 struct ConnectionTable {
     most: usize,
-    /// Number of the next connection.
     next: u64,
     open: HashMap<u64, ConnectionEntry>,
 }
@@ -88,7 +86,6 @@ impl OpenConnections {
         Some(ConnectionPlace { mark, lost })
     }
 
-    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.0.lock().open.len()
     }

@@ -127,11 +127,9 @@ struct CommonError {
     /// The name of the response in the components of the document.
     name: &'static str,
     meaning: &'static str,
-    /// The operations that have it.
     of: OperationKind,
 }
 
-/// A kind of operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OperationKind {
     Any,

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use doppel_config::LeastPace;
 
-/// The pace of one body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyPace {
     /// Start of the body, moved by all pauses of the service.

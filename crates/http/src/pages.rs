@@ -13,7 +13,6 @@ use crate::state::App;
 
 /// The pages for people.
 pub trait DeskPages: Send + Sync {
-    /// Returns the routes of all pages.
     fn routes(self: Arc<Self>, app: &App) -> Router<App>;
 
     /// Returns the kind of page at a path or at the template of a route; `None` if it is no page.
@@ -23,10 +22,8 @@ pub trait DeskPages: Send + Sync {
     fn wording(&self, request: &Request) -> Box<dyn PageWording>;
 }
 
-/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
-    /// A page.
     Page,
     /// A page that receives a file within this time.
     Upload(Duration),
@@ -36,6 +33,5 @@ pub enum PageKind {
 
 /// Makes a response that people can read, also from an error.
 pub trait PageWording: Send {
-    /// Returns the response to send.
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

@@ -15,7 +15,6 @@ pub struct PersonFacts {
     pub name: Arc<str>,
     /// The name that pages show.
     pub display_name: String,
-    /// The role.
     pub role: PersonRole,
 }
 
@@ -54,7 +53,6 @@ pub struct StoredAccount {
 }
 
 impl StoredAccount {
-    /// Reads an account.
     pub fn of(account: &PersonAccount) -> Self {
         let proof = (!account.is_disabled).then(|| proof(account));
         Self { password_hash: account.password_hash.clone(), proof }

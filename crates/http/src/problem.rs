@@ -35,7 +35,6 @@ use doppel_store::{Seq, StoreError};
 /// Seconds after which a request for events may succeed whose records are being read.
 const EVENTS_RETRY_S: u32 = 5;
 
-/// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Largest number of mistakes in one answer, so that the answer is small. A client that corrects them gets the others with its next request.
@@ -190,7 +189,6 @@ impl Problem {
         self
     }
 
-    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.0.status
     }

@@ -24,7 +24,6 @@ pub struct QueryReader {
     violations: Vec<Violation>,
 }
 
-/// A set of parameters.
 pub trait QueryParameters: Sized {
     /// Takes the known parameters from `query`. The others are unknown.
     fn read(query: &mut QueryReader) -> Self;
@@ -172,7 +171,6 @@ impl<A: QueryParameters, B: QueryParameters, C: QueryParameters> QueryParameters
     }
 }
 
-/// No parameters at all.
 #[derive(Clone, Copy, Debug)]
 pub struct NoParameters;
 

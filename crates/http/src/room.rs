@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 
-/// The places.
 #[derive(Debug)]
 pub struct PlaceRoom {
     places: Arc<Semaphore>,
@@ -56,7 +55,6 @@ impl PlaceRoom {
         *self.most.borrow()
     }
 
-    /// Returns the number of free places.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }

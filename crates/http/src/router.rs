@@ -85,7 +85,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(operations::openapi_json))
 }
 
-/// Returns the routes of search.
 #[cfg(feature = "search")]
 fn search_routes() -> OpenApiRouter<App> {
     use crate::routes::{search, vectors};

@@ -24,7 +24,6 @@ pub enum PlaceHolder {
     Unknown,
     /// A client without a key.
     Address(IpAddr),
-    /// The name of a key.
     Key(Arc<str>),
 }
 

@@ -57,7 +57,6 @@ pub struct SharedParts {
     pub origins: AllowedOrigins,
     /// The limits; see [`App::limits`].
     limits: ArcSwap<LimitsConfig>,
-    /// The open connections.
     pub connections: Arc<OpenConnections>,
     /// Permits for requests.
     pub permits: Arc<PlaceRoom>,

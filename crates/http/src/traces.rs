@@ -20,7 +20,6 @@ use doppel_store::stages::{RegistrationStage, StageSpan};
 
 /// A request with a response.
 pub struct Request<'a> {
-    /// The method.
     pub method: &'static str,
     /// The route, with the names of its parts.
     pub route: &'a str,
@@ -28,7 +27,6 @@ pub struct Request<'a> {
     pub status: u16,
     /// The time from the head of the request to the head of the response.
     pub span: StageSpan,
-    /// Id of the request.
     pub request_id: &'a str,
     /// Name of the key; empty without one.
     pub key: &'a str,

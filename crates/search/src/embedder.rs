@@ -45,7 +45,6 @@ pub enum EmbedError {
 /// The settings of the use of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedderOptions {
-    /// The name of the model.
     pub model: String,
     /// The text that is sent before each text.
     pub prefix: String,

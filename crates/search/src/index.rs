@@ -104,7 +104,6 @@ impl IndexSource {
     }
 }
 
-/// The progress of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexProgress {
     /// The records are being indexed in the order of their seq. After the last record, the index has reached the change `last`.
@@ -198,7 +197,6 @@ pub struct Index {
     highest: AtomicU64,
 }
 
-/// The files of an index.
 struct IndexFiles {
     /// `None` while they are closed.
     open: Option<OpenFiles>,
@@ -209,7 +207,6 @@ struct IndexFiles {
     highest: Seq,
 }
 
-/// The open files of an index.
 #[derive(Clone)]
 struct OpenFiles {
     index: tantivy::Index,

@@ -40,7 +40,6 @@ const B: f32 = 0.75;
 /// Microseconds in a day.
 const DAY: f32 = 86_400e6;
 
-/// A related record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelatedRecord {
     pub id: RecordId,
@@ -55,7 +54,6 @@ pub struct RelatedRecord {
     pub time: Option<i64>,
 }
 
-/// A term of the question.
 struct QuestionTerm {
     term: Term,
     text: String,

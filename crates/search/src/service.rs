@@ -158,7 +158,6 @@ pub struct RelatedAnswer {
     pub vectors: Option<VectorState>,
 }
 
-/// The answer to a search.
 pub struct SearchAnswer {
     pub hits: SearchHits,
     pub as_of: AsOf,
@@ -427,7 +426,6 @@ impl Drop for FollowEndSignal {
     }
 }
 
-/// A collection with its index.
 enum CollectionIndex {
     /// The collection never had a record, so that it has no index.
     Empty(Arc<CollectionState>),

@@ -47,10 +47,8 @@ pub const MOST_COLUMNS: usize = 512;
 /// The largest number of rows above the row that names the columns: a title, the author of the table, a date.
 const MOST_ABOVE: usize = 10;
 
-/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableCell {
-    /// The text of the cell.
     pub text: String,
     /// The number in the cell of a workbook.
     #[serde(with = "guard::child::exact")]
@@ -63,7 +61,6 @@ impl From<String> for TableCell {
     }
 }
 
-/// A row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
     /// The number of the row, from 1. In a workbook the number that the program shows next to the row; in CSV only rows that are not blank
@@ -133,7 +130,6 @@ impl WorkbookLimits {
     pub const IMPORT: Self = Self { unpacked: u64::MAX, held: MOST_HELD };
 }
 
-/// A kind of workbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkbookKind {
     /// XLSX, and XLSM.
@@ -149,14 +145,12 @@ pub enum WorkbookKind {
 pub enum TableLayout {
     /// Values that a byte separates.
     Csv {
-        /// The encoding of the text.
         encoding: TextEncoding,
         /// The byte between two values.
         separator: u8,
     },
     /// A sheet of a workbook.
     Xlsx {
-        /// The name of the sheet.
         sheet: String,
     },
 }
@@ -184,7 +178,6 @@ pub enum TableError {
         "the workbook has more than {limit} {what}; save the sheet with the records as CSV, or divide the workbook"
     )]
     OverLimit {
-        /// The quantity.
         what: guard::LimitedQuantity,
         /// The largest value that may be read.
         limit: u64,

@@ -86,7 +86,6 @@ fn free(old: Arc<ShownState>) {
     drop(old);
 }
 
-/// A running activation.
 struct RunningActivation {
     disk: Arc<Disk>,
     committer: Sender<CommitterMessage>,

@@ -29,7 +29,6 @@ use doppel_store::{
     StoredRecord,
 };
 
-/// A requested change of one record.
 pub(super) enum ChangeRequest<'a> {
     /// Stores, replaces or updates a record.
     Register(&'a Registration, &'a Arc<dyn CandidateJudge>),

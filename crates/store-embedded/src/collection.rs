@@ -64,7 +64,6 @@ pub(super) struct SequencerState {
     pub(super) live: GenerationId,
     /// The other generations for which a registration must also be signed, in ascending order.
     pub(super) standby: Vec<GenerationId>,
-    /// The number of the next generation.
     pub(super) next_generation: GenerationId,
     /// The contents that are kept of a record. This setting never changes.
     pub(super) keep: Keep,

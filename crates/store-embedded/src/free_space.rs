@@ -43,7 +43,6 @@ const REMOVAL_RESERVE: u64 = 1 << 20;
 pub(super) enum SpaceReserve {
     /// Twice the reserve: for building a generation, which stops before it uses the space that registrations need.
     Double,
-    /// The whole reserve.
     Whole,
     /// Almost nothing: for removals, which need a little space now and free some later.
     Last,

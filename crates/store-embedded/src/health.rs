@@ -14,7 +14,6 @@ const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; i
 const UNCOUNTED: &str =
     "its number of records cannot be read: damaged on disk; the records that can be read are counted";
 
-/// A collection that is examined.
 struct ExaminedCollection<'a> {
     shared: &'a SharedState,
     collection: &'a Collection,

@@ -17,7 +17,6 @@ pub(super) enum Space {
     Pairs,
 }
 
-/// All keyspaces.
 pub(super) const ALL: [Space; 7] =
     [Space::Meta, Space::Records, Space::Ids, Space::Signatures, Space::Decisions, Space::Tasks, Space::Pairs];
 

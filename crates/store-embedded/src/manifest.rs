@@ -28,7 +28,6 @@ const JOURNAL: &str = ".jnl";
 /// Number of bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// The state of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum DirectoryState {
@@ -166,7 +165,6 @@ impl Drop for ManifestWriter {
     }
 }
 
-/// Returns the path of a journal.
 pub(super) fn journal_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("{id}{JOURNAL}"))
 }

@@ -15,7 +15,6 @@ use doppel_store::{Result, StoreError};
 /// The keyspaces that every format has.
 const NAMES_RECORDS_ONLY: &[&str] = NAMES.split_at(4).0;
 
-/// Opens or creates the database.
 pub(super) fn database(dir: &Path, options: &EmbeddedOptions, workers: Workers) -> Result<Database> {
     let builder = Database::builder(dir).cache_size(options.cache_bytes);
     let builder = match workers {

@@ -30,7 +30,6 @@ impl CommitOutcome {
     }
 }
 
-/// The condition of a match.
 #[derive(Debug)]
 pub(super) enum MatchCondition {
     /// The match holds if a registration is committed.
@@ -85,7 +84,6 @@ pub(super) struct PendingRemoval {
 }
 
 impl PendingRemoval {
-    /// Returns the entry in a generation.
     pub(super) fn entry(&self, generation: GenerationId) -> Option<&IndexEntry> {
         self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
     }

@@ -42,7 +42,6 @@ use doppel_store::{
     StoreError, StoredRecord,
 };
 
-/// A message to the committer.
 pub(super) enum CommitterMessage {
     /// A change with a position among the changes of its collection.
     Ordered { collection: CollectionNumber, position: u64, change: PipelineChange },
@@ -52,7 +51,6 @@ pub(super) enum CommitterMessage {
 
 /// A change that can be settled after the changes before it.
 pub(super) enum PipelineChange {
-    /// A change of one record.
     Record(Box<RecordChange>),
     /// Nothing must be done at this position.
     Cancelled(Rollback),
@@ -203,7 +201,6 @@ pub(super) enum RegistrationOutcome {
     Fail(StoreError),
 }
 
-/// The answer to a change.
 #[derive(Debug)]
 pub(super) enum ChangeAnswer {
     Registered(RegisterOutcome),

@@ -26,7 +26,6 @@ pub(super) struct NotedDamage {
     pub(super) seq: Option<Seq>,
 }
 
-/// The kind of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DamageKind {
     /// An entry of a keyspace.

@@ -48,7 +48,6 @@ impl CountedCommit {
     }
 }
 
-/// The counts of all collections.
 #[derive(Default)]
 pub(super) struct RecordCounts(Mutex<HashMap<StoredNumber, CollectionCount>>);
 

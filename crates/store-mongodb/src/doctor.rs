@@ -44,7 +44,6 @@ struct SignatureParts {
 /// Suspect records, each with the pages that contain wrong entries of the record.
 type SuspectRecords = HashMap<String, BTreeSet<PageKey>>;
 
-/// A generation that is examined.
 pub(super) struct ExaminedGeneration<'a> {
     pub(super) place: GenerationKey,
     pub(super) settings: &'a Settings,

@@ -200,7 +200,6 @@ impl SharedStore {
         Ok(all)
     }
 
-    /// Returns the result of one find.
     pub(super) async fn find_one(&self, session: &mut ClientSession, find: BoundedFind) -> Result<FoundRows, TxnError> {
         let BoundedFind { collection, filter, projection, sort, limit, index, .. } = find;
         let by_index = index.is_some() && sort.is_empty() && self.topology == ServerTopology::ReplicaSet;

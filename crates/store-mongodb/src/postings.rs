@@ -42,7 +42,6 @@ pub(super) struct RecordPosting {
 /// The first records of a key in the [`ProposalOrder`] of the generation, at most [`LIMIT`].
 pub(super) type PostingList = Vec<RecordPosting>;
 
-/// Posting lists by key.
 pub(super) type ListsByKey = HashMap<ListKey, Arc<PostingList>>;
 
 /// The digest or key that the records of a list share.
@@ -88,7 +87,6 @@ impl PostingQuery {
         question
     }
 
-    /// Returns the query for these lists.
     pub(super) fn of_lists(lists: impl Iterator<Item = ListKey>) -> Self {
         Self { lists: lists.collect() }
     }

@@ -77,7 +77,6 @@ impl CallDeadline {
 /// The reason why an attempt failed.
 #[derive(Debug)]
 pub(super) enum TxnError {
-    /// The error of the driver.
     Driver(Error),
     /// The data changed after it was read. The transaction begins again.
     Conflict,
@@ -112,7 +111,6 @@ pub(super) enum TransactionEnd<T> {
 /// The work of one transaction. It may be attempted several times.
 #[async_trait]
 pub(super) trait TransactionWork: Send {
-    /// The result of the work.
     type Answer: Send;
 
     /// Makes one attempt. All reads and writes use `session`.

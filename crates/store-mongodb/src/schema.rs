@@ -32,7 +32,6 @@ pub(super) fn storage_options(collection: &str, index: Option<&str>) -> Option<D
     COMPRESSED.contains(&(collection, index)).then_some(options)
 }
 
-/// A migration.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaMigration {
     pub(super) number: i32,

@@ -58,7 +58,6 @@ impl ValueStore for MongoStore {
     }
 }
 
-/// A change of a value.
 enum ValueChange {
     /// Store this value in place of the one with the version before.
     Put(NamedValue),

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 
 use crate::Language;
 
-/// The option.
 const OPTION: &str = "--lang";
 
 /// A command line without `--lang`, and its language.

@@ -37,7 +37,6 @@ const FOREIGN: &str = "foreign.txt";
 /// Greatest depth of translated placeholders: a reason in a reason in a text.
 const DEPTH: u8 = 3;
 
-/// A row of a table.
 #[derive(Clone, Debug)]
 struct TableRow {
     english: Cow<'static, str>,

@@ -10,7 +10,6 @@ use doppel_core::verdict::Match;
 /// Largest number of lists, of some kilobytes each. The pairs of further lists are kept one by one.
 const MOST_LISTS: usize = 1024;
 
-/// The copies of one letter.
 pub(super) struct CopiesOfLetter {
     /// The matches, which are kept so that no other list gets their address.
     matches: Arc<Vec<Match>>,
@@ -56,7 +55,6 @@ impl SharedPairs {
         Some((letter, at == next))
     }
 
-    /// Returns the number of pairs.
     pub(super) fn len(&self) -> u64 {
         self.letters.iter().map(|letter| (letter.earlier.len() * letter.copies.len()) as u64).sum()
     }
@@ -68,7 +66,6 @@ impl SharedPairs {
 }
 
 impl CopiesOfLetter {
-    /// Returns the matches of each copy.
     pub(super) fn matches(&self) -> &[Match] {
         &self.matches
     }

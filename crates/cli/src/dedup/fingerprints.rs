@@ -22,7 +22,6 @@ use doppel_core::verdict::Fingerprint;
 
 /// The radius of the paper.
 const RADIUS: u8 = 3;
-/// Number of digits of a fingerprint.
 const DIGITS: usize = 16;
 /// Largest number of bytes of a line. An id has at most 256 bytes.
 const MAX_LINE: u64 = 1 << 10;
@@ -107,7 +106,6 @@ struct FingerprintLines {
     names: FingerprintNames,
 }
 
-/// The names of the fingerprints.
 struct FingerprintNames {
     /// The given ids; empty for a fingerprint without an id. The list ends at the last given id.
     ids: ByteLog,
@@ -337,7 +335,6 @@ impl NamedFingerprints<'_> {
         places.iter().map(|&place| self.names.get(place)).collect()
     }
 
-    /// Writes the sets of equal fingerprints.
     fn write_equal(&self, out: &mut JsonLinesFile, summary: &mut DedupSummary) -> anyhow::Result<()> {
         for position in self.distinct.positions() {
             let places = self.distinct.places(position);

@@ -195,7 +195,6 @@ fn keep(
     }))
 }
 
-/// The result of the comparison.
 struct ComparisonOutcome {
     /// The pairs, except those of `shared`.
     pairs: PairSpill,

@@ -6,7 +6,6 @@ use crate::columns::ColumnUses;
 use crate::warnings::WarningCounts;
 use doppel_texts as texts;
 
-/// The summary.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct DedupSummary {
     /// The word for the compared items.

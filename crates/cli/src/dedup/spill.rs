@@ -34,7 +34,6 @@ impl PairSpill {
         Self { dir: dir.to_owned(), most, memory: Vec::new(), sorted: true, file: None, runs: Vec::new() }
     }
 
-    /// Returns the number of pairs.
     pub(super) fn len(&self) -> u64 {
         self.memory.len() as u64 + self.runs.iter().sum::<u64>()
     }

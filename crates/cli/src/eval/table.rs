@@ -11,7 +11,6 @@ use doppel_eval::run::{EvaluationReport, NamedPair};
 /// Largest number of pairs of each list in the table. The JSON contains all pairs.
 const PAIRS_SHOWN: usize = 20;
 
-/// The text of the report.
 struct ReportText(String);
 
 impl ReportText {

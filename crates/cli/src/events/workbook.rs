@@ -54,7 +54,6 @@ const EVENT_HEADINGS: [[&str; 14]; 2] = [
 const ORDER_HEADINGS: [[&str; 4]; 2] = [["编号", "事件", "事件名称", "引用"], ["id", "event", "event name", "cites"]];
 const SHEETS: [[&str; 2]; 2] = [["事件", "工单"], ["events", "orders"]];
 
-/// The contents of the workbook.
 pub(super) struct EventBook<'a> {
     pub(super) report: &'a EventReport,
     pub(super) orders: &'a OrderStock,

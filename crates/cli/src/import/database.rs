@@ -44,7 +44,6 @@ impl DatabaseArgs {
         self.from.is_some()
     }
 
-    /// Returns the files that are read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let location = self.from.as_deref().and_then(|from| DatabaseLocation::parse(from).ok());
         let database = location.map(|location| location.file()).filter(|file| !file.as_os_str().is_empty());

@@ -102,7 +102,6 @@ pub(crate) struct TableHeadings {
     pub(crate) sheet: Option<String>,
 }
 
-/// A line of the input.
 #[derive(Debug)]
 pub(crate) struct InputLine {
     /// Index of the line's file.
@@ -110,14 +109,12 @@ pub(crate) struct InputLine {
     pub(crate) number: u64,
     /// The JSON to send, or the reason why the line is not sent.
     pub(crate) content: Result<Arc<str>, UnreadableLine>,
-    /// The original line.
     pub(crate) came: OriginalLine,
 }
 
 /// The original line, if lines are [kept](RecordInput::keep_rows).
 #[derive(Debug)]
 pub(crate) enum OriginalLine {
-    /// A row of a table.
     Row(TableRow),
     /// A line of JSON before an id was added.
     Json(Arc<str>),
@@ -538,7 +535,6 @@ impl InputSource {
         }
     }
 
-    /// Creates a source for a database.
     pub(crate) fn of_database(reader: DatabaseReader) -> Self {
         Self {
             path: None,

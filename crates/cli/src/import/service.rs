@@ -9,7 +9,6 @@ use crate::client::{self, CertificateCheck, RequestFault};
 use doppel_http::coding::ContentCoding;
 use doppel_http::local::LocalBody;
 
-/// A client of one service.
 #[derive(Debug)]
 pub(crate) struct ImportClient {
     base: String,

@@ -14,7 +14,6 @@ use doppel_store::decisions::Judgement;
 
 /// The content of a file of `doppel export`.
 pub(crate) struct ExportedCollection {
-    /// The settings of the collection.
     pub(crate) settings: Settings,
     /// The records in their order.
     pub(crate) set: LabelledSet,

@@ -169,7 +169,6 @@ impl FileJob {
     }
 }
 
-/// The uploaded files.
 pub struct UploadedFiles {
     folder: UploadFolder,
     kept: Mutex<VecDeque<Arc<FileJob>>>,

@@ -46,11 +46,9 @@ const SKETCH_BYTES: usize = 16 << 20;
 /// The caller of registrations from files. It separates their idempotency keys from the keys of API callers.
 const CALLER: &str = "a file of the desk";
 
-/// The result of one row.
 enum RowOutcome {
     /// The row is no data: it is above the header, repeats the header, or contains totals.
     Above,
-    /// The row is the header.
     Header,
     Refused(RowRefusal),
     Checked {

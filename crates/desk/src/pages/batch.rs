@@ -93,7 +93,6 @@ impl BatchKind {
     }
 }
 
-/// The plan of a batch.
 struct BatchPlan {
     kind: BatchKind,
     place: InboxPlace,

@@ -112,7 +112,6 @@ struct OtherRecord {
     relation: Option<Relation>,
 }
 
-/// The content of a tab.
 #[derive(Default)]
 struct TabContent {
     others: Vec<OtherRecord>,

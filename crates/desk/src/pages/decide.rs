@@ -29,7 +29,6 @@ use doppel_store::decisions::{Judgement, SeenState};
 /// Lifetime of the cookie with the name of the deciding person, in seconds: a month. The cookie is used only if no keys are configured.
 const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
-/// The content of a decision form.
 struct DecisionForm {
     a: RecordId,
     b: RecordId,

@@ -87,7 +87,6 @@ struct HandlingLine {
     at: String,
 }
 
-/// A member in the list.
 struct MemberLine {
     card: RecordCard,
     reasons: Vec<LinkReason>,

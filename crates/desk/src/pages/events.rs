@@ -45,7 +45,6 @@ struct EventsPage {
     found: Option<ShownEvents>,
 }
 
-/// The content of the form.
 #[derive(Clone, Debug, Default)]
 struct EventsForm {
     state: String,

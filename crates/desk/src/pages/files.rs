@@ -59,7 +59,6 @@ struct ListPage {
     jobs: Vec<FileListLine>,
 }
 
-/// A file of the list.
 struct FileListLine {
     href: String,
     name: String,

@@ -160,7 +160,6 @@ struct WeakPairLine {
     cut: Option<String>,
 }
 
-/// A member in the list.
 struct MemberLine {
     card: RecordCard,
     is_original: bool,

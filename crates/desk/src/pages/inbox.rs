@@ -74,7 +74,6 @@ struct InboxLine {
     is_current: bool,
 }
 
-/// The selected record.
 struct SelectedRecord {
     card: RecordCard,
     badge: VerdictBadge,

@@ -20,7 +20,6 @@ pub(super) enum InboxFilter {
     /// Repeats without a decision.
     #[default]
     Undecided,
-    /// All repeats.
     Repeats,
     /// All records.
     All,
@@ -270,12 +269,10 @@ fn filled(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Returns the value with this name.
 fn named<T: Copy>(names: &[(T, &'static str)], given: &str) -> Option<T> {
     names.iter().find(|(_, name)| *name == given).map(|(value, _)| *value)
 }
 
-/// Returns the name of a value.
 fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
     names.iter().find(|(value, _)| *value == wanted).map_or("", |(_, name)| *name)
 }

@@ -90,7 +90,6 @@ fn group_action(kind: GroupActionKind) -> MethodRouter<App> {
     get(regroup::show).post(regroup::act).layer(Extension(kind))
 }
 
-/// Returns an action on an event.
 fn event_action(kind: EventActionKind) -> MethodRouter<App> {
     post(event_actions::act).layer(Extension(kind))
 }

@@ -23,9 +23,7 @@ use doppel_http::state::App;
 pub struct PageContext {
     /// The service.
     pub app: App,
-    /// The visitor.
     pub visitor: PageVisitor,
-    /// The collection.
     pub collection: CollectionName,
     /// The settings of the collection.
     pub settings: Settings,

@@ -69,7 +69,6 @@ struct NewPasswordPage {
     password: String,
 }
 
-/// An account in the list.
 struct AccountLine {
     name: String,
     display_name: String,

@@ -52,7 +52,6 @@ pub enum GroupActionKind {
     Merge,
 }
 
-/// An action on a group.
 #[derive(Clone, Debug)]
 pub enum GroupAction {
     /// Declare these two records different matters.
@@ -108,7 +107,6 @@ pub(super) fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Prob
         .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), ErrorCode::InvalidValue, reason)]))
 }
 
-/// A planned decision.
 #[derive(Clone, Debug)]
 pub struct PlannedDecision {
     /// One record of the pair.
@@ -123,11 +121,8 @@ pub struct PlannedDecision {
 
 /// The plan of an action.
 pub struct RegroupPlan {
-    /// The action.
     pub action: GroupAction,
-    /// The id of the group.
     pub group: RecordId,
-    /// The decisions to make.
     pub decisions: Vec<PlannedDecision>,
     /// Pairs of the group that a person rejected. They forbid declaring the group one matter.
     pub against: Vec<(RecordId, RecordId)>,

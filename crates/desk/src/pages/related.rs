@@ -7,10 +7,8 @@ use doppel_core::verdict::Relation;
 use doppel_http::problem::Problem;
 use doppel_search::service::SearchError;
 
-/// A related case.
 #[derive(Clone, Debug)]
 pub struct RelatedCase {
-    /// The id of the record.
     pub id: RecordId,
     /// The facts from the record's row.
     pub facts: RowFacts,

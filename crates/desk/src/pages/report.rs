@@ -50,11 +50,9 @@ struct ReportPage {
     report: PeriodReport,
 }
 
-/// The content of a report.
 pub struct PeriodReport {
     /// The most important numbers.
     pub summary: Vec<SummaryLine>,
-    /// The counts.
     pub view: CountsView,
     /// The frequent events and the places, or the reason why there are none.
     pub found: Result<ReportEvents, MissingEvents>,
@@ -70,9 +68,7 @@ pub struct MissingEvents {
 
 /// An important number of a report.
 pub struct SummaryLine {
-    /// Its label.
     pub label: &'static str,
-    /// The number.
     pub number: u64,
     /// The number of which it is a part, if its share is shown.
     pub of: Option<u64>,
@@ -108,7 +104,6 @@ pub struct ReportEvent {
     pub line: EventLine,
     /// Number of its reports in the period.
     pub in_period: u64,
-    /// Number of all its reports.
     pub reports: u64,
     /// Number of its petitioners.
     pub people: u64,
@@ -121,11 +116,9 @@ impl ReportEvent {
     }
 }
 
-/// A place of a report.
 pub struct ReportPlace {
     /// The path of the events of the period at the place.
     pub href: String,
-    /// The name of the place.
     pub name: String,
     /// Number of records of the period that name the place.
     pub records: u64,
@@ -141,9 +134,7 @@ impl ReportPlace {
 /// The parameters of a report.
 #[derive(Clone, Copy)]
 pub struct ReportRequest {
-    /// The kind.
     pub kind: ReportKind,
-    /// The period.
     pub period: DayPeriod,
     by: Option<CountedTime>,
 }

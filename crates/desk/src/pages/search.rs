@@ -55,7 +55,6 @@ struct SearchPage {
     found: Option<SearchResults>,
 }
 
-/// The content of the search form.
 struct FilledForm {
     q: String,
     from: String,
@@ -110,7 +109,6 @@ fn field_text(name: &str, form: &FormFields) -> String {
     form.text(name).unwrap_or_default().to_owned()
 }
 
-/// The result of a search.
 struct SearchResults {
     total: String,
     behind: Option<String>,

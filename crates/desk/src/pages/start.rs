@@ -64,7 +64,6 @@ struct BeginForms {
     wrong: Option<&'static str>,
 }
 
-/// A collection of the list.
 struct CollectionLine {
     name: String,
     href: String,

@@ -65,7 +65,6 @@ struct WorkNow {
     may_admin: bool,
 }
 
-/// A task.
 struct TaskLine {
     kind: &'static str,
     status: &'static str,
@@ -83,7 +82,6 @@ struct TaskLine {
     cancel: String,
 }
 
-/// A generation.
 struct GenerationLine {
     number: String,
     stands: &'static str,
@@ -252,7 +250,6 @@ fn generation_lines(
         .collect()
 }
 
-/// Returns the numbers of the collection.
 async fn own_numbers(app: &App, found: &Collection, words: &WorkWords) -> Result<Vec<(&'static str, String)>, Problem> {
     let text = app.engine.text_statistics(&found.name).await?;
     Ok(vec![

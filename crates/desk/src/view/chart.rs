@@ -12,9 +12,7 @@ pub struct ChartBar {
     pub x: usize,
     /// The upper edge.
     pub y: usize,
-    /// The width.
     pub width: usize,
-    /// The height.
     pub height: usize,
 }
 

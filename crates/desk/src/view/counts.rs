@@ -33,7 +33,6 @@ pub struct CountsView {
     pub parts: Vec<CountLine>,
     /// The sum of the parts.
     pub sum: CountLine,
-    /// The tables of values.
     pub tables: Vec<CountTable>,
     /// The path of the latest days with records, and its text.
     pub latest: Option<(String, String)>,
@@ -41,10 +40,8 @@ pub struct CountsView {
     pub notes: Vec<String>,
 }
 
-/// A table of values.
 #[derive(Clone, Debug)]
 pub struct CountTable {
-    /// The heading of the table.
     pub heading: String,
     /// The heading of the column with the values.
     pub name: String,
@@ -57,7 +54,6 @@ pub struct CountTable {
 pub struct CountLine {
     /// The day, month or value.
     pub name: String,
-    /// The counts.
     pub tally: RecordTally,
 }
 
@@ -67,7 +63,6 @@ impl CountLine {
         count(self.tally.total())
     }
 
-    /// Returns the number of repeats.
     pub fn repeats(&self) -> String {
         count(self.tally.repeats())
     }

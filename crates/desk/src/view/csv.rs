@@ -10,12 +10,10 @@ use doppel_core::record::RecordId;
 use doppel_engine::answers::RecordView;
 use doppel_findings::csv::written;
 
-/// A table in CSV.
 #[derive(Debug)]
 pub struct CsvTable(String);
 
 impl CsvTable {
-    /// Creates a table with these headings.
     pub fn new(headings: &[&str]) -> Self {
         let mut csv = Self("\u{feff}".to_owned());
         csv.row(headings);

@@ -18,7 +18,6 @@ pub struct EventLine {
     pub name: String,
     /// The most usual category.
     pub category: Option<String>,
-    /// Number of reports.
     pub reports: String,
     /// Number of petitioners.
     pub people: String,
@@ -38,7 +37,6 @@ pub struct EventLine {
     pub unit: Option<String>,
     /// The number of reports in the days with the most reports, and the dates of these days.
     pub window: Option<(String, String)>,
-    /// The names of places.
     pub places: String,
 }
 

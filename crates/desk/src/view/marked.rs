@@ -27,7 +27,6 @@ impl MarkReason {
     }
 }
 
-/// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedPiece {
     /// The characters.

@@ -30,7 +30,6 @@ const LEAST_WEIGHT: f64 = 0.25;
 pub struct RecordCard {
     /// The path of the record's page.
     pub href: String,
-    /// The id of the record.
     pub id: String,
     /// The facts from the record's row.
     pub facts: RowFacts,
@@ -46,7 +45,6 @@ impl RecordCard {
 /// A field of one of the two records.
 #[derive(Clone, Debug)]
 pub struct MarkedText {
-    /// The name of the field.
     pub field: String,
     /// The text of the field with marks.
     pub pieces: Vec<MarkedPiece>,
@@ -55,7 +53,6 @@ pub struct MarkedText {
 /// A ruling about a pair.
 #[derive(Clone, Debug)]
 pub struct RulingLine {
-    /// The judgement.
     pub judgement: &'static str,
     /// The name of the person; empty if it is not known.
     pub by: String,
@@ -78,7 +75,6 @@ pub struct DecideBox {
     pub seen: usize,
     /// The latest change before the texts of the page were read, as a cursor.
     pub as_of: String,
-    /// The judgement that holds.
     pub holds: Option<Judgement>,
     /// All rulings, the last one first.
     pub history: Vec<RulingLine>,
@@ -150,7 +146,6 @@ pub struct PairView {
     pub marks: MarkedKind,
     /// The kinds of things for which both records have different values, with these values.
     pub differs: Vec<(&'static str, String, String)>,
-    /// The other record.
     pub other: RecordCard,
     /// The form for a decision; `None` if one of the records is not stored.
     pub decide: Option<DecideBox>,
@@ -159,7 +154,6 @@ pub struct PairView {
 /// The data about two records apart from their texts.
 #[derive(Clone, Debug)]
 pub struct PairData {
-    /// The other record.
     pub other: RecordCard,
     /// The relation between the petitioners of the two records.
     pub relation: Option<Relation>,

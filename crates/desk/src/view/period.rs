@@ -18,19 +18,16 @@ const YEARS: RangeInclusive<i16> = 1900..=2200;
 /// A period of whole days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayPeriod {
-    /// The first day.
     pub first: Date,
     /// The last day; it belongs to the period.
     pub last: Date,
 }
 
-/// The kind of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportKind {
     /// A week, which begins on Monday.
     #[default]
     Week,
-    /// A month.
     Month,
 }
 

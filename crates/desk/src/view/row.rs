@@ -28,7 +28,6 @@ pub struct RowReader {
     pub clock: ZonedClock,
 }
 
-/// The facts from a row.
 #[derive(Clone, Debug, Default)]
 pub struct RowFacts {
     /// The title, or the beginning of the text; empty if the row has neither.
@@ -37,7 +36,6 @@ pub struct RowFacts {
     pub excerpt: String,
     /// The time of the submission, in the time zone of the collection.
     pub time: Option<String>,
-    /// The name of the petitioner.
     pub petitioner: Option<String>,
     /// The values that the office added to the record.
     pub handling: Handling,
@@ -57,7 +55,6 @@ impl RowFacts {
 pub struct FormField {
     /// The name of the field in the row.
     pub name: String,
-    /// The role of the field.
     pub role: Role,
     /// True if the field is for running text.
     pub is_long: bool,
@@ -98,7 +95,6 @@ impl RowReader {
         RowFacts { title: id.to_string(), time: time.map(|time| self.time(time)), ..RowFacts::default() }
     }
 
-    /// Returns the facts from a row.
     pub fn facts(&self, row: &Row) -> RowFacts {
         let content = |title: bool| {
             let fields = self

@@ -4,10 +4,8 @@ use crate::sign_in::SessionFacts;
 use crate::words::DeskWords;
 use doppel_http::state::App;
 
-/// A session in a list.
 #[derive(Clone, Debug)]
 pub struct SessionLine {
-    /// The number of the session.
     pub id: u64,
     /// The name of the key or the account.
     pub name: String,

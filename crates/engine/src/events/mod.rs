@@ -50,7 +50,6 @@ const PAGE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The events of the collections that requests asked for.
 pub(super) type AllEvents = HeldCollections<EventsEntry>;
-/// The events of a collection.
 type HeldEvents = HeldCollection<EventsEntry>;
 
 #[derive(Default)]

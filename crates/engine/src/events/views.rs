@@ -188,7 +188,6 @@ pub struct EventChance {
 pub struct EventCursor {
     /// The rank of the event in the order of the list.
     pub rank: u64,
-    /// First seq of the event.
     pub first: Seq,
 }
 
@@ -202,7 +201,6 @@ impl EventCursor {
 /// A part of a list of events.
 #[derive(Clone, Debug)]
 pub struct EventPage {
-    /// The events.
     pub items: Vec<EventView>,
     /// The position of the next part; `None` at the end.
     pub next: Option<EventCursor>,
@@ -346,7 +344,6 @@ impl CollectionEvents {
         self.counted_event(self.finder.event_of(record)?, rule)
     }
 
-    /// Returns the event of a record.
     pub(super) fn detail(&self, id: &RecordId, rule: FrequencyRule) -> Option<EventDetail> {
         let event = self.event_of(id, rule)?;
         let handlings = self.event_handlings();

@@ -25,7 +25,6 @@ const SAMPLED: usize = 8;
 /// Largest number of matters of a petitioner that are listed; the others are counted.
 const MOST_MATTERS: usize = 3;
 
-/// A part of a ranking.
 #[derive(Clone, Debug)]
 pub struct RankingPart<T> {
     /// Best first.
@@ -62,7 +61,6 @@ pub struct RepeatPetitioner {
     pub records: usize,
     /// Number of these records in the time range.
     pub recent: usize,
-    /// Number of these matters.
     pub matters: usize,
     /// The matters with most of their records, most records first.
     pub most: Vec<PetitionerMatter>,
@@ -72,7 +70,6 @@ pub struct RepeatPetitioner {
     pub last: Option<Timestamp>,
 }
 
-/// A matter of a petitioner.
 #[derive(Clone, Debug)]
 pub struct PetitionerMatter {
     /// Their earliest record about the matter.
@@ -84,7 +81,6 @@ pub struct PetitionerMatter {
 /// The name that most records contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MostNamed {
-    /// The kind of the named object.
     pub kind: ObjectKind,
     /// The name, normalised.
     pub name: String,

@@ -45,7 +45,6 @@ pub struct PetitionerShape {
     pub last: Option<Timestamp>,
 }
 
-/// The shape of a group.
 #[derive(Clone, Debug)]
 pub struct GroupShape {
     /// The description of the group in lists.
@@ -69,9 +68,7 @@ pub struct GroupShape {
 /// A decision that a person might make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupposedDecision {
-    /// One record.
     pub one: RecordId,
-    /// The other record.
     pub other: RecordId,
     /// True if they are the same matter.
     pub same: bool,

@@ -15,10 +15,8 @@ use doppel_store::Seq;
 /// Number of records that are signed and judged together.
 const AT_ONCE: usize = 4096;
 
-/// A record of a batch.
 #[derive(Clone, Debug)]
 pub struct BatchRecord {
-    /// Its id.
     pub id: RecordId,
     /// Its row as JSON.
     pub row: Arc<str>,

@@ -60,7 +60,6 @@ pub struct EventFold {
     pub set: String,
     /// The left-out source.
     pub source: String,
-    /// The coefficients.
     pub coefficients: Coefficients<EVENT_FEATURE_COUNT>,
 }
 
@@ -107,12 +106,10 @@ pub fn left_out_log_odds(set: &MeasuredEventSet, folds: &[EventFold]) -> Vec<f64
     log_odds.collect()
 }
 
-/// The bounds of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelBounds {
     /// The bounds of the clustering.
     pub join: JoinBounds,
-    /// The bounds of the bands.
     pub bands: BandBounds,
 }
 

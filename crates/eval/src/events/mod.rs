@@ -34,7 +34,6 @@ pub const NOT_EVENT: &str = "not";
 /// The meaning of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
-    /// The label.
     pub name: String,
     /// True for one event, false for two; `None` if the reader was not sure.
     pub same: Option<bool>,
@@ -43,11 +42,9 @@ pub struct EventLabel {
 /// A set that is labelled for events.
 #[derive(Clone, Debug, Default)]
 pub struct EventSet {
-    /// The name of the set.
     pub name: String,
     /// The records.
     pub set: LabelledSet,
-    /// The labels of pairs.
     pub labels: BTreeMap<PositionPair, EventLabel>,
     /// The members of each event, if every record of the set was read.
     pub events: Option<Vec<Vec<u32>>>,
@@ -172,7 +169,6 @@ fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
 pub struct MeasuredEventPair {
     /// The records.
     pub pair: PositionPair,
-    /// The features.
     pub features: EventFeatures,
     /// The label, if people gave one.
     pub label: Option<String>,
@@ -185,7 +181,6 @@ pub struct MeasuredEventPair {
 /// A set with everything that the fit and the figures need.
 #[derive(Debug)]
 pub struct MeasuredEventSet {
-    /// The set.
     pub events: EventSet,
     /// The source of each record.
     pub sources: Vec<String>,

@@ -110,7 +110,6 @@ impl WeightedPart {
 /// The figures of a model on a set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ModelFigures {
-    /// Name of the set.
     pub name: String,
     /// Pairs of the same matter: number of found pairs, and of all.
     pub same: (usize, usize),
@@ -150,7 +149,6 @@ pub struct BCubed {
 /// The figures of a set after a change of every record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerturbedFigures {
-    /// The name of the change.
     pub change: &'static str,
     /// The figures after the change.
     #[serde(flatten)]
@@ -164,7 +162,6 @@ pub struct CalibrationBand {
     pub predicted: f64,
     /// Share of the pairs that concern the same matter.
     pub observed: f64,
-    /// Number of pairs.
     pub pairs: usize,
 }
 

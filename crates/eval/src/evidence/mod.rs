@@ -75,7 +75,6 @@ impl PairKind {
     }
 }
 
-/// A measured pair.
 #[derive(Clone, Debug)]
 pub struct MeasuredPair {
     /// The source of the pair.
@@ -95,13 +94,11 @@ pub struct MeasuredPair {
 /// A labelled set with its measured pairs.
 #[derive(Clone, Debug)]
 pub struct MeasuredSet {
-    /// The name of the set.
     pub name: String,
     /// True if all true pairs are known. A pair without a label then does not concern the same matter.
     pub is_complete: bool,
     /// Number of true pairs, if all are known.
     pub pairs_true: usize,
-    /// The pairs.
     pub pairs: Vec<MeasuredPair>,
 }
 

@@ -68,7 +68,6 @@ pub enum HarmlessChange {
     Hashtag,
     /// An instruction of the office.
     Footer,
-    /// A greeting.
     Greeting,
     /// A closing phrase.
     Closing,
@@ -83,7 +82,6 @@ pub enum HarmlessChange {
 }
 
 impl HarmlessChange {
-    /// All changes.
     pub const ALL: [Self; 19] = [
         Self::Typo,
         Self::MoreSentences,
@@ -337,7 +335,6 @@ pub enum HarmfulChange {
 }
 
 impl HarmfulChange {
-    /// All changes.
     pub const ALL: [Self; 3] = [Self::Name, Self::Number, Self::Plate];
 
     /// Returns the name in tables.

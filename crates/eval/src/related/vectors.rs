@@ -21,7 +21,6 @@ pub type SetVectors = Vec<(u32, Vec<f32>)>;
 pub struct VectorsReport {
     /// Number of records with a vector.
     pub vectors: usize,
-    /// The quality at each weight.
     pub by_weight: Vec<WeightQuality>,
     /// The quality over five parts: the weight is chosen on four fifths of the queries and measured on the last fifth.
     pub held_out: RankingQuality,

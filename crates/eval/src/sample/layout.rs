@@ -24,7 +24,6 @@ pub(super) enum RecordPlace {
     Hot(u64),
 }
 
-/// The layout of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLayout {
     pub(super) mixture: RecordMixture,
@@ -48,7 +47,6 @@ impl FileLayout {
         Self { mixture: RecordMixture::new(records - hot, forms), calendar, hot }
     }
 
-    /// Returns the number of records.
     pub(super) fn records(&self) -> u64 {
         self.calendar.records
     }

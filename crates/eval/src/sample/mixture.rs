@@ -5,9 +5,7 @@
 /// The kind of the record at a position, with its index among the records of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MixturePlace {
-    /// A letter.
     Letter(u64),
-    /// An order.
     Order(u64),
 }
 
@@ -24,7 +22,6 @@ impl RecordMixture {
         Self { records, orders: (records as f64 * orders.clamp(0.0, 1.0)).round() as u64 }
     }
 
-    /// Returns the number of letters.
     pub(super) fn letters(self) -> u64 {
         self.records - self.orders
     }

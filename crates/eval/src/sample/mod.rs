@@ -51,7 +51,6 @@ use story::{MatterStory, StoryLength};
 /// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleOptions {
-    /// Number of records.
     pub records: u64,
     /// The seed of all random numbers.
     pub seed: u64,
@@ -72,7 +71,6 @@ pub struct GeneratedRecord {
     pub id: String,
     /// The title; empty if the petitioner gave none.
     pub title: String,
-    /// The text.
     pub content: String,
     /// The name of the petitioner; empty if the petitioner gave none.
     pub user: String,
@@ -96,7 +94,6 @@ pub struct GeneratedRecord {
 /// Records about the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleGroup {
-    /// The name of the group.
     pub group: String,
     /// Ids, in the order of the file; the first is the original.
     pub members: Vec<String>,

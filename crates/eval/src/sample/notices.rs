@@ -25,13 +25,11 @@ const SAME_TITLE: usize = 6;
 pub struct SampleNotice {
     /// The id: `n` and the position, from 1.
     pub id: String,
-    /// The title.
     pub title: String,
     /// The name of the contact person.
     pub contact: String,
     /// The telephone number of the contact person.
     pub phone: String,
-    /// The text.
     pub content: String,
     /// The time when the notice was crawled: `YYYY-MM-DD HH:MM:SS`.
     pub reg_time: String,
@@ -50,7 +48,6 @@ pub enum NoticeRepeat {
     Title,
 }
 
-/// The notices of one crawl.
 #[derive(Clone, Copy, Debug)]
 pub struct CrawlNotices {
     count: u64,
@@ -72,7 +69,6 @@ impl CrawlNotices {
         Self { count, seed, permutation: IndexPermutation::new(count.max(1), seed) }
     }
 
-    /// Returns the number of notices.
     pub fn count(&self) -> u64 {
         self.count
     }

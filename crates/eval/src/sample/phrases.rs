@@ -4,7 +4,6 @@
 
 use super::topics::WriterRelation;
 
-/// Greetings.
 pub(super) const GREETINGS: &str = "[尊敬的|]领导[您好|你好]！|您好，|领导好，|[尊敬的|]各位领导：|你好！|||";
 
 /// Returns the introductions of a writer, separated by `|`.

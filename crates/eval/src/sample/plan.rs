@@ -8,15 +8,12 @@ use super::copy::CopyKind;
 use super::permute::IndexPermutation;
 use super::rng::RandomStream;
 
-/// Number of items in a cell.
 pub(super) const CELL: u64 = 64;
 
 /// Records of one cell that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordCluster {
-    /// The first item.
     pub(super) first: u64,
-    /// Number of items.
     pub(super) size: u64,
     /// The relation between the items.
     pub(super) bond: ClusterBond,

@@ -36,7 +36,6 @@ struct PlannedSentence {
     section: usize,
 }
 
-/// A sentence of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LetterSentence {
     pub(super) text: String,
@@ -50,7 +49,6 @@ pub(super) struct MatterStory {
     pub(super) title: String,
     /// Sentences with their punctuation, in order; at least one.
     pub(super) sentences: Vec<LetterSentence>,
-    /// The names of the story.
     pub(super) scene: StoryNames,
     /// The plans of the sentences. A similar story about another matter shares some of them.
     lines: Vec<PlannedSentence>,
@@ -59,7 +57,6 @@ pub(super) struct MatterStory {
     matters: Vec<&'static TopicMatter>,
 }
 
-/// The length of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoryLength {
     /// Any length from one sentence to thousands of characters.

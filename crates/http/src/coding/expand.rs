@@ -67,7 +67,6 @@ pub enum ExpandError {
 pub struct CompressedLimit(Arc<AtomicU64>);
 
 impl CompressedLimit {
-    /// Sets the limit.
     pub fn set(&self, max: u64) {
         self.0.store(max, Ordering::Relaxed);
     }

@@ -166,7 +166,6 @@ impl QueryParameters for BulkParams {
     }
 }
 
-/// The result of a line.
 struct LineResult {
     line: u64,
     bytes: usize,
@@ -442,7 +441,6 @@ fn refused(line: u64, problem: Problem) -> BoxFuture<'static, LineResult> {
     Box::pin(std::future::ready(LineResult { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
 }
 
-/// Waits for the permit.
 async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<WorkPermit>>>) -> Option<WorkPermit> {
     permit?.await
 }

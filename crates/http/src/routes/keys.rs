@@ -25,7 +25,6 @@ use doppel_store::keys::ManagedKey;
 
 /// Largest number of collections of a key or an account. An office has only a few collections, and every instance reads all keys once a second.
 pub const MOST_COLLECTIONS: usize = 32;
-/// The number of scopes.
 const MOST_SCOPES: usize = 3;
 /// Longest life of a key in days: about a hundred years.
 const MOST_DAYS: u64 = 36_500;

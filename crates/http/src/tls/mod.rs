@@ -44,7 +44,6 @@ const DISCARDED_BYTES: u64 = 64 << 10;
 /// Longest time for discarding these bytes.
 const DISCARDING: Duration = Duration::from_secs(1);
 
-/// The certificates in use.
 pub struct CertificatesInUse {
     current: ArcSwap<CurrentCertificate>,
     read: Mutex<ReadFiles>,

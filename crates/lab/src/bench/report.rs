@@ -64,7 +64,6 @@ pub(super) enum BetterDirection {
     Lower,
 }
 
-/// The baseline of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FigureBaseline {
     name: &'static str,
@@ -144,7 +143,6 @@ pub(super) struct PartReport {
 }
 
 impl BenchReport {
-    /// Returns the report as a table.
     pub(super) fn table(&self) -> String {
         let Self { version, optimised, cores, records, seconds, seed, parts } = self;
         let mut text =

@@ -126,7 +126,6 @@ impl ExperimentName {
         clap::ValueEnum::to_possible_value(&self).map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the experiment, or all experiments.
     fn each(self) -> Vec<Self> {
         match self {
             Self::All => vec![Self::T2, Self::T3, Self::T4, Self::T5, Self::Md5, Self::Tianwang],

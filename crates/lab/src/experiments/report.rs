@@ -10,7 +10,6 @@ pub const UNKNOWN: &str = "unknown";
 pub struct ExperimentReport {
     /// The name on the command line, and the beginning of the names of its files.
     pub name: &'static str,
-    /// The title.
     pub title: &'static str,
     /// The question that the experiment answers, in one or two sentences.
     pub question: &'static str,
@@ -18,7 +17,6 @@ pub struct ExperimentReport {
     pub setting: Vec<(&'static str, String)>,
     /// The measured figures.
     pub tables: Vec<ReportTable>,
-    /// Charts of the figures.
     pub figures: Vec<ReportChart>,
     /// The meaning of the figures, one sentence each.
     pub reading: Vec<String>,
@@ -37,7 +35,6 @@ pub struct ReportTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportChart {
     /// The name of the file, `NAME.svg`.

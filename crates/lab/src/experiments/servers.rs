@@ -14,7 +14,6 @@ use doppel_store::Store;
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 
-/// The addresses of the servers.
 #[derive(Clone, Debug)]
 pub(super) struct ServerAddresses {
     mysql: String,

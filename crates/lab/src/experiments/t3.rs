@@ -33,7 +33,6 @@ const REPEATS: f64 = 0.06;
 /// Maximum number of topics if files have none of the document's topics.
 const MOST_TOPICS: usize = 3;
 
-/// The records of one topic.
 struct TopicRecords {
     name: String,
     /// True if the records that are not similar also belong to the topic.
@@ -130,7 +129,6 @@ fn algorithms(settings: &Settings) -> Vec<TopicAlgorithm> {
     ]
 }
 
-/// Returns settings with this channel alone.
 fn alone(settings: &Settings, channel: Channel) -> Settings {
     Settings { channels: vec![channel], verify: None, min_features: 0, ..settings.clone() }
 }

@@ -51,7 +51,6 @@ pub struct MeasuredPlaces {
     pub now: String,
 }
 
-/// A store of the service.
 #[derive(Clone)]
 pub struct ServiceStore(pub Arc<dyn Store>);
 

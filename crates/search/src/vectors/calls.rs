@@ -43,7 +43,6 @@ pub const MAX_FAILING: usize = 1_000;
 /// The pause after failures.
 struct CallPause {
     until: Instant,
-    /// The next pause.
     next: Duration,
     reason: Option<String>,
 }
@@ -96,7 +95,6 @@ pub(crate) enum BatchError {
 pub(crate) struct ModelCalls {
     embedder: Arc<dyn TextEmbedder>,
     pub(crate) options: EmbedderOptions,
-    /// The pause of batches.
     batches: Mutex<CallPause>,
     /// The pause of questions, which have a shorter time limit.
     questions: Mutex<CallPause>,

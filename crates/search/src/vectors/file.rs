@@ -63,7 +63,6 @@ pub(crate) struct VectorFile {
     is_unsynced: AtomicBool,
 }
 
-/// The places of the rows.
 #[derive(Default)]
 struct RowPlaces {
     by_id: HashMap<u64, u32>,

@@ -43,7 +43,6 @@ pub(crate) struct VectorsState {
     pub(crate) removals: Seq,
 }
 
-/// The state of a set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SetState {
     pub(crate) model: ModelFingerprint,
@@ -59,7 +58,6 @@ pub(crate) struct VectorSet {
     pub(crate) file: VectorFile,
 }
 
-/// The vectors of a collection.
 pub(crate) struct CollectionVectors {
     folder: PathBuf,
     kept: Mutex<KeptVectors>,

@@ -69,7 +69,6 @@ pub struct VectorUsage {
     pub missing: u64,
     /// Number of changes that the vectors have not read.
     pub behind: u64,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     /// Size of the files in bytes.
     pub disk_bytes: u64,

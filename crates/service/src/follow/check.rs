@@ -12,7 +12,6 @@ const AHEAD_S: f64 = 60.0;
 /// Largest size of a row that is read, in bytes.
 const MAX_ROW_BYTES: usize = 1 << 20;
 
-/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingSeverity {
     /// There is no problem.
@@ -23,7 +22,6 @@ pub enum FindingSeverity {
     Wrong,
 }
 
-/// A result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFinding {
     pub weight: FindingSeverity,

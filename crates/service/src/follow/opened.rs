@@ -34,7 +34,6 @@ pub(super) struct ReadableSource {
     pub(super) watermark: Option<WatermarkColumn>,
 }
 
-/// The column of the watermark.
 pub(super) struct WatermarkColumn {
     pub(super) name: String,
     pub(super) at: usize,

@@ -40,7 +40,6 @@ impl CheckpointValue {
     }
 }
 
-/// The checkpoint of a source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SourceCheckpoint {

@@ -92,7 +92,6 @@ impl<'a> SourceLease<'a> {
         }
     }
 
-    /// Returns the time for leases.
     pub(super) async fn time(&self) -> anyhow::Result<u64> {
         Ok(self.engine.store().lease_time(crate::clock::micros()).await?)
     }
@@ -384,7 +383,6 @@ pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(
     Err(Error::Conflict("the source is being worked on; try again".into()).into())
 }
 
-/// Returns the state of a source.
 pub(super) async fn state(engine: &Engine, entry: &SourceEntry) -> SourceState {
     let config = &entry.config;
     let saved = saved(engine, config).await.unwrap_or_default();

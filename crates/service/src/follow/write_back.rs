@@ -38,7 +38,6 @@ impl VerdictTable {
         self.trouble.as_deref()
     }
 
-    /// Writes verdicts.
     pub(super) async fn put(&mut self, rows: &[VerdictRow]) {
         let Some(table) = &mut self.table else { return };
         let done = table.put(rows).await;

@@ -123,7 +123,6 @@ impl ProviderReadings {
     }
 }
 
-/// The identity provider.
 pub struct IdentityProvider {
     config: OidcConfig,
     client: Client,

@@ -57,7 +57,6 @@ pub(super) struct TokenRules<'a> {
 /// A token, cut into its parts.
 struct TokenParts<'t> {
     header: TokenHeader,
-    /// The text that is signed.
     signed: &'t str,
     claims: Map<String, Value>,
     signature: Vec<u8>,

@@ -14,7 +14,6 @@ use doppel_core::verdict::VerdictKind;
 use doppel_engine::events::EventView;
 use doppel_store::Seq;
 
-/// The content of a message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum MessageData {
@@ -22,7 +21,6 @@ pub(super) enum MessageData {
     Event { event: Box<EventView> },
 }
 
-/// A message.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WebhookMessage {
     /// A message keeps its id when it is sent again, so that the receiver recognises a repetition.

@@ -17,7 +17,6 @@ pub(super) struct WebhookSender {
     config: WebhookConfig,
 }
 
-/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// The receiver has the message.

@@ -97,7 +97,6 @@ enum WhyWaiting {
     Refused(String),
 }
 
-/// The worker of a webhook.
 pub(super) struct WebhookWorker {
     pub(super) engine: Engine,
     pub(super) config: WebhookConfig,

@@ -40,7 +40,6 @@ pub(crate) enum CsvFault {
     },
     /// The quote that is opened on this line is not closed.
     OpenQuote {
-        /// The number of the line.
         line: u64,
         /// The sign by which the open quote was recognised.
         end: QuoteEnd,
@@ -62,7 +61,6 @@ pub enum QuoteEnd {
     Rows,
 }
 
-/// The end of a value.
 enum ValueEnd {
     Value,
     Record,

@@ -107,11 +107,9 @@ pub enum ColumnKind {
 /// A column of the result of a `SELECT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultColumn {
-    /// The name of the column.
     pub name: String,
     /// The type of the column, as the database names it.
     pub declared: String,
-    /// The kind of the values.
     pub kind: ColumnKind,
 }
 

@@ -13,7 +13,6 @@ pub enum SqlDialect {
     MySql,
     /// PostgreSQL and databases with the same protocol.
     Postgres,
-    /// SQLite.
     Sqlite,
     /// Other databases through ODBC: standard SQL.
     Odbc,
@@ -24,7 +23,6 @@ pub enum SqlDialect {
 pub enum RowOrigin {
     /// All columns of a table or view. The name may be `SCHEMA.TABLE`.
     Table(String),
-    /// The result of a query.
     Query(String),
 }
 

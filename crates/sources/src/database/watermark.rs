@@ -33,7 +33,6 @@ pub enum WatermarkError {
          timestamptz, in SQLite text as YYYY-MM-DD HH:MM:SS"
     )]
     Kind {
-        /// The name of the column.
         column: String,
         /// The type of the column.
         declared: String,

@@ -6,9 +6,7 @@ use doppel_core::columns::{ColumnKind, ContentMissing, check_content, kind_of, k
 /// The member of a record that a column becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnTarget {
-    /// The id.
     Id,
-    /// The field with this name.
     Field(String),
     /// A field with the name of the column, which is stored and not compared.
     Own,

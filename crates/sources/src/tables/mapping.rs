@@ -22,7 +22,6 @@ const ERRORS: [&str; 8] = ["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NU
 /// The part of a cell in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellPart {
-    /// The id.
     Id,
     /// A time. Day numbers of a spreadsheet are dates in such a cell.
     Time,

@@ -29,7 +29,6 @@ pub const MOST_CHOSEN: usize = 64;
 /// The targets of the columns of one table.
 #[derive(Clone, Debug)]
 pub struct ColumnPlan {
-    /// One target for each column.
     pub targets: Vec<ColumnTarget>,
     /// The roles of the fields, as far as the settings are known.
     pub roles: Vec<(String, Role)>,

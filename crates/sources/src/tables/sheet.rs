@@ -58,7 +58,6 @@ fn has_part(name: &str, archive: &zip::ZipArchive<BufReader<File>>) -> bool {
 /// A sheet of a workbook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SheetInfo {
-    /// The name of the sheet.
     pub name: String,
     /// True if the program that wrote the workbook hides the sheet.
     pub is_hidden: bool,
@@ -85,7 +84,6 @@ impl SheetInfo {
 /// The sheets of a workbook, and the choice of the sheet to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SheetChoice {
-    /// All sheets.
     pub sheets: Vec<SheetInfo>,
     /// Index of the sheet that is read.
     pub chosen: usize,
@@ -234,7 +232,6 @@ pub(super) enum SheetEvent {
 /// The request to read a sheet of a workbook.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SheetRequest {
-    /// The kind of the workbook.
     pub(super) kind: WorkbookKind,
     /// The name of the sheet. Without a name the sheet with records is read.
     pub(super) sheet: Option<String>,

@@ -20,7 +20,6 @@ use crate::{CountingReader, FileFormat};
 /// Number of rows of a workbook that a separate thread reads ahead.
 const ROWS_AHEAD: usize = 64;
 
-/// The request to read a table.
 #[derive(Clone, Debug)]
 pub struct TableRequest {
     /// The expected format. Text may have any separator.
@@ -36,7 +35,6 @@ pub struct TableRequest {
 /// The kind of a table that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableKind {
-    /// Text with this layout.
     Text(TableLayout),
     /// A sheet of a workbook: the kind of the workbook, and the name of the sheet.
     Sheet(WorkbookKind, String),
@@ -49,7 +47,6 @@ enum RowSource {
 
 /// A table whose header has been read.
 pub struct TableStream {
-    /// The kind of the table.
     pub kind: TableKind,
     /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,

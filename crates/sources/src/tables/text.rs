@@ -21,7 +21,6 @@ const SEP_LINE: &[u8] = b"sep=";
 /// The format of text that a caller wants. A part that is `None` is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsText {
-    /// The encoding of the text.
     pub encoding: Option<TextEncoding>,
     /// The byte between two values.
     pub separator: Option<u8>,
@@ -119,7 +118,6 @@ impl TextRows {
         Ok(Self { records, encoding, separator, number: 0 })
     }
 
-    /// Returns the layout of the text.
     pub(super) fn layout(&self) -> TableLayout {
         TableLayout::Csv { encoding: self.encoding, separator: self.separator }
     }

@@ -54,7 +54,6 @@ enum RecordChange {
     },
 }
 
-/// The result of a change.
 enum ChangeOutcome {
     Registered(Box<RegisterOutcome>),
     /// True if the record existed.

@@ -58,7 +58,6 @@ impl OrderForm {
 
 const FORMS: [&[OrderForm]; 2] = [forms_street::FORMS, forms_service::FORMS];
 
-/// Returns the number of forms.
 pub(super) fn count() -> usize {
     FORMS.iter().map(|forms| forms.len()).sum()
 }

@@ -64,7 +64,6 @@ pub(super) struct OrderPair {
     pub(super) signs: Vec<&'static str>,
 }
 
-/// The orders of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SampleOrders {
     plan: OrderPlan,

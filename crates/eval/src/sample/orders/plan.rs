@@ -8,7 +8,6 @@ use super::super::plan::{GROUP_SIZES, group_millionths};
 use super::super::rng::RandomStream;
 use super::forms;
 
-/// Number of items in a cell.
 const CELL: u64 = 64;
 /// Number of forms in a cell; the same form may be drawn twice.
 const FORMS: usize = 5;
@@ -18,9 +17,7 @@ const FAMILIES: [usize; 8] = [1, 1, 1, 1, 1, 2, 2, 3];
 /// The orders about one matter. They are neighbours in their cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrderMatter {
-    /// The first item.
     pub(super) first: u64,
-    /// Number of items.
     pub(super) size: u64,
     /// The first item of the family: matters on one form that have some names, and mostly the wording, in common.
     pub(super) family: u64,
@@ -45,7 +42,6 @@ impl OrderPlan {
         Self { orders, seed, again_millionths: group_millionths(duplicates), permutation }
     }
 
-    /// Returns the number of cells.
     pub(super) fn cells(&self) -> u64 {
         self.orders.div_ceil(CELL)
     }

@@ -178,7 +178,6 @@ impl SlotFiller<'_> {
     }
 }
 
-/// The text of an order.
 pub(super) struct OrderText {
     pub(super) title: String,
     pub(super) content: String,

@@ -48,7 +48,6 @@ pub(super) struct TopicMatter {
 
 const TOPICS: [&[LetterTopic]; 4] = [town::TOPICS, home::TOPICS, work::TOPICS, rights::TOPICS];
 
-/// Returns all topics.
 pub(super) fn all() -> impl Iterator<Item = &'static LetterTopic> {
     TOPICS.into_iter().flatten()
 }

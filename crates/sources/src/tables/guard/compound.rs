@@ -66,7 +66,6 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four))
 }
 
-/// A compound file.
 struct CompoundFile<'b> {
     sectors: FileSectors<'b>,
     table: Vec<u32>,

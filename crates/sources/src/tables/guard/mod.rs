@@ -57,7 +57,6 @@ pub const MOST_WHOLE_TEXT: u64 = 256 << 20;
 pub enum LimitedQuantity {
     /// Files inside the archive.
     Parts,
-    /// Sheets.
     Sheets,
     /// XML elements of one part.
     Elements,
@@ -65,7 +64,6 @@ pub enum LimitedQuantity {
     Texts,
     /// Cells, with the empty cells between them.
     Cells,
-    /// Bytes of one cell.
     CellBytes,
     /// Bytes of the texts of all cells.
     TextBytes,

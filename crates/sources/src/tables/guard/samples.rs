@@ -225,9 +225,7 @@ pub fn empty_texts(count: usize) -> Vec<u8> {
 pub struct HostileFile {
     /// The trick of the file.
     pub name: &'static str,
-    /// The extension of the file name.
     pub extension: &'static str,
-    /// The content of the file.
     pub bytes: Vec<u8>,
     /// A part of the error message.
     pub refused_for: &'static str,
