@@ -26,13 +26,13 @@ pub const MAX_VALUE: f64 = 4.0;
 
 /// Weight of shingles, in rare ones, that is added to the weight of the shorter text when the share of it is measured.
 /// A text without rare shingles does not identify a matter, even if another text contains all of it.
-const ADDED_WEIGHT: f64 = 2.0;
+const ADDED_WEIGHT: f64 = 0.5;
 /// Number of shingles of the shorter text at which half of the plain measures remains. Most of a text of a few words can
 /// be in another text by chance.
 const HALF_PLAIN: f64 = 6.0;
 /// Weight of names, in rare ones, that is added to the weight of all names when the share of the different ones is
 /// measured. Common names alone are no difference.
-const ADDED_NAMES: f64 = 0.5;
+const ADDED_NAMES: f64 = 0.05;
 
 /// Minimum plain Jaccard similarity of texts that are nearly the same. In such texts, only the differences can
 /// distinguish two matters on one form.
@@ -40,7 +40,7 @@ pub const NEAR_JACCARD: f64 = 0.6;
 /// Number of shingles of a text at which [`Feature::NearShortness`] is one half.
 const HALF_SHORT: f64 = 8.0;
 /// Maximum number of shingles of a text in which another name or number counts in full.
-const SHORT_SHINGLES: f64 = 60.0;
+const SHORT_SHINGLES: f64 = 30.0;
 /// Maximum number of places with another number that are counted in texts that are not near.
 const MOST_NUMBERS_REPLACED: u8 = 2;
 
