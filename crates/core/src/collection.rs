@@ -473,11 +473,12 @@ impl Settings {
                     let sample = ShingleParams { units: 8, keep: [64, 96], t: 0.25, ..ShingleParams::default() };
                     vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams { prefer: Prefer::Rare, ..sample })]
                 }
-                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate.
+                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate. With
+                // runs of 7 units more pairs are found than with 8, and hardly more candidates are read.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
                     Channel::Shingle(ShingleParams {
-                        units: 8,
+                        units: 7,
                         keep: [16, 96],
                         t: 0.0,
                         prefer: Prefer::Rare,
@@ -486,7 +487,8 @@ impl Settings {
                 ],
             },
             verify: (preset == Preset::Default).then(Verify::default),
-            min_features: 4,
+            // Verification also compares short texts.
+            min_features: if preset == Preset::Default { 2 } else { 4 },
             host_aliases: Vec::new(),
             placeholders: Vec::new(),
             scope: MatchScope::default(),

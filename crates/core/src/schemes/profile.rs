@@ -55,8 +55,8 @@ const COPY_RULES: &str = "copies 2";
 const RARITY_RULES: &str = "rarity 2";
 /// The replacement of synonyms in `whole` values.
 const SYNONYM_RULES: &str = "whole synonyms 1";
-/// The keys of common names.
-const NAME_RULES: &str = "names 1";
+/// The keys of common names and identifiers.
+const NAME_RULES: &str = "names 2";
 /// The use of identity and time as features.
 const COLUMN_RULES: &str = "columns 1";
 /// The extraction of the visible text from HTML, including the version of the HTML library.
