@@ -18,6 +18,7 @@ pub mod events;
 pub mod healthcheck;
 pub mod import;
 pub mod keys;
+mod line_report;
 mod log;
 pub mod man;
 #[cfg(feature = "mongodb")]
@@ -50,7 +51,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Runtime;
 
+use doppel_config::{ConfigFlags, LoadedConfig};
 use doppel_sources::tables::guard::child;
 use doppel_texts::arguments::CommandLine;
 use doppel_texts::{self as texts, Language};
@@ -210,14 +213,31 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Writes the result of a command to standard output.
+/// Writes the result of a command to standard output. Returns the exit code for success.
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn answer(text: &str) -> std::io::Result<()> {
+pub fn answer(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.flush()
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a message of a command on standard error.
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{}", texts::said(text));
+}
+
+/// Reads the configuration of a command whose only flag about it is `--config`.
+fn load_config(file: Option<&Path>) -> anyhow::Result<LoadedConfig> {
+    doppel_config::load(&ConfigFlags { file: file.map(Path::to_owned), ..ConfigFlags::default() })
+}
+
+/// Starts the threads of a command that waits for a store, a service or a database.
+fn start_threads() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
 /// Returns the key for a service: from `file`, otherwise from the environment.

@@ -113,7 +113,7 @@ const PARTS: [&str; 61] = [
     "no program reads workbooks",
     "nothing is written by ODBC",
     "path string",
-    "read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}{warned}{left_out}rejected  {rejected}\n{written}",
+    "read      {rows} rows in {seconds:.1} s\n{columns}{done}{warned}{left_out}rejected  {rejected}\n{written}",
     "running tasks",
     "seq {seq}",
     "signing a row",

@@ -119,12 +119,7 @@ impl ArrayElement {
 }
 
 fn not_closed() -> UnreadableLine {
-    UnreadableLine {
-        code: "malformed_line",
-        pointer: String::new(),
-        detail: "the file ends within the array; perhaps it is cut off".into(),
-        text: None,
-    }
+    UnreadableLine::new("malformed_line", "", "the file ends within the array; perhaps it is cut off", None)
 }
 
 impl<R: BufRead> Iterator for JsonArray<R> {

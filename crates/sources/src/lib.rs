@@ -92,6 +92,13 @@ pub struct UnreadableLine {
     pub text: Option<String>,
 }
 
+impl UnreadableLine {
+    /// Creates the reason with this code, place, explanation and text.
+    pub fn new(code: &'static str, pointer: &str, detail: impl Into<String>, text: Option<&str>) -> Self {
+        Self { code, pointer: pointer.to_owned(), detail: detail.into(), text: text.map(str::to_owned) }
+    }
+}
+
 /// The items of a file, in their order.
 pub type FileLines = Box<dyn Iterator<Item = io::Result<FileLine>> + Send>;
 
@@ -173,12 +180,7 @@ fn unreadable(error: RowError, text: &[u8]) -> UnreadableLine {
 }
 
 fn too_large(max: usize, hint: &str) -> UnreadableLine {
-    UnreadableLine {
-        code: "line_too_large",
-        pointer: String::new(),
-        detail: format!("more than {max} bytes (limits.max_line_bytes){hint}"),
-        text: None,
-    }
+    UnreadableLine::new("line_too_large", "", format!("more than {max} bytes (limits.max_line_bytes){hint}"), None)
 }
 
 #[cfg(test)]

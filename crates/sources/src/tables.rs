@@ -150,9 +150,7 @@ pub enum TableLayout {
         separator: u8,
     },
     /// A sheet of a workbook.
-    Xlsx {
-        sheet: String,
-    },
+    Xlsx { sheet: String },
 }
 
 /// The reason why a file is no readable table.

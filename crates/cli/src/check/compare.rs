@@ -13,6 +13,7 @@ use super::report::CheckReport;
 use crate::import::deliver::{BatchDelivery, DeliveryEnd, STOPPED};
 use crate::import::input::{InputLine, LineBatch, OriginalLine};
 use crate::import::target::{CheckResponse, LineResponse};
+use crate::line_report::LinePlace;
 use crate::spool::{ResultTable, RowSpool, SpoolEntry};
 use doppel_core::record::Row;
 use doppel_core::verdict::Match;
@@ -105,7 +106,7 @@ impl RowComparison<'_, '_> {
                 bytes += entry.content.as_ref().map_or(0, String::len);
                 if let Some(why) = &repeats {
                     entry.content = Err(why.clone());
-                    self.report.refuse_id((entry.file, entry.line))?;
+                    self.report.refuse_id(LinePlace { file: entry.file, line: entry.line })?;
                 }
                 entries.push(entry);
                 next += 1;

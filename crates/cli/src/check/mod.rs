@@ -7,7 +7,6 @@
 mod compare;
 mod report;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,21 +20,21 @@ use crate::client::TlsArgs;
 use crate::dedup::records;
 use crate::import::ColumnArgs;
 use crate::import::deliver::{BatchDelivery, STOPPED};
-use crate::import::input::RecordInput;
+use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
 use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
 use crate::output::{CommandOutputs, OutputFile};
 use crate::spool::{RowSpool, form_of};
 use crate::table::SummaryFormat;
-use crate::{PARTLY, key, usage, with_usage_shown};
-use doppel_config::{self as config, Config};
+use crate::{PARTLY, answer, key, load_config, start_threads, usage, with_usage_shown};
+use doppel_config::{Config, LoadedConfig};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
 use doppel_findings::FindingWords;
 use doppel_findings::output::TableForm;
-use doppel_service::shutdown::{Phase, Shutdown, Signals};
+use doppel_service::shutdown::{Shutdown, Signals};
 use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
 use doppel_texts::Language;
@@ -147,8 +146,7 @@ struct CheckJob<'a> {
 }
 
 fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
     let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
@@ -163,11 +161,10 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let outputs = outputs(args, &to, file.as_deref());
     let form = args.out.as_deref().map(form_of).transpose()?;
     args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
-    let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = CheckReport::new(names, &outputs, args.register, input.total_bytes())?;
+    let mut report = CheckReport::new(&input, args.register);
     let job = CheckJob { args, config: &config, to, key, dir, words: FindingWords(args.language) };
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = Signals::new().context("cannot receive signals")?;
@@ -190,13 +187,10 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
         report.cut_short();
         return Err(error);
     }
+    report.lines.progress.finish();
     let out = args.out.as_deref();
-    let sum = match args.summary {
-        SummaryFormat::Table => texts::said(&report.table(out)).into_owned(),
-        SummaryFormat::Json => report.json(out)?,
-    };
-    std::io::stdout().write_all(sum.as_bytes())?;
-    Ok(if report.any_refused() { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+    answer(&args.summary.text(&report.summary(out), || texts::said(&report.table(out)).into_owned())?)?;
+    Ok(if report.rejected() > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
 fn outputs(args: &RowCheckArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
@@ -278,29 +272,21 @@ impl CheckJob<'_> {
         let rules = Replay::new(settings.clone(), None, 0)?;
         let mut batches = input.start();
         loop {
-            let batch = tokio::select! {
-                biased;
-                () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-                batch = batches.recv() => batch,
-            };
-            let Some(batch) = batch.transpose()? else { return Ok(()) };
-            report.columns(&batch.new_columns, &settings.fields);
-            for line in &batch.lines {
-                let refusal = match readable(&rules, line) {
-                    Ok((_, document)) => {
-                        report.would_take((line.file, line.number), &document.warnings);
-                        None
+            let Some(batch) = next_batch(&mut batches, stop).await.context(STOPPED)?? else { return Ok(()) };
+            report.lines.columns(&batch.new_columns, Some(&settings.fields));
+            let readable_rows = &mut report.readable;
+            report.lines.take_batch(
+                &batch,
+                |line| readable(&rules, line).map(|(_, document)| document.warnings),
+                |line, checked| {
+                    *readable_rows += u64::from(checked.is_ok());
+                    if let Some(spool) = &mut spool {
+                        spool.push(line, checked.as_ref().err().map(|why| why.code))?;
                     }
-                    Err(refusal) => {
-                        report.refuse((line.file, line.number), &refusal)?;
-                        Some(refusal)
-                    }
-                };
-                if let Some(spool) = &mut spool {
-                    spool.push(line, refusal.map(|refusal| refusal.code))?;
-                }
-            }
-            report.read(batch.read_bytes);
+                    Ok(checked)
+                },
+            )?;
+            report.lines.progress.at(batch.read_bytes);
         }
     }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -13,7 +14,7 @@ use super::components::UnionFind;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
 use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile};
-use crate::import::report::{RejectionReason, RejectsFile};
+use crate::line_report::{LinePlace, LineReport, RejectionReason};
 use crate::log::ByteLog;
 use crate::progress::CommandProgress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
@@ -35,13 +36,13 @@ pub(super) fn run(
     file: &str,
     dir: &Path,
     files: &mut DedupFiles,
-    rejects: &mut RejectsFile,
+    report: &mut LineReport,
 ) -> anyhow::Result<DedupSummary> {
-    let progress = CommandProgress::new();
+    let progress = Arc::clone(&report.progress);
     let mut summary = DedupSummary { unit: "fingerprints", ..DedupSummary::default() };
     let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
     progress.phase("reading", bytes);
-    let FingerprintLines { fingerprints, names } = read(file, ByteLog::new(dir, args.memory / 4), rejects, &progress)?;
+    let FingerprintLines { fingerprints, names } = read(file, ByteLog::new(dir, args.memory / 4), report)?;
     summary.records = fingerprints.len() as u64;
     summary.seconds.push(("reading", progress.phase("sorting", None)));
 
@@ -128,12 +129,7 @@ impl FingerprintNames {
 }
 
 /// Reads all lines. Invalid lines are rejected.
-fn read(
-    file: &str,
-    ids: ByteLog,
-    rejects: &mut RejectsFile,
-    progress: &CommandProgress,
-) -> anyhow::Result<FingerprintLines> {
+fn read(file: &str, ids: ByteLog, report: &mut LineReport) -> anyhow::Result<FingerprintLines> {
     let input: Box<dyn Read> = match file {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(File::open(path).with_context(|| format!("cannot open {path}"))?),
@@ -164,13 +160,13 @@ fn read(
             number += 1;
             if let Err(detail) = listed.add(&line)? {
                 let why = RejectionReason { code: "malformed_line", pointer: "", detail, text: None };
-                rejects.note((file, number), why, |text| progress.say(text))?;
+                report.reject(LinePlace { file: 0, line: number }, why)?;
                 bytes += skip_rest(&mut input, &line)?;
             }
             listed.count_lines(number);
         }
         if listed.fingerprints.len().is_multiple_of(SAY_EVERY) {
-            progress.at(bytes);
+            report.progress.at(bytes);
         }
     }
 }

@@ -13,20 +13,19 @@ mod spill;
 mod stock;
 mod survivors;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use self::report::DedupSummary;
 use crate::import::ColumnArgs;
-use crate::import::report::RejectsFile;
+use crate::line_report::{LineReport, RejectsFile};
 use crate::output::{CommandOutputs, OutputFile};
+use crate::progress::CommandProgress;
 use crate::spool::{ResultTable, form_of};
 use crate::table::SummaryFormat;
-use crate::{PARTLY, usage, with_usage_shown};
-use doppel_config as config;
+use crate::{PARTLY, answer, load_config, usage, with_usage_shown};
+use doppel_config::LoadedConfig;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
 use doppel_findings::output::TableForm;
@@ -197,8 +196,7 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
     let outputs = outputs(args, file.as_deref());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !dir.is_dir() {
@@ -206,16 +204,19 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
     }
     outputs.abandon_on_signal()?;
     let mut files = DedupFiles::create(args, &outputs)?;
-    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let mut report = LineReport::new(args.fingerprints.iter().cloned().collect(), rejects, CommandProgress::new());
     let mut summary = match &args.fingerprints {
-        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut rejects)?,
-        None => records::run(args, &config, &dir, &mut files, &mut rejects)?,
+        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut report)?,
+        None => records::run(args, &config, &dir, &mut files, &mut report)?,
     };
     files.finish()?;
+    let LineReport { mut rejects, uses, warned, .. } = report;
     rejects.finish()?;
-    summary.rejected = rejects.count;
+    (summary.columns, summary.warned, summary.rejected) = (uses, warned, rejects.count);
     summary.peak_memory_bytes = report::peak_memory_bytes();
-    print(&summary, args.summary, &rejects.listed())?;
+    let listed = rejects.listed();
+    answer(&args.summary.text(&summary, || texts::said(&summary.table(&listed)).into_owned())?)?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
@@ -225,14 +226,6 @@ fn outputs(args: &DedupArgs, config: Option<&Path>) -> CommandOutputs {
     args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
     args.settings.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
     outputs
-}
-
-fn print(summary: &DedupSummary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
-    let text = match format {
-        SummaryFormat::Table => texts::said(&summary.table(listed)).into_owned(),
-        SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
-    };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 /// A file of JSON lines; `None` if it is not wanted.

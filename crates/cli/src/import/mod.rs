@@ -9,32 +9,32 @@ mod dry_run;
 mod ids;
 pub(crate) mod input;
 pub(crate) mod lines;
-pub(crate) mod report;
+mod report;
 mod service;
 pub(crate) mod tables;
 pub(crate) mod target;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use self::deliver::{BatchDelivery, DeliveryEnd};
+use self::deliver::{BatchDelivery, DeliveryEnd, STOPPED};
 pub use self::ids::MakeIds;
-use self::input::{InputSource, RecordInput};
-use self::report::{ImportReport, RejectsFile};
+use self::input::{InputSource, RecordInput, next_batch};
+use self::report::ImportReport;
 use self::target::{CallOptions, DestinationAddress, ImportTarget};
 use crate::client::TlsArgs;
+use crate::line_report::RejectsFile;
 use crate::output::CommandOutputs;
 use crate::table::SummaryFormat;
 use crate::transfer::{CollectionImport, restore};
-use crate::{PARTLY, key, usage, with_usage_shown};
-use doppel_config::{self as config, Config};
+use crate::{PARTLY, answer, key, load_config, start_threads, usage, with_usage_shown};
+use doppel_config::{Config, LoadedConfig};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_http::coding::ContentCoding;
-use doppel_service::shutdown::{Phase, Shutdown, Signals};
+use doppel_service::shutdown::{Shutdown, Signals};
 use doppel_sources::tables::plan::{ColumnChoice, MOST_CHOSEN};
 use doppel_sources::tables::{AsText, TextEncoding};
 use doppel_sources::{FileFormat, NULLS};
@@ -214,8 +214,7 @@ pub fn run(args: ImportArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = CollectionImport { to: &args.to, collection: &args.collection, file };
@@ -224,7 +223,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
     let mut input = input(args, &config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     if args.database.is_given() && args.is_of_files() {
         return Err(usage(
             "--format, --encoding, --delimiter, --null and --skip-lines are for files, not for a database",
@@ -236,8 +235,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     input.check_names()?;
     let outputs = outputs(args, &to, file.as_deref());
     let rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
-    let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = ImportReport::new(names, args.skip_lines, rejects, input.total_bytes());
+    let mut report = ImportReport::new(&input, rejects);
 
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
@@ -289,7 +287,7 @@ async fn plan_and_deliver(
     let input = input.planned(settings.clone(), delivery.stop, |text| report.say(text)).await?;
     let fields: Vec<&str> =
         settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
-    report.renamed(input.renamed(&fields));
+    report.lines.renamed = input.renamed(&fields);
     match args.dry_run {
         true => dry_run::run(input, &settings.unwrap_or_default(), delivery.stop, report).await,
         false => deliver_all(input, delivery, report).await,
@@ -322,19 +320,16 @@ async fn deliver_all(
 ) -> anyhow::Result<DeliveryEnd> {
     let mut batches = input.start();
     loop {
-        let batch = tokio::select! {
-            biased;
-            () = delivery.stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
-            batch = batches.recv() => batch,
-        };
-        let Some(batch) = batch.transpose()? else {
+        let Some(batch) = next_batch(&mut batches, delivery.stop).await else { return Ok(DeliveryEnd::Stopped) };
+        let Some(batch) = batch? else {
             if report.any_done() {
                 delivery.end_batch(|text| report.say(text)).await;
             }
             return Ok(DeliveryEnd::Done);
         };
         if !batch.new_columns.is_empty() {
-            report.columns(&batch.new_columns, delivery.target.fields(delivery.collection).await);
+            let fields = delivery.target.fields(delivery.collection).await;
+            report.lines.columns(&batch.new_columns, fields.as_deref());
         }
         let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
         report.note(&batch, &answers)?;
@@ -351,17 +346,15 @@ fn finish(
 ) -> anyhow::Result<ExitCode> {
     let closed = report.close_rejects(matches!(ended, Ok(DeliveryEnd::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
-    let sum = match args.summary {
-        SummaryFormat::Table => texts::said(&report.sum(args.dry_run)).into_owned(),
-        SummaryFormat::Json => report.json(args.dry_run),
-    };
+    report.lines.progress.finish();
     if ended.is_ok() || report.any_done() {
-        std::io::stdout().write_all(sum.as_bytes())?;
+        let summary = report.summary(args.dry_run);
+        answer(&args.summary.text(&summary, || texts::said(&report.sum(args.dry_run)).into_owned())?)?;
     }
     let early = match ended {
-        Ok(DeliveryEnd::Done) if report.any_rejected() => return Ok(ExitCode::from(PARTLY)),
+        Ok(DeliveryEnd::Done) if report.lines.rejects.count > 0 => return Ok(ExitCode::from(PARTLY)),
         Ok(DeliveryEnd::Done) => return Ok(ExitCode::SUCCESS),
-        Ok(DeliveryEnd::Stopped) => anyhow::anyhow!("stopped by a signal"),
+        Ok(DeliveryEnd::Stopped) => anyhow::anyhow!(STOPPED),
         Ok(DeliveryEnd::Failed(reason)) => anyhow::anyhow!(reason),
         Err(error) => error,
     };

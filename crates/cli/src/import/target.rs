@@ -21,7 +21,6 @@ use doppel_config::{self as config, AuthConfig, Config, StoreKind};
 use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, VerdictKind};
-use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
@@ -119,12 +118,6 @@ pub(crate) struct ValueWarning {
     pub(crate) pointer: String,
     pub(crate) code: String,
     pub(crate) detail: String,
-}
-
-impl From<&Violation> for ValueWarning {
-    fn from(Violation { pointer, code, detail }: &Violation) -> Self {
-        Self { pointer: pointer.clone(), code: code.to_string(), detail: detail.clone() }
-    }
 }
 
 /// The reason why a line or a request was refused; empty if it was accepted.

@@ -23,7 +23,7 @@ mod whole;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -158,10 +158,6 @@ fn engine(store: &Arc<dyn Store>) -> Engine {
 
 fn cannot(what: &str, path: &Path) -> String {
     format!("cannot {what} {}", path.display())
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
 /// Makes the progress for this number of records.

@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 
 use super::{
     DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, cannot, engine, open,
-    progress_of, runtime,
+    progress_of,
 };
-use crate::PARTLY;
 use crate::progress::CommandProgress;
+use crate::{PARTLY, start_threads};
 use doppel_config as config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -63,7 +63,7 @@ struct ImportTotals {
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
     let mut input = ExportReader::open(what.file)?;
     let mut sum = ImportTotals::default();
-    let ended = runtime()?.block_on(async {
+    let ended = start_threads()?.block_on(async {
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum).await;
         let closed = store.close().await;
