@@ -133,11 +133,7 @@ impl<R: BufRead> Iterator for JsonArray<R> {
 #[cfg(test)]
 mod tests {
     use crate::FileFormat::Jsonl;
-    use crate::tests::read;
-
-    fn item(line: u64, text: &str) -> (u64, String) {
-        (line, text.to_owned())
-    }
+    use crate::tests::{item, read};
 
     #[test]
     fn each_object_of_an_array_is_a_row() {

@@ -222,7 +222,7 @@ mod tests {
         let mut table =
             tables::TableStream::of_text(input, &tables::TableRequest { format, text, sheet: None, max }).unwrap();
         let targets = vec![tables::columns::ColumnTarget::Own; table.header.len()];
-        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.kind, &[], nulls, max);
+        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.layout, &[], nulls, max);
         std::iter::from_fn(|| table.next_row().unwrap())
             .map(|row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) })
             .collect()
@@ -231,6 +231,11 @@ mod tests {
     fn gather(text: &[u8], piece: usize, format: FileFormat, max: usize) -> Vec<(u64, String)> {
         let items = items(DrippingReader(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
         items.into_iter().map(|item| (item.line, json_or_code(item))).collect()
+    }
+
+    /// An expected item: its line, and the JSON of the row or the code of the error.
+    pub(super) fn item(line: u64, text: &str) -> (u64, String) {
+        (line, text.to_owned())
     }
 
     fn json_or_code(item: FileLine) -> String {

@@ -24,7 +24,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_service::shutdown::{Phase, Shutdown};
 use doppel_sources::tables::mapping::ColumnMapping;
 use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
-use doppel_sources::tables::{AsText, SheetInfo, TableError, TableKind, TableRequest, TableRow, TableStream};
+use doppel_sources::tables::{AsText, SheetInfo, TableError, TableLayout, TableRequest, TableRow, TableStream};
 use doppel_sources::{CountingReader, FileFormat, FileLine, JsonStream, MemberMapping, UnreadableLine};
 
 /// Largest number of lines of a batch. They take some hundred milliseconds; a stop signal is processed after them.
@@ -578,9 +578,9 @@ impl InputSource {
 
 impl TableHeadings {
     fn of(table: &TableStream) -> Self {
-        let sheet = match &table.kind {
-            TableKind::Sheet(_, name) => Some(name.clone()),
-            TableKind::Text(_) => None,
+        let sheet = match &table.layout {
+            TableLayout::Sheet { sheet, .. } => Some(sheet.clone()),
+            TableLayout::Csv { .. } => None,
         };
         Self { names: table.header.clone(), rows: table.top.clone(), sheet }
     }
