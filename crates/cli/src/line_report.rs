@@ -236,6 +236,28 @@ struct RejectedLine<'a> {
     text: Option<&'a str>,
 }
 
+/// The options about refused lines.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RejectsArgs {
+    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Also write the text of rejected lines: mind that petitions are personal data
+    #[arg(long, requires = "rejects")]
+    pub(crate) rejects_with_text: bool,
+}
+
+impl RejectsArgs {
+    /// Creates the rejects file, if one is wanted. If an import is resumed, the file begins with its earlier content.
+    pub(crate) fn open(&self, outputs: &CommandOutputs, resumed: bool) -> anyhow::Result<RejectsFile> {
+        let mut file = self.rejects.as_deref().map(|path| outputs.create(path)).transpose()?;
+        if let Some(file) = file.as_mut().filter(|_| resumed) {
+            file.put_what_is_there()?;
+        }
+        Ok(RejectsFile { file, with_text: self.rejects_with_text, resumed, ..RejectsFile::default() })
+    }
+}
+
 /// The destination of refused lines.
 #[derive(Default)]
 pub(crate) struct RejectsFile {
@@ -251,20 +273,6 @@ pub(crate) struct RejectsFile {
 }
 
 impl RejectsFile {
-    /// Creates the rejects file. If an import is resumed, the file begins with its earlier content.
-    pub(crate) fn open(
-        outputs: &CommandOutputs,
-        path: Option<&Path>,
-        with_text: bool,
-        resumed: bool,
-    ) -> anyhow::Result<Self> {
-        let mut file = path.map(|path| outputs.create(path)).transpose()?;
-        if let Some(file) = file.as_mut().filter(|_| resumed) {
-            file.put_what_is_there()?;
-        }
-        Ok(Self { file, at: None, with_text, resumed, count: 0, left_out: BTreeMap::new() })
-    }
-
     /// Writes a refused line of the file `name`. Without a rejects file, prints the first few.
     pub(crate) fn note(&mut self, at: (&str, u64), why: RejectionReason<'_>, say: impl Fn(&str)) -> anyhow::Result<()> {
         let (name, line) = at;

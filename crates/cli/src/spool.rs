@@ -11,9 +11,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::import::input::{InputLine, OriginalLine, RecordInput, TableHeadings};
-use super::log::ByteLog;
 use super::output::OutputFile;
 use super::{tell, usage};
+use doppel_findings::log::ByteLog;
 use doppel_findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
 use doppel_findings::{EarlierRow, FindingWords, RowRefusal};
 use doppel_sources::tables::TableCell;
@@ -67,7 +67,7 @@ impl RowSpool {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.log.len()
+        self.log.count()
     }
 
     /// Stores a row, and the code of its refusal if it is refused.

@@ -46,7 +46,7 @@ enum RowOutcomes {
 impl RowComparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
-        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir)?;
+        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir);
         let delivery = &*self.delivery;
         let progress = self.report.progress();
         let mut under_way = FuturesOrdered::new();
@@ -114,10 +114,8 @@ impl RowComparison<'_, '_> {
             let lines = entries.iter().filter_map(line).collect();
             let (answers, end) =
                 self.delivery.deliver(&LineBatch::of(lines), |text| self.report.progress().say(text)).await;
-            match end {
-                DeliveryEnd::Done => (),
-                DeliveryEnd::Stopped => anyhow::bail!(STOPPED),
-                DeliveryEnd::Failed(why) => anyhow::bail!(why),
+            if !matches!(end, DeliveryEnd::Done) {
+                return Err(end.into());
             }
             let mut answers = answers.into_iter();
             for (at, entry) in (first..).zip(&entries) {

@@ -15,11 +15,11 @@ use super::report::DedupSummary;
 use super::spill::PairSpill;
 use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile};
 use crate::line_report::{LinePlace, LineReport, RejectionReason};
-use crate::log::ByteLog;
 use crate::progress::CommandProgress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
 use doppel_core::index::join::{Distinct, NearPair, Sink, join};
 use doppel_core::verdict::Fingerprint;
+use doppel_findings::log::ByteLog;
 
 /// The radius of the paper.
 const RADIUS: u8 = 3;
@@ -118,7 +118,7 @@ impl FingerprintNames {
     fn get(&self, place: u32) -> anyhow::Result<String> {
         let place = place as usize;
         let id =
-            if place < self.ids.len() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
+            if place < self.ids.count() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
         if !id.is_empty() {
             return String::from_utf8(id).context("an id came back damaged");
         }
@@ -203,7 +203,7 @@ impl FingerprintLines {
         let (Some(value), Ok(id)) = (parse(digits), std::str::from_utf8(id)) else { return Ok(Err(WRONG)) };
         let place = self.fingerprints.len();
         if !id.is_empty() {
-            while self.names.ids.len() < place {
+            while self.names.ids.count() < place {
                 self.names.ids.push(&[])?;
             }
             self.names.ids.push(&[id.as_bytes()])?;

@@ -52,7 +52,8 @@ pub(super) fn run(
     report: &mut LineReport,
 ) -> anyhow::Result<DedupSummary> {
     let settings = settings_file::read_settings(args.settings.as_deref(), args.preset)?;
-    let mut input = input(args, config)?;
+    let input = args.reading.input(&args.files, config)?;
+    let mut input = RecordInput { keep_text: args.rejects.rejects_with_text, keep_rows: args.out.is_some(), ..input };
     input.check_names()?;
     let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);
     let progress = Arc::clone(&report.progress);
@@ -99,12 +100,6 @@ pub(super) fn run(
 /// Returns the largest number of written pairs for this number of records, unless an option sets it.
 fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
-}
-
-fn input(args: &DedupArgs, config: &Config) -> anyhow::Result<RecordInput> {
-    let said = (&args.columns, args.nulls.as_slice());
-    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(RecordInput { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
 }
 
 /// Reads all lines into the stock and the table that is given back, and the names of their columns into `columns`. Records refusals and

@@ -17,10 +17,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use self::workbook::EventBook;
-use super::import::ColumnArgs;
+use super::import::ReadingArgs;
 use super::import::input::RecordInput;
 use super::import::lines::{CheckedLine, check, repeated_id};
-use super::line_report::{LineReport, RejectsFile};
+use super::line_report::{LineReport, RejectsArgs, RejectsFile};
 use super::output::CommandOutputs;
 use super::progress::CommandProgress;
 use super::settings_file::read_settings;
@@ -35,7 +35,6 @@ use doppel_core::events::{
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::replay::{BatchRecord, Replay, find_duplicates};
 use doppel_findings::output::MOST_ROWS;
-use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
 use doppel_texts::Language;
 
@@ -64,14 +63,8 @@ pub struct EventsArgs {
     /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
-    #[arg(long, value_enum)]
-    format: Option<FileFormat>,
     #[command(flatten)]
-    columns: ColumnArgs,
-    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
-    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
-    nulls: Vec<String>,
+    reading: ReadingArgs,
     /// Write the events and the orders to this workbook (.xlsx)
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -84,12 +77,8 @@ pub struct EventsArgs {
     /// Number of consecutive days in which these reports lie
     #[arg(long, value_name = "W", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
-    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
-    #[arg(long, value_name = "FILE")]
-    rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
-    #[arg(long, requires = "rejects")]
-    rejects_with_text: bool,
+    #[command(flatten)]
+    rejects: RejectsArgs,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -138,16 +127,13 @@ fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(format!("--out {}: give a name that ends in .xlsx", args.out.display())));
     }
     let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
-    let outputs = CommandOutputs::new();
-    args.files.iter().for_each(|name| outputs.reads(name));
-    args.settings.iter().chain(&file).for_each(|file| outputs.reads(file));
+    let outputs = CommandOutputs::of_inputs(&args.files, [args.settings.as_deref(), file.as_deref()]);
     outputs.abandon_on_signal()?;
     let out = outputs.create(&args.out)?;
-    let rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let rejects = args.rejects.open(&outputs, false)?;
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
-    let given = (&args.columns, args.nulls.as_slice());
-    let input = RecordInput::of_files(&args.files, args.format, given, config.limits.max_line_bytes)?;
-    let mut input = RecordInput { keep_text: args.rejects_with_text, ..input };
+    let input = args.reading.input(&args.files, &config)?;
+    let mut input = RecordInput { keep_text: args.rejects.rejects_with_text, ..input };
     input.check_names()?;
     let mut report = LineReport::new(input.names(), rejects, CommandProgress::new());
     let progress = Arc::clone(&report.progress);

@@ -20,7 +20,7 @@ mod restore;
 #[cfg(feature = "search")]
 mod whole;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -154,10 +154,6 @@ pub(super) async fn open_mongodb(config: config::StoreConfig) -> anyhow::Result<
 
 fn engine(store: &Arc<dyn Store>) -> Engine {
     Engine::new(Arc::clone(store), store::engine_options())
-}
-
-fn cannot(what: &str, path: &Path) -> String {
-    format!("cannot {what} {}", path.display())
 }
 
 /// Makes the progress for this number of records.
