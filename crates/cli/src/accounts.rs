@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use crate::client::{ServiceArgs, ServiceClient};
-use crate::keys::{listed, name, tell, text};
-use crate::table::{table, words};
-use crate::usage;
+use crate::client::{ServiceArgs, ServiceClient, ServiceListArgs};
+use crate::keys::{listed, name, text};
+use crate::table::words;
+use crate::{tell, usage};
 use doppel_config::auth::PersonRole;
 use doppel_core::collection::CollectionName;
 
@@ -37,13 +37,7 @@ enum AccountCommand {
     /// Make an account: its password is read from standard input, or made and shown once on standard error
     Add(AddAccountArgs),
     /// List the accounts
-    List {
-        #[command(flatten)]
-        calling: ServiceArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(ServiceListArgs),
     /// Disable an account: its sessions end, and it cannot sign in
     Disable(NamedAccount),
     /// Enable a disabled account
@@ -93,8 +87,12 @@ struct AddAccountArgs {
 /// The service does not answer or refuses the request, or standard input has no password.
 pub fn run(args: AccountArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        AccountCommand::Add(add) => make(&add)?,
-        AccountCommand::List { calling, json } => list(&calling, json)?,
+        AccountCommand::Add(add) => return make(&add),
+        AccountCommand::List(list) => {
+            let columns = ["name", "person", "role", "collections", "state", "changed"];
+            return list.print("/v1/admin/accounts", "the service answers without accounts", &columns.map(words), row);
+        }
+        AccountCommand::Password { account, password_stdin } => return set_password(&account, password_stdin),
         AccountCommand::Disable(account) => {
             set_disabled(&account, &json!(true))?;
             tell(&format!("the account {} cannot sign in any more", account.name));
@@ -103,7 +101,6 @@ pub fn run(args: AccountArgs) -> anyhow::Result<ExitCode> {
             set_disabled(&account, &json!(false))?;
             tell(&format!("the account {} can sign in again", account.name));
         }
-        AccountCommand::Password { account, password_stdin } => set_password(&account, password_stdin)?,
         AccountCommand::Remove(account) => {
             ServiceClient::open(&account.calling)?.delete(&path(&account))?;
             tell(&format!("the account {} is removed", account.name));
@@ -116,7 +113,7 @@ fn path(account: &NamedAccount) -> String {
     format!("/v1/admin/accounts/{}", account.name)
 }
 
-fn make(add: &AddAccountArgs) -> anyhow::Result<()> {
+fn make(add: &AddAccountArgs) -> anyhow::Result<ExitCode> {
     let AddAccountArgs { account, display_name, role, collections, password_stdin } = add;
     let display_name = display_name.as_ref().unwrap_or(&account.name);
     let mut request = json!({ "name": account.name, "display_name": display_name, "role": role.as_str() });
@@ -129,7 +126,7 @@ fn make(add: &AddAccountArgs) -> anyhow::Result<()> {
     show(ServiceClient::open(&account.calling)?.post("/v1/admin/accounts", &request)?)
 }
 
-fn set_password(account: &NamedAccount, from_stdin: bool) -> anyhow::Result<()> {
+fn set_password(account: &NamedAccount, from_stdin: bool) -> anyhow::Result<ExitCode> {
     let request = if from_stdin { json!({ "password": typed_password()? }) } else { json!({}) };
     show(ServiceClient::open(&account.calling)?.put(&format!("{}/password", path(account)), &request)?)
 }
@@ -148,13 +145,12 @@ fn typed_password() -> anyhow::Result<String> {
 
 /// Prints an account. A password that the service made goes to standard error, so that output that is redirected into a file does not
 /// contain it.
-fn show(mut answer: Value) -> anyhow::Result<()> {
+fn show(mut answer: Value) -> anyhow::Result<ExitCode> {
     let password = answer.as_object_mut().and_then(|answer| answer.remove("password"));
     if let Some(password) = password.as_ref().and_then(Value::as_str) {
         tell(&format!("the password, shown only now; the person changes it at the desk:\n\n{password}\n"));
     }
-    super::answer(&format!("{answer:#}\n"))?;
-    Ok(())
+    super::answer(&format!("{answer:#}\n"))
 }
 
 fn set_disabled(account: &NamedAccount, disabled: &Value) -> anyhow::Result<()> {
@@ -170,19 +166,6 @@ fn set_disabled(account: &NamedAccount, disabled: &Value) -> anyhow::Result<()> 
         request[kept] = found[kept].clone();
     }
     service.put(&path(account), &request)?;
-    Ok(())
-}
-
-fn list(calling: &ServiceArgs, as_json: bool) -> anyhow::Result<()> {
-    let answer = ServiceClient::open(calling)?.get("/v1/admin/accounts")?;
-    let accounts = answer["items"].as_array().context("the service answers without accounts")?;
-    if as_json {
-        super::answer(&format!("{:#}\n", answer["items"]))?;
-        return Ok(());
-    }
-    let columns =
-        [words("name"), words("person"), words("role"), words("collections"), words("state"), words("changed")];
-    super::answer(&table(&columns, accounts.iter().map(row)))?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Chain, Context, bail};
@@ -15,6 +16,7 @@ use rustls::CertificateError;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use super::table::{ColumnHeading, table};
 use super::{key, usage};
 use doppel_http::tls::files::not_plain;
 use doppel_texts::language::of_process;
@@ -64,6 +66,37 @@ pub struct ServiceArgs {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: TlsArgs,
+}
+
+/// The options of the commands that list what a service has.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ServiceListArgs {
+    #[command(flatten)]
+    calling: ServiceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ServiceListArgs {
+    /// Prints the list at `path`: as JSON, or as a table in which `row` returns the cells of an item.
+    ///
+    /// # Errors
+    /// The errors of [`ServiceClient::get`]; `missing` if the response has no list.
+    pub(super) fn print(
+        &self,
+        path: &str,
+        missing: &'static str,
+        columns: &[ColumnHeading<'_>],
+        row: fn(&Value) -> Vec<String>,
+    ) -> anyhow::Result<ExitCode> {
+        let answer = ServiceClient::open(&self.calling)?.get(path)?;
+        let items = answer["items"].as_array().context(missing)?;
+        match self.json {
+            true => super::answer(&format!("{:#}\n", answer["items"])),
+            false => super::answer(&table(columns, items.iter().map(row))),
+        }
+    }
 }
 
 /// The check of the certificate of the service.

@@ -22,6 +22,5 @@ pub fn run(CompletionsArgs { shell }: CompletionsArgs) -> anyhow::Result<ExitCod
     let mut script = Vec::new();
     let mut command = help::in_language_of_process(super::CliArguments::command());
     clap_complete::generate(shell, &mut command, "doppel", &mut script);
-    super::answer(&String::from_utf8(script)?)?;
-    Ok(ExitCode::SUCCESS)
+    super::answer(&String::from_utf8(script)?)
 }

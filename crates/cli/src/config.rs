@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::serve;
+use crate::{serve, tell};
 use doppel_config::auth::{self, KeyConfig, Scope};
 use doppel_config::{self as config, print};
 use doppel_http::tls::CertificatesInUse;
@@ -56,13 +56,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
             section
         }
     };
-    super::answer(&text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-fn tell(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
+    super::answer(&text)
 }
 
 /// Creates a key. Returns the key and its section of the configuration.

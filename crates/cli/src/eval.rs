@@ -14,13 +14,15 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 
 use serde::Serialize;
+use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
 use crate::settings_file::read_settings;
-use crate::{PARTLY, store};
-use doppel_config::{self as config, ConfigFlags, StoreKind};
+use crate::table::SummaryFormat;
+use crate::{PARTLY, load_config, store};
+use doppel_config::{self as config, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::events::EventModel;
 use doppel_core::schemes::profile::Profile;
@@ -134,8 +136,8 @@ pub struct EvalArgs {
     #[arg(long, requires = "ranking")]
     pub vectors: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = EvalFormat::Table)]
-    pub format: EvalFormat,
+    #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
+    pub format: SummaryFormat,
     /// Also draw recall against precision: over thresholds of the similarity, or with --all of every scheme
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -151,15 +153,6 @@ pub enum StoreChoice {
     Embedded,
     /// The MongoDB database of the configuration, in a collection of its own that is dropped afterwards.
     Mongodb,
-}
-
-/// How a result is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum EvalFormat {
-    /// For people.
-    Table,
-    /// For programs: one object.
-    Json,
 }
 
 #[derive(Debug, Serialize)]
@@ -192,10 +185,7 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
         return all::run(&args, &set, &settings, &outputs);
     }
     let measured = SetMeasurements { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
-    let text = match args.format {
-        EvalFormat::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
-        EvalFormat::Table => table::one(&measured.report),
-    };
+    let text = args.format.text(&measured.report, || table::one(&measured.report))?;
     print(&args, &[measured], &text, &outputs)
 }
 
@@ -204,18 +194,14 @@ fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> a
         return run_events(args);
     }
     if args.leave_one_out {
-        evidence::run(args, &names(&args.sets), outputs)?;
-        return Ok(ExitCode::SUCCESS);
+        return evidence::run(args, &names(&args.sets), outputs);
     }
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
         let set = LabelledSet::read_folder(folder)?;
         measured.push(SetMeasurements { name, report: measure(&set, settings, args, outputs)? });
     }
-    let text = match args.format {
-        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
-        EvalFormat::Table => table::sets(&measured),
-    };
+    let text = args.format.text(&json!({ "sets": measured }), || table::sets(&measured))?;
     print(args, &measured, &text, outputs)
 }
 
@@ -229,12 +215,7 @@ fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     } else {
         model_figures(&sets, &EventModel::shipped())
     };
-    let text = match args.format {
-        EvalFormat::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": figures }))? + "\n",
-        EvalFormat::Table => event_table(&figures),
-    };
-    super::answer(&text)?;
-    Ok(ExitCode::SUCCESS)
+    super::answer(&args.format.text(&json!({ "sets": figures }), || event_table(&figures))?)
 }
 
 /// Writes the chart if it is wanted, and then prints `text`.
@@ -321,8 +302,7 @@ fn measure_over(
     progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
-        let flags = ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() };
-        let config = config::load(&flags)?.config.store;
+        let config = load_config(args.config.as_deref())?.config.store;
         let config = match args.store {
             StoreChoice::Embedded => {
                 let data = folder.path().to_owned();

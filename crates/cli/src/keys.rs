@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use crate::client::{ServiceArgs, ServiceClient};
+use crate::client::{ServiceArgs, ServiceClient, ServiceListArgs};
 use crate::output::CommandOutputs;
-use crate::table::{table, words};
+use crate::table::words;
+use crate::tell;
 use doppel_config::auth::{MAX_NAME_BYTES, Scope, is_name};
 use doppel_core::collection::CollectionName;
 
@@ -36,13 +37,7 @@ enum KeysCommand {
     /// Make a key: what is kept of it goes to standard output, the key itself to a file or, once, to standard error
     Create(CreateKeyArgs),
     /// List the keys that were made so: what they may do, and when they were last used
-    List {
-        #[command(flatten)]
-        calling: ServiceArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(ServiceListArgs),
     /// Revoke a key: it opens nothing any more
     Revoke {
         /// Its name
@@ -90,17 +85,20 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 /// The service does not answer or refuses the request, or the file cannot be written.
 pub fn run(args: KeysArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        KeysCommand::Create(create) => make(&create)?,
-        KeysCommand::List { calling, json } => list(&calling, json)?,
+        KeysCommand::Create(create) => make(&create),
+        KeysCommand::List(list) => {
+            let columns = ["name", "scopes", "collections", "created", "expires", "last used"];
+            list.print("/v1/admin/keys", "the service answers without keys", &columns.map(words), row)
+        }
         KeysCommand::Revoke { name, calling } => {
             ServiceClient::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
             tell(&format!("the key {name} opens nothing any more"));
+            Ok(ExitCode::SUCCESS)
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn make(create: &CreateKeyArgs) -> anyhow::Result<()> {
+fn make(create: &CreateKeyArgs) -> anyhow::Result<ExitCode> {
     let CreateKeyArgs { name, scopes, collections, expires_in_days, expires_at, secret_file, calling } = create;
     let service = ServiceClient::open(calling)?;
     // The file is created before the key: a key that cannot be stored would have to be revoked.
@@ -130,25 +128,11 @@ fn make(create: &CreateKeyArgs) -> anyhow::Result<()> {
             "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n{secret}\n"
         )),
     }
-    super::answer(&format!("{answer:#}\n"))?;
-    Ok(())
+    super::answer(&format!("{answer:#}\n"))
 }
 
 fn revoke_it(name: &str, path: &Path) -> String {
     format!("the key {name} was made and could not be kept in {}; doppel keys revoke {name}", path.display())
-}
-
-fn list(calling: &ServiceArgs, as_json: bool) -> anyhow::Result<()> {
-    let answer = ServiceClient::open(calling)?.get("/v1/admin/keys")?;
-    let keys = answer["items"].as_array().context("the service answers without keys")?;
-    if as_json {
-        super::answer(&format!("{:#}\n", answer["items"]))?;
-        return Ok(());
-    }
-    let columns =
-        [words("name"), words("scopes"), words("collections"), words("created"), words("expires"), words("last used")];
-    super::answer(&table(&columns, keys.iter().map(row)))?;
-    Ok(())
 }
 
 fn row(key: &Value) -> Vec<String> {
@@ -175,9 +159,4 @@ pub(super) fn listed(value: &Value, otherwise: &str) -> String {
         Some(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
         None => otherwise.to_owned(),
     }
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-pub(super) fn tell(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
 }

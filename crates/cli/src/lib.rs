@@ -18,7 +18,7 @@ pub mod events;
 pub mod healthcheck;
 pub mod import;
 pub mod keys;
-mod log;
+mod line_report;
 pub mod man;
 #[cfg(feature = "mongodb")]
 pub mod migrate;
@@ -47,10 +47,14 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Runtime;
 
+use doppel_config::{ConfigFlags, LoadedConfig};
+use doppel_service::shutdown::{Shutdown, Signals};
 use doppel_sources::tables::guard::child;
 use doppel_texts::arguments::CommandLine;
 use doppel_texts::{self as texts, Language};
@@ -210,14 +214,56 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Writes the result of a command to standard output.
+/// Writes the result of a command to standard output. Returns the exit code for success.
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn answer(text: &str) -> std::io::Result<()> {
+pub fn answer(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.flush()
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a message of a command on standard error.
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{}", texts::said(text));
+}
+
+/// Reads the configuration of a command whose only flag about it is `--config`.
+fn load_config(file: Option<&Path>) -> anyhow::Result<LoadedConfig> {
+    doppel_config::load(&ConfigFlags { file: file.map(Path::to_owned), ..ConfigFlags::default() })
+}
+
+/// Starts the threads of a command that waits for a store, a service or a database.
+fn start_threads() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// Returns the folder of `--dir` for data that does not fit in memory; without the option, the system's folder for temporary files.
+fn scratch_folder(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let dir = dir.map_or_else(std::env::temp_dir, Path::to_owned);
+    if dir.is_dir() { Ok(dir) } else { Err(usage(format!("--dir {}: is not a folder", dir.display()))) }
+}
+
+/// Runs `work` on `runtime` to its end. The first signal asks it to stop.
+///
+/// # Errors
+/// The errors of `work`; signals cannot be received.
+fn run_until_signal<T>(runtime: Runtime, work: impl AsyncFnOnce(&Shutdown) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let ended = runtime.block_on(async {
+        let stop = Shutdown::default();
+        let signals = Signals::new().context("cannot receive signals")?;
+        let asked = stop.clone();
+        let signals = tokio::spawn(async move { asked.on_signal(signals, Duration::ZERO).await });
+        let ended = work(&stop).await;
+        signals.abort();
+        ended
+    });
+    // The reading thread may wait for standard input for ever. No other work is in progress.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Returns the key for a service: from `file`, otherwise from the environment.

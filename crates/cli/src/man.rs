@@ -30,8 +30,7 @@ pub fn run(ManArgs { list, page }: ManArgs) -> anyhow::Result<ExitCode> {
     collect(&root, &mut pages);
     if list {
         let names: String = pages.iter().map(|(name, _)| format!("{name}\n")).collect();
-        super::answer(&names)?;
-        return Ok(ExitCode::SUCCESS);
+        return super::answer(&names);
     }
     let wanted = page.as_deref().unwrap_or("doppel");
     let Some((_, command)) = pages.into_iter().find(|(name, _)| name == wanted) else {
@@ -39,8 +38,7 @@ pub fn run(ManArgs { list, page }: ManArgs) -> anyhow::Result<ExitCode> {
     };
     let mut text = Vec::new();
     Man::new(command.clone()).render(&mut text)?;
-    super::answer(&String::from_utf8(text)?)?;
-    Ok(ExitCode::SUCCESS)
+    super::answer(&String::from_utf8(text)?)
 }
 
 /// Collects the command and all commands below it, with the names of their pages.

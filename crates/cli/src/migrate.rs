@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::store;
-use doppel_config::{self as config, ConfigFlags, StoreKind};
+use crate::{load_config, store};
+use doppel_config::StoreKind;
 use doppel_store_mongodb::{MongoStore, State, Status};
 use doppel_texts as texts;
 
@@ -29,8 +29,9 @@ pub struct MigrateArgs {
 ///
 /// # Errors
 /// The database cannot be reached, or a migration was changed or is unknown to this version.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
-    let config = config::load(&ConfigFlags { file: args.config, ..ConfigFlags::default() })?.config.store;
+    let config = load_config(args.config.as_deref())?.config.store;
     anyhow::ensure!(
         config.kind == StoreKind::Mongodb,
         "the embedded store needs no migrations; set store.kind to \"mongodb\""

@@ -11,7 +11,5 @@ pub struct OpenapiArgs {}
 /// # Errors
 /// Standard output is closed.
 pub fn run(OpenapiArgs {}: OpenapiArgs) -> anyhow::Result<ExitCode> {
-    let yaml = doppel_http::openapi::yaml()?;
-    super::answer(yaml)?;
-    Ok(ExitCode::SUCCESS)
+    super::answer(doppel_http::openapi::yaml()?)
 }

@@ -99,6 +99,17 @@ impl CommandOutputs {
         Self(Arc::new(Mutex::new(OutputState { taken, ..OutputState::default() })))
     }
 
+    /// Makes the set that contains the standard streams, the inputs `names` and these other files that the command reads.
+    pub(super) fn of_inputs<'f>(
+        names: impl IntoIterator<Item = &'f String>,
+        others: impl IntoIterator<Item = Option<&'f Path>>,
+    ) -> Self {
+        let outputs = Self::new();
+        names.into_iter().for_each(|name| outputs.reads(name));
+        others.into_iter().flatten().for_each(|file| outputs.reads(file));
+        outputs
+    }
+
     /// Registers `file` as an input; `-` is standard input.
     pub fn reads(&self, file: impl AsRef<Path>) {
         let file = file.as_ref();

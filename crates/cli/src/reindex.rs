@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{ServiceArgs, ServiceClient, ServiceUnavailable};
 use crate::progress::CommandProgress;
+use crate::tell;
 use doppel_core::collection::{CollectionName, Preset};
 
 /// Interval at which a followed task is read.
@@ -77,7 +78,7 @@ pub fn run(args: ReindexArgs) -> anyhow::Result<ExitCode> {
     }
     let task = service.post("/v1/admin/reindex", &request)?;
     let id = task["id"].as_str().context("the service answers without a task")?.to_owned();
-    say(&format!("task {id} begun: {}/v1/tasks/{id}", service.url()));
+    tell(&format!("task {id} begun: {}/v1/tasks/{id}", service.url()));
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
@@ -130,11 +131,6 @@ fn show(task: &Value, progress: &CommandProgress) {
     let rate = task["rate"].as_f64().unwrap_or(0.0);
     progress.total(total);
     progress.told(done, format!("{phase}: {done} of {total}, {rate:.0}/s{left}"));
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-fn say(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
 }
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]

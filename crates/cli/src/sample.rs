@@ -11,6 +11,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::output::{CommandOutputs, OutputFile};
+use super::tell;
 use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 
 const EXAMPLES: &str = "\
@@ -105,11 +106,6 @@ pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
     let out = out.display();
     tell(&format!("{written} records, {groups} groups, {alike} look-alike letters, {pairs} labelled orders in {out}"));
     Ok(ExitCode::SUCCESS)
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-fn tell(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
 }
 
 /// Writes one JSON object per line. Returns their number.

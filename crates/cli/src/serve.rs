@@ -13,7 +13,7 @@ use crate::notify;
 use crate::reload::{self, Reload};
 #[cfg(feature = "search")]
 use crate::search_folder::SearchFolder;
-use crate::store;
+use crate::{start_threads, store};
 use doppel_config::{self as config, Config, ConfigFlags};
 #[cfg(feature = "desk")]
 use doppel_desk::DeskState;
@@ -75,7 +75,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // The address is bound before the store is opened: opening may take a minute, and an address in use should be reported at once.
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     // The dictionary is loaded while the store is opened, so that the first record does not wait for it.
     let warming = std::thread::spawn(Engine::warm_up);
     let traces = Traces::start(&config.log, runtime.handle())?;

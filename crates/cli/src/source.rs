@@ -8,8 +8,8 @@ use anyhow::Context;
 
 use super::import::tables::pair;
 use crate::import::database::DatabaseArgs;
-use crate::{usage, with_usage_shown};
-use doppel_config::{self as config, Config, ConfigFlags};
+use crate::{load_config, start_threads, usage, with_usage_shown};
+use doppel_config::{self as config, Config};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_service::follow::check::{self, FindingSeverity, OptionNames, SourceFinding};
 use doppel_sources::database::RowOrigin;
@@ -65,7 +65,7 @@ pub fn run(args: SourceArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let config = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?.config;
+    let config = load_config(args.config.as_deref())?.config;
     let mut source = match &args.name {
         Some(name) => named(&config, name)?,
         None => given(args)?,
@@ -84,7 +84,7 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Some(_) => source.password()?,
         None => args.database.password()?,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     let names = if args.name.is_some() { OptionNames::KEYS } else { OptionNames::OPTIONS };
     let findings = runtime.block_on(check::check(&source, password.as_deref(), &settings, &names));
     let findings = findings.with_context(|| match source.location() {

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::import::input::{InputLine, OriginalLine, RecordInput, TableHeadings};
-use super::log::ByteLog;
 use super::output::OutputFile;
-use super::usage;
+use super::{tell, usage};
+use doppel_findings::log::ByteLog;
 use doppel_findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
 use doppel_findings::{EarlierRow, FindingWords, RowRefusal};
 use doppel_sources::tables::TableCell;
-use doppel_texts as texts;
 
 /// The name of the sheet in a new workbook.
 const SHEET: &str = "Sheet1";
@@ -68,7 +67,7 @@ impl RowSpool {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.log.len()
+        self.log.count()
     }
 
     /// Stores a row, and the code of its refusal if it is refused.
@@ -288,17 +287,15 @@ impl ResultTable {
     }
 
     /// Completes the file, which gets its name, and reports values that were cut.
-    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn finish(self) -> anyhow::Result<()> {
         let cut = self.table.cut();
         self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()?;
         if cut > 0 {
-            let cut = format!(
+            tell(&format!(
                 "{}: {cut} texts are longer than a cell of a workbook holds ({MOST_UNITS} characters), and cut; name a .csv file in --out \
                  to have them whole",
                 self.path
-            );
-            eprintln!("{}", texts::said(&cut));
+            ));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Text tables for people. A column is as wide as its content on a terminal, where a Han character takes two places.
 
 use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
 
 use doppel_texts as texts;
 
@@ -29,13 +30,26 @@ pub fn table(columns: &[ColumnHeading<'_>], rows: impl IntoIterator<Item = Vec<S
     table.trim_fmt() + "\n"
 }
 
-/// The format of the summary of a command.
+/// The format of the summary or the result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum SummaryFormat {
     /// For people
     Table,
     /// For programs: one object
     Json,
+}
+
+impl SummaryFormat {
+    /// Returns `result` in this format, with a line end. `table` makes the text for people.
+    ///
+    /// # Errors
+    /// None for the types of results, which are all JSON.
+    pub(super) fn text(self, result: &impl Serialize, table: impl FnOnce() -> String) -> anyhow::Result<String> {
+        match self {
+            Self::Table => Ok(table()),
+            Self::Json => Ok(serde_json::to_string_pretty(result)? + "\n"),
+        }
+    }
 }
 
 #[cfg(test)]

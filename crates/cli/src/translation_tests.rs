@@ -73,12 +73,8 @@ const COMMAND_LINE: [&str; 5] = [
 
 /// Files below [`COMMAND_LINE`] whose texts are not translated: the tables of measurements, lines of the log, and
 /// files for tests.
-const NOT_COMMAND_LINE: [&str; 4] = [
-    "crates/cli/src/eval",
-    "crates/cli/src/log.rs",
-    "crates/cli/src/reload.rs",
-    "crates/sources/src/tables/guard/samples.rs",
-];
+const NOT_COMMAND_LINE: [&str; 3] =
+    ["crates/cli/src/eval", "crates/cli/src/reload.rs", "crates/sources/src/tables/guard/samples.rs"];
 
 /// Parts of messages whose whole forms the tables have, names of internal work, and signs of a bug.
 const PARTS: [&str; 61] = [
@@ -113,7 +109,7 @@ const PARTS: [&str; 61] = [
     "no program reads workbooks",
     "nothing is written by ODBC",
     "path string",
-    "read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}{warned}{left_out}rejected  {rejected}\n{written}",
+    "read      {rows} rows in {seconds:.1} s\n{columns}{done}{warned}{left_out}rejected  {rejected}\n{written}",
     "running tasks",
     "seq {seq}",
     "signing a row",

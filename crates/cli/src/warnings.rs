@@ -1,9 +1,11 @@
 //! Warnings about accepted records: their number by code, and the places of the first ones.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::import::target::ValueWarning;
 use doppel_core::violation::Violation;
 
 /// Largest number of places per code.
@@ -23,16 +25,22 @@ struct WarningKind {
 }
 
 /// A warning from any source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RecordWarning<'a> {
     pub(super) code: &'a str,
     pub(super) pointer: &'a str,
-    pub(super) detail: &'a str,
+    pub(super) detail: Cow<'a, str>,
 }
 
 impl<'a> From<&'a Violation> for RecordWarning<'a> {
     fn from(Violation { pointer, code, detail }: &'a Violation) -> Self {
-        Self { code: code.as_str(), pointer, detail }
+        Self { code: code.as_str(), pointer, detail: detail.into() }
+    }
+}
+
+impl<'a> From<&'a ValueWarning> for RecordWarning<'a> {
+    fn from(ValueWarning { pointer, code, detail }: &'a ValueWarning) -> Self {
+        Self { code, pointer, detail: detail.into() }
     }
 }
 
@@ -87,8 +95,11 @@ mod tests {
         let mut warned = WarningCounts::default();
         assert!(warned.is_empty());
         for line in 1..=7 {
-            let both =
-                ["/time", "/at"].map(|pointer| RecordWarning { code: "unreadable_time", pointer, detail: "why" });
+            let both = ["/time", "/at"].map(|pointer| RecordWarning {
+                code: "unreadable_time",
+                pointer,
+                detail: "why".into(),
+            });
             warned.note(("a.csv", line), both, |text| said.borrow_mut().push(text.to_owned()));
         }
         warned.note(("b.csv", 9), [], |_| panic!("there is nothing to say"));

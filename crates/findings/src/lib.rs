@@ -5,6 +5,7 @@
 //! other. The sentences are in [`FindingWords`].
 
 pub mod csv;
+pub mod log;
 pub mod output;
 pub mod within;
 mod words;

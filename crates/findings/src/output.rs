@@ -24,7 +24,7 @@ pub type AddedCells = [String; ADDED];
 pub fn kind(layout: &TableLayout) -> (&'static str, &'static str) {
     match layout {
         TableLayout::Csv { .. } => ("text/csv; charset=utf-8", "csv"),
-        TableLayout::Xlsx { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+        TableLayout::Sheet { .. } => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
     }
 }
 
@@ -41,7 +41,7 @@ impl From<&TableLayout> for TableForm {
     fn from(layout: &TableLayout) -> Self {
         match layout {
             TableLayout::Csv { .. } => Self::Csv,
-            TableLayout::Xlsx { sheet } => Self::Xlsx(sheet.clone()),
+            TableLayout::Sheet { sheet, .. } => Self::Xlsx(sheet.clone()),
         }
     }
 }

@@ -1,40 +1,28 @@
 //! Compares the rows of one file with each other: each row with the earlier rows, by the rules of the collection.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::log::ByteLog;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Match;
 use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
 
-/// A placed row: the position of its content on disk.
-struct PlacedRow {
-    number: u64,
-    at: u64,
-    length: usize,
-    digest: Digest,
-}
-
-/// The placed rows. The memory contains their index and about fifty bytes per row; their content is on disk.
+/// The placed rows. The memory contains their index, about fifty bytes per row, and a megabyte of their content; the rest is on disk.
 pub struct PlacedRows {
     replay: Arc<Replay>,
-    texts: File,
-    end: u64,
-    kept: Vec<PlacedRow>,
+    texts: ByteLog,
+    /// The number and the digest of each row.
+    placed: Vec<(u64, Digest)>,
 }
 
 impl PlacedRows {
     /// Creates the comparison without rows. The content of rows is written to an unnamed file in `folder`.
-    ///
-    /// # Errors
-    /// The file cannot be created.
-    pub fn new(replay: Arc<Replay>, folder: &Path) -> io::Result<Self> {
-        Ok(Self { replay, texts: tempfile::tempfile_in(folder)?, end: 0, kept: Vec::new() })
+    pub fn new(replay: Arc<Replay>, folder: &Path) -> Self {
+        Self { replay, texts: ByteLog::new(folder, 0), placed: Vec::new() }
     }
 
     /// Places the row with this number after the other rows. Returns the earliest earlier row with the same content, otherwise the earliest
@@ -44,23 +32,20 @@ impl PlacedRows {
     /// The content of rows cannot be written or read.
     pub fn place(&mut self, number: u64, row: &Row, subject: SignedRecord) -> io::Result<Option<(u64, Match)>> {
         let digest = subject.signed().digest;
-        let seq = Seq(self.kept.len() as u64 + 1);
+        let seq = Seq(self.placed.len() as u64 + 1);
         let placed = self.replay.place(seq, subject).map_err(|error| io::Error::other(error.to_string()))?;
         let replay = Arc::clone(&self.replay);
         let found = replay.judge(placed, |seq| self.earlier(seq))?;
-        let text = row.json().as_bytes();
-        self.texts.write_all_at(text, self.end)?;
-        self.kept.push(PlacedRow { number, at: self.end, length: text.len(), digest });
-        self.end += text.len() as u64;
+        self.texts.push(&[row.json().as_bytes()])?;
+        self.placed.push((number, digest));
         let best = found.matches.into_iter().min_by_key(|found| (!found.is_exact(), found.seq));
-        Ok(best.map(|found| (self.kept[found.seq.0 as usize - 1].number, found)))
+        Ok(best.map(|found| (self.placed[found.seq.0 as usize - 1].0, found)))
     }
 
     fn earlier(&self, seq: Seq) -> io::Result<EarlierRecord> {
-        let PlacedRow { number, at, length, digest } = &self.kept[seq.0 as usize - 1];
-        let mut text = vec![0; *length];
-        self.texts.read_exact_at(&mut text, *at)?;
-        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        let at = seq.0 as usize - 1;
+        let (number, digest) = self.placed[at];
+        let text = String::from_utf8(self.texts.get(at)?).map_err(io::Error::other)?;
         let signatures = match self.replay.needs_signatures() {
             false => Vec::new(),
             true => {
@@ -70,6 +55,6 @@ impl PlacedRows {
             }
         };
         let id = RecordId::new(&number.to_string()).map_err(io::Error::other)?;
-        Ok(EarlierRecord { id, row: text.into(), digest: *digest, signatures })
+        Ok(EarlierRecord { id, row: text.into(), digest, signatures })
     }
 }

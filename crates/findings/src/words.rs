@@ -11,11 +11,9 @@ use crate::{EarlierRow, RowFinding, RowRefusal, percent};
 #[derive(Clone, Copy, Debug)]
 pub struct FindingWords(pub Language);
 
-/// A text in Chinese and in English.
-type BothLanguages = [&'static str; 2];
-
 impl FindingWords {
-    fn of(self, both: BothLanguages) -> &'static str {
+    /// Returns the text of the language, of a text in Chinese and in English.
+    fn of<T>(self, both: [T; 2]) -> T {
         let [chinese, english] = both;
         match self.0 {
             Language::Chinese => chinese,
@@ -64,36 +62,121 @@ impl FindingWords {
         headings.map(|both| self.of(both).to_owned())
     }
 
-    /// The number of an earlier row of the same file.
-    pub fn row_of_file(self, number: u64) -> String {
-        match self.0 {
-            Language::Chinese => format!("本文件第 {number} 行"),
-            Language::English => format!("row {number} of this file"),
-        }
-    }
-
-    /// The number of a row of another file.
-    pub fn row_of_named(self, name: &str, number: u64) -> String {
-        match self.0 {
-            Language::Chinese => format!("{name} 第 {number} 行"),
-            Language::English => format!("row {number} of {name}"),
+    /// The name of an earlier row; `None` for a record, which has its id.
+    fn row_name(self, of: &EarlierRow) -> Option<String> {
+        match of {
+            EarlierRow::Record(_) => None,
+            EarlierRow::Row(number) => {
+                Some(self.of([format!("本文件第 {number} 行"), format!("row {number} of this file")]))
+            }
+            EarlierRow::RowOf(name, number) => {
+                Some(self.of([format!("{name} 第 {number} 行"), format!("row {number} of {name}")]))
+            }
         }
     }
 
     /// The finding for a row, as a sentence.
     pub fn reason(self, finding: &RowFinding) -> String {
-        match self.0 {
-            Language::Chinese => reason_zh(finding),
-            Language::English => reason_en(finding),
-        }
+        let of = match &finding.of {
+            Some(EarlierRow::Record(id)) => self.of([format!("库中编号 {id} 的信访件"), format!("record {id}")]),
+            Some(row) => self.row_name(row).unwrap_or_default(),
+            None => self.of(["较早的信访件", "an earlier record"]).to_owned(),
+        };
+        let who = self.of(match finding.relation {
+            Some(Relation::Repeat) => ["，来信人相同", ", by the same petitioner"],
+            Some(Relation::Shared) => ["，来信人不同", ", by another petitioner"],
+            None => ["", ""],
+        });
+        let said = self.of(match (finding.kind, finding.similarity.map(percent)) {
+            (VerdictKind::Original, _) => ["没有找到相同的信访事项".into(), "Nothing like it was found".into()],
+            (VerdictKind::TooShort, _) => [
+                "文字过短，只比对了是否完全相同，没有找到".into(),
+                "Too short: only compared for the same text, and none was found".into(),
+            ],
+            (VerdictKind::ExactDuplicate, _) => [format!("与{of}内容相同{who}"), format!("The same text as {of}{who}")],
+            (VerdictKind::NearDuplicate, Some(share)) => {
+                [format!("与{of}内容相近，相似度 {share}%{who}"), format!("Like {of}, similarity {share}%{who}")]
+            }
+            (VerdictKind::NearDuplicate, None) => [format!("与{of}内容相近{who}"), format!("Like {of}{who}")],
+        });
+        self.of(match &finding.registered {
+            Some((id, true)) => [format!("{said}。已登记，编号 {id}。"), format!("{said}. Registered as {id}.")],
+            Some((id, false)) => {
+                [format!("{said}。此前已登记，编号 {id}。"), format!("{said}. Registered before, as {id}.")]
+            }
+            None => [format!("{said}。"), format!("{said}.")],
+        })
     }
 
     /// The reason why a row is refused, as a sentence.
     pub fn refusal(self, refusal: &RowRefusal) -> String {
-        match self.0 {
-            Language::Chinese => refusal_zh(refusal),
-            Language::English => refusal_en(refusal),
-        }
+        let fixed = match refusal {
+            RowRefusal::Row(fault) => return self.fault(fault),
+            RowRefusal::Invalid(code) => match code.as_str() {
+                "no_content" => {
+                    ["标题和内容都是空的，无从比对。", "Title and content are empty: nothing can be compared."]
+                }
+                "invalid_id" => [
+                    "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。",
+                    "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.",
+                ],
+                "inexact_id" => [
+                    "编号是取整后的数字（如 3.30106E+17），文件里已没有全部位数。请在原系统中把编号按文本导出。",
+                    "The number is rounded (such as 3.30106E+17): the file does not have all of its digits. Export it as text.",
+                ],
+                "no_id" => {
+                    ["没有编号。请补上编号，或者让程序编号。", "It has no number. Add one, or have numbers made."]
+                }
+                "repeated_id" => {
+                    ["编号与前面的一行相同。请改正编号。", "An earlier row has the same number. Mend the number."]
+                }
+                code => {
+                    return self.of([format!("内容不符合要求（{code}）。"), format!("It cannot be taken ({code}).")]);
+                }
+            },
+            RowRefusal::Empty => ["所选各列都是空的。", "The chosen columns are all empty."],
+            RowRefusal::SameId(number) => {
+                return self.of([
+                    format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
+                    format!("Row {number} of this file has the same number; not registered. Mend the number."),
+                ]);
+            }
+            RowRefusal::Stored => [
+                "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。",
+                "Another letter is stored under this number; not registered, and that one is unchanged. Check the number.",
+            ],
+            RowRefusal::Otherwise => [
+                "这个文件的这一行此前按另一种选列登记过，没有再次登记。",
+                "This row of this file was registered before with other columns; not registered again.",
+            ],
+        };
+        self.of(fixed).to_owned()
+    }
+
+    /// The reason why a row cannot be used, as a sentence.
+    fn fault(self, fault: &RowFault) -> String {
+        let fixed = match fault {
+            RowFault::Undecodable => [
+                "有文字无法按文件的编码读出。请改正后重新提交。",
+                "Some of it is no text in the file's encoding. Mend it and give the file again.",
+            ],
+            RowFault::TooLong { .. } => {
+                ["这一行太长。请缩短后重新提交。", "The row is too long. Shorten it and give the file again."]
+            }
+            RowFault::OpenQuote { .. } => [
+                "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。",
+                "A quote begins a cell and is not closed. Close it, or double it where it is text.",
+            ],
+            RowFault::WrongCount { found, expected } => {
+                return self.of([
+                    format!("有 {found} 个单元格，表头有 {expected} 列。请检查分隔符和引号。"),
+                    format!("{found} cells where the header has {expected}. Check separators and quotes."),
+                ]);
+            }
+            RowFault::RepeatedHeader => ["重复的表头，不是数据。", "The names of the columns once more; no data."],
+            RowFault::Totals => ["合计行，不是数据。", "Totals; no data."],
+        };
+        self.of(fixed).to_owned()
     }
 
     /// The cells that are added to a row.
@@ -104,137 +187,12 @@ impl FindingWords {
                 let of = match &finding.of {
                     None => String::new(),
                     Some(EarlierRow::Record(id)) => id.to_string(),
-                    Some(EarlierRow::Row(number)) => self.row_of_file(*number),
-                    Some(EarlierRow::RowOf(name, number)) => self.row_of_named(name, *number),
+                    Some(row) => self.row_name(row).unwrap_or_default(),
                 };
                 let similarity = finding.similarity.map(|share| format!("{}%", percent(share)));
                 let verdict = self.verdict(finding.kind).to_owned();
                 [verdict, of, similarity.unwrap_or_default(), self.reason(finding)]
             }
-        }
-    }
-}
-
-fn reason_zh(finding: &RowFinding) -> String {
-    let of = match &finding.of {
-        Some(EarlierRow::Record(id)) => format!("库中编号 {id} 的信访件"),
-        Some(EarlierRow::Row(number)) => format!("本文件第 {number} 行"),
-        Some(EarlierRow::RowOf(name, number)) => format!("{name} 第 {number} 行"),
-        None => "较早的信访件".into(),
-    };
-    let who = match finding.relation {
-        Some(Relation::Repeat) => "，来信人相同",
-        Some(Relation::Shared) => "，来信人不同",
-        None => "",
-    };
-    let said = match (finding.kind, finding.similarity) {
-        (VerdictKind::Original, _) => "没有找到相同的信访事项".into(),
-        (VerdictKind::TooShort, _) => "文字过短，只比对了是否完全相同，没有找到".into(),
-        (VerdictKind::ExactDuplicate, _) => format!("与{of}内容相同{who}"),
-        (VerdictKind::NearDuplicate, Some(share)) => format!("与{of}内容相近，相似度 {}%{who}", percent(share)),
-        (VerdictKind::NearDuplicate, None) => format!("与{of}内容相近{who}"),
-    };
-    match &finding.registered {
-        Some((id, true)) => format!("{said}。已登记，编号 {id}。"),
-        Some((id, false)) => format!("{said}。此前已登记，编号 {id}。"),
-        None => format!("{said}。"),
-    }
-}
-
-fn reason_en(finding: &RowFinding) -> String {
-    let of = match &finding.of {
-        Some(EarlierRow::Record(id)) => format!("record {id}"),
-        Some(EarlierRow::Row(number)) => format!("row {number} of this file"),
-        Some(EarlierRow::RowOf(name, number)) => format!("row {number} of {name}"),
-        None => "an earlier record".into(),
-    };
-    let who = match finding.relation {
-        Some(Relation::Repeat) => ", by the same petitioner",
-        Some(Relation::Shared) => ", by another petitioner",
-        None => "",
-    };
-    let said = match (finding.kind, finding.similarity) {
-        (VerdictKind::Original, _) => "Nothing like it was found".into(),
-        (VerdictKind::TooShort, _) => "Too short: only compared for the same text, and none was found".into(),
-        (VerdictKind::ExactDuplicate, _) => format!("The same text as {of}{who}"),
-        (VerdictKind::NearDuplicate, Some(share)) => format!("Like {of}, similarity {}%{who}", percent(share)),
-        (VerdictKind::NearDuplicate, None) => format!("Like {of}{who}"),
-    };
-    match &finding.registered {
-        Some((id, true)) => format!("{said}. Registered as {id}."),
-        Some((id, false)) => format!("{said}. Registered before, as {id}."),
-        None => format!("{said}."),
-    }
-}
-
-fn refusal_zh(refusal: &RowRefusal) -> String {
-    match refusal {
-        RowRefusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新提交。".into(),
-        RowRefusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新提交。".into(),
-        RowRefusal::Row(RowFault::OpenQuote { .. }) => {
-            "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。".into()
-        }
-        RowRefusal::Row(RowFault::WrongCount { found, expected }) => {
-            format!("有 {found} 个单元格，表头有 {expected} 列。请检查分隔符和引号。")
-        }
-        RowRefusal::Row(RowFault::RepeatedHeader) => "重复的表头，不是数据。".into(),
-        RowRefusal::Row(RowFault::Totals) => "合计行，不是数据。".into(),
-        RowRefusal::Empty => "所选各列都是空的。".into(),
-        RowRefusal::Invalid(code) if code == "no_content" => "标题和内容都是空的，无从比对。".into(),
-        RowRefusal::Invalid(code) if code == "invalid_id" => {
-            "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。".into()
-        }
-        RowRefusal::Invalid(code) if code == "inexact_id" => {
-            "编号是取整后的数字（如 3.30106E+17），文件里已没有全部位数。请在原系统中把编号按文本导出。".into()
-        }
-        RowRefusal::Invalid(code) if code == "no_id" => "没有编号。请补上编号，或者让程序编号。".into(),
-        RowRefusal::Invalid(code) if code == "repeated_id" => "编号与前面的一行相同。请改正编号。".into(),
-        RowRefusal::Invalid(code) => format!("内容不符合要求（{code}）。"),
-        RowRefusal::SameId(number) => format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
-        RowRefusal::Stored => "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。".into(),
-        RowRefusal::Otherwise => "这个文件的这一行此前按另一种选列登记过，没有再次登记。".into(),
-    }
-}
-
-fn refusal_en(refusal: &RowRefusal) -> String {
-    match refusal {
-        RowRefusal::Row(RowFault::Undecodable) => {
-            "Some of it is no text in the file's encoding. Mend it and give the file again.".into()
-        }
-        RowRefusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and give the file again.".into(),
-        RowRefusal::Row(RowFault::OpenQuote { .. }) => {
-            "A quote begins a cell and is not closed. Close it, or double it where it is text.".into()
-        }
-        RowRefusal::Row(RowFault::WrongCount { found, expected }) => {
-            format!("{found} cells where the header has {expected}. Check separators and quotes.")
-        }
-        RowRefusal::Row(RowFault::RepeatedHeader) => "The names of the columns once more; no data.".into(),
-        RowRefusal::Row(RowFault::Totals) => "Totals; no data.".into(),
-        RowRefusal::Empty => "The chosen columns are all empty.".into(),
-        RowRefusal::Invalid(code) if code == "no_content" => {
-            "Title and content are empty: nothing can be compared.".into()
-        }
-        RowRefusal::Invalid(code) if code == "invalid_id" => {
-            "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
-        }
-        RowRefusal::Invalid(code) if code == "inexact_id" => {
-            "The number is rounded (such as 3.30106E+17): the file does not have all of its digits. Export it as text."
-                .into()
-        }
-        RowRefusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
-        RowRefusal::Invalid(code) if code == "repeated_id" => {
-            "An earlier row has the same number. Mend the number.".into()
-        }
-        RowRefusal::Invalid(code) => format!("It cannot be taken ({code})."),
-        RowRefusal::SameId(number) => {
-            format!("Row {number} of this file has the same number; not registered. Mend the number.")
-        }
-        RowRefusal::Stored => {
-            "Another letter is stored under this number; not registered, and that one is unchanged. Check the number."
-                .into()
-        }
-        RowRefusal::Otherwise => {
-            "This row of this file was registered before with other columns; not registered again.".into()
         }
     }
 }

@@ -11,11 +11,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::FileFormat::Csv;
-    use crate::tests::{items, read};
-
-    fn item(line: u64, text: &str) -> (u64, String) {
-        (line, text.to_owned())
-    }
+    use crate::tests::{item, items, read};
 
     #[test]
     fn values_are_strings_and_empty_cells_are_absent() {

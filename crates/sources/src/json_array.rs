@@ -119,12 +119,7 @@ impl ArrayElement {
 }
 
 fn not_closed() -> UnreadableLine {
-    UnreadableLine {
-        code: "malformed_line",
-        pointer: String::new(),
-        detail: "the file ends within the array; perhaps it is cut off".into(),
-        text: None,
-    }
+    UnreadableLine::new("malformed_line", "", "the file ends within the array; perhaps it is cut off", None)
 }
 
 impl<R: BufRead> Iterator for JsonArray<R> {
@@ -138,11 +133,7 @@ impl<R: BufRead> Iterator for JsonArray<R> {
 #[cfg(test)]
 mod tests {
     use crate::FileFormat::Jsonl;
-    use crate::tests::read;
-
-    fn item(line: u64, text: &str) -> (u64, String) {
-        (line, text.to_owned())
-    }
+    use crate::tests::{item, read};
 
     #[test]
     fn each_object_of_an_array_is_a_row() {

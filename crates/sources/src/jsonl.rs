@@ -145,7 +145,7 @@ impl<R: BufRead> Iterator for JsonLines<R> {
 #[cfg(test)]
 mod tests {
     use crate::FileFormat::Jsonl;
-    use crate::tests::read;
+    use crate::tests::{item, read};
 
     use super::*;
 
@@ -164,10 +164,6 @@ mod tests {
         assert_eq!(mapping.column_of("content"), Some("市民诉求"));
         let twice = Row::parse(r#"{"市民诉求":"a","content":"b"}"#.as_bytes()).unwrap();
         assert_eq!(mapping.row(twice).unwrap_err().code, "duplicate_key");
-    }
-
-    fn item(line: u64, text: &str) -> (u64, String) {
-        (line, text.to_owned())
     }
 
     #[test]

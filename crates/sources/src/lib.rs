@@ -92,6 +92,13 @@ pub struct UnreadableLine {
     pub text: Option<String>,
 }
 
+impl UnreadableLine {
+    /// Creates the reason with this code, place, explanation and text.
+    pub fn new(code: &'static str, pointer: &str, detail: impl Into<String>, text: Option<&str>) -> Self {
+        Self { code, pointer: pointer.to_owned(), detail: detail.into(), text: text.map(str::to_owned) }
+    }
+}
+
 /// The items of a file, in their order.
 pub type FileLines = Box<dyn Iterator<Item = io::Result<FileLine>> + Send>;
 
@@ -173,12 +180,7 @@ fn unreadable(error: RowError, text: &[u8]) -> UnreadableLine {
 }
 
 fn too_large(max: usize, hint: &str) -> UnreadableLine {
-    UnreadableLine {
-        code: "line_too_large",
-        pointer: String::new(),
-        detail: format!("more than {max} bytes (limits.max_line_bytes){hint}"),
-        text: None,
-    }
+    UnreadableLine::new("line_too_large", "", format!("more than {max} bytes (limits.max_line_bytes){hint}"), None)
 }
 
 #[cfg(test)]
@@ -220,7 +222,7 @@ mod tests {
         let mut table =
             tables::TableStream::of_text(input, &tables::TableRequest { format, text, sheet: None, max }).unwrap();
         let targets = vec![tables::columns::ColumnTarget::Own; table.header.len()];
-        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.kind, &[], nulls, max);
+        let mapping = tables::mapping::ColumnMapping::new(&table.header, &targets, &table.layout, &[], nulls, max);
         std::iter::from_fn(|| table.next_row().unwrap())
             .map(|row: tables::TableRow| FileLine { line: row.line, content: mapping.row(&row) })
             .collect()
@@ -229,6 +231,11 @@ mod tests {
     fn gather(text: &[u8], piece: usize, format: FileFormat, max: usize) -> Vec<(u64, String)> {
         let items = items(DrippingReader(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
         items.into_iter().map(|item| (item.line, json_or_code(item))).collect()
+    }
+
+    /// An expected item: its line, and the JSON of the row or the code of the error.
+    pub(super) fn item(line: u64, text: &str) -> (u64, String) {
+        (line, text.to_owned())
     }
 
     fn json_or_code(item: FileLine) -> String {

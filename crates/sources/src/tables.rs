@@ -21,14 +21,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use header::{ROWS_READ, TableHeader};
+use sheet::{SheetEvent, SheetRequest};
 
 pub use encoding::TextEncoding;
 pub use sheet::{SheetChoice, SheetInfo};
-pub use stream::{TableKind, TableRequest, TableStream};
+pub use stream::{TableRequest, TableStream};
 pub use text::AsText;
 
 pub use crate::csv::records::QuoteEnd;
@@ -150,7 +152,7 @@ pub enum TableLayout {
         separator: u8,
     },
     /// A sheet of a workbook.
-    Xlsx { sheet: String },
+    Sheet { kind: WorkbookKind, sheet: String },
 }
 
 /// The reason why a file is no readable table.
@@ -255,24 +257,25 @@ impl TableProperties {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
         let mut sheets = SheetChoice::default();
+        let mut first = Vec::new();
         let layout = match &head[..read] {
             [b'P', b'K', 3 | 5, ..] => {
-                sheets = guard::sheets(path, sheet, WorkbookLimits::DESK)?;
-                TableLayout::Xlsx { sheet: sheets.name().to_owned() }
+                let request = SheetRequest::of_desk(sheet, Some(WorkbookLimits::DESK), max);
+                guard::each(path, &request, &Arc::default(), |event| match event {
+                    SheetEvent::Sheets(choice) => {
+                        sheets = choice;
+                        ControlFlow::Continue(())
+                    }
+                    event => pass_row(event, |row| gather(&mut first, row)),
+                })?;
+                TableLayout::Sheet { kind: WorkbookKind::Xlsx, sheet: sheets.name().to_owned() }
             }
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
-            _ => text::layout(path)?,
+            _ => text::rows(path, AsText::default(), max, |row| gather(&mut first, row))?,
         };
-        let mut table = Self { layout, sheets, header: Vec::new(), header_row: 0, found: TableHeader::default(), max };
-        let mut first: Vec<TableRow> = Vec::new();
-        table.each_of(path, |row| {
-            first.push(row);
-            if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        table.found = TableHeader::find(&first)?;
-        table.header_row = first[table.found.last].number;
-        table.header.clone_from(&table.found.names);
-        Ok(table)
+        let found = TableHeader::find(&first)?;
+        let header_row = first[found.last].number;
+        Ok(Self { layout, sheets, header: found.names.clone(), header_row, found, max })
     }
 
     /// Hands the rows of the file at `path` to `seen` in their order, until `seen` breaks. The header and the rows above it are included.
@@ -280,22 +283,41 @@ impl TableProperties {
     /// # Errors
     /// See [`TableError`].
     pub fn rows(&self, path: &Path, mut seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
-        self.each_of(path, |mut row| {
-            if row.number > self.header_row {
-                self.found.mark(&mut row);
-                if matches!(self.layout, TableLayout::Csv { .. }) {
-                    row.count_cells(self.header.len());
-                }
+        match &self.layout {
+            TableLayout::Csv { encoding, separator } => {
+                let how = AsText { encoding: Some(*encoding), separator: Some(*separator) };
+                text::rows(path, how, self.max, |row| seen(self.marked(row))).map(drop)
             }
-            seen(row)
-        })
+            TableLayout::Sheet { sheet, .. } => {
+                // The workbook was checked when it was opened.
+                let request = SheetRequest::of_desk(Some(sheet), None, self.max);
+                guard::each(path, &request, &Arc::default(), |event| pass_row(event, |row| seen(self.marked(row))))
+            }
+        }
     }
 
-    fn each_of(&self, path: &Path, seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
-        match &self.layout {
-            TableLayout::Csv { encoding, separator } => text::rows(path, *encoding, *separator, self.max, seen),
-            TableLayout::Xlsx { sheet } => guard::rows(path, sheet, self.max, seen),
+    fn marked(&self, mut row: TableRow) -> TableRow {
+        if row.number > self.header_row {
+            self.found.mark(&mut row);
+            if matches!(self.layout, TableLayout::Csv { .. }) {
+                row.count_cells(self.header.len());
+            }
         }
+        row
+    }
+}
+
+/// Collects the first rows of a table.
+fn gather(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
+    first.push(row);
+    if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
+
+/// Hands the row of an event, if the event is a row, to `seen`.
+fn pass_row(event: SheetEvent, seen: impl FnOnce(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
+    match event {
+        SheetEvent::Row(row) => seen(row),
+        SheetEvent::Sheets(_) | SheetEvent::End => ControlFlow::Continue(()),
     }
 }
 

@@ -11,13 +11,11 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel_sources::FileFormat;
 use doppel_sources::tables::guard::child::{self, ChildBudget};
-use doppel_sources::tables::guard::samples::{self, HostileFile};
-use doppel_sources::tables::{AsText, TableError, TableProperties, TableRequest, TableRow, TableStream};
+use doppel_sources::tables::guard::samples::{self, HostileFile, open, read, texts};
+use doppel_sources::tables::{TableError, TableProperties};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -44,21 +42,6 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("a file");
     file
-}
-
-fn open(path: &Path, extension: &str) -> Result<TableStream, TableError> {
-    let format = FileFormat::of(Path::new(&format!("a.{extension}"))).expect("a format");
-    let wanted = TableRequest { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 };
-    TableStream::open(path, wanted, &Arc::default())
-}
-
-fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
-    let mut stream = open(path, extension)?;
-    let mut rows = stream.top.clone();
-    while let Some(row) = stream.next_row()? {
-        rows.push(row);
-    }
-    Ok(rows)
 }
 
 /// Returns the process ids of the children of this process.
@@ -108,9 +91,11 @@ fn sound_workbooks_are_read() {
     for (extension, bytes) in [("xlsx", samples::xlsx()), ("xls", samples::xls()), ("ods", samples::ods())] {
         let file = file(&bytes);
         let rows = read(file.path(), extension).unwrap_or_else(|error| panic!("{extension}: {error}"));
-        let texts: Vec<Vec<&str>> =
-            rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect();
-        assert_eq!(texts, [["编号", "内容"], ["1", "三号路的路灯不亮"], ["2", "文昌巷口的井盖裂开"]], "{extension}");
+        assert_eq!(
+            texts(&rows),
+            [["编号", "内容"], ["1", "三号路的路灯不亮"], ["2", "文昌巷口的井盖裂开"]],
+            "{extension}"
+        );
     }
     let file = file(&samples::xlsx());
     let table = TableProperties::open(file.path(), 1 << 20).expect("a table");

@@ -13,6 +13,7 @@ use super::report::CheckReport;
 use crate::import::deliver::{BatchDelivery, DeliveryEnd, STOPPED};
 use crate::import::input::{InputLine, LineBatch, OriginalLine};
 use crate::import::target::{CheckResponse, LineResponse};
+use crate::line_report::LinePlace;
 use crate::spool::{ResultTable, RowSpool, SpoolEntry};
 use doppel_core::record::Row;
 use doppel_core::verdict::Match;
@@ -45,7 +46,7 @@ enum RowOutcomes {
 impl RowComparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
-        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir)?;
+        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir);
         let delivery = &*self.delivery;
         let progress = self.report.progress();
         let mut under_way = FuturesOrdered::new();
@@ -105,7 +106,7 @@ impl RowComparison<'_, '_> {
                 bytes += entry.content.as_ref().map_or(0, String::len);
                 if let Some(why) = &repeats {
                     entry.content = Err(why.clone());
-                    self.report.refuse_id((entry.file, entry.line))?;
+                    self.report.refuse_id(LinePlace { file: entry.file, line: entry.line })?;
                 }
                 entries.push(entry);
                 next += 1;
@@ -113,10 +114,8 @@ impl RowComparison<'_, '_> {
             let lines = entries.iter().filter_map(line).collect();
             let (answers, end) =
                 self.delivery.deliver(&LineBatch::of(lines), |text| self.report.progress().say(text)).await;
-            match end {
-                DeliveryEnd::Done => (),
-                DeliveryEnd::Stopped => anyhow::bail!(STOPPED),
-                DeliveryEnd::Failed(why) => anyhow::bail!(why),
+            if !matches!(end, DeliveryEnd::Done) {
+                return Err(end.into());
             }
             let mut answers = answers.into_iter();
             for (at, entry) in (first..).zip(&entries) {

@@ -7,11 +7,9 @@
 mod compare;
 mod report;
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -19,24 +17,23 @@ use self::compare::RowComparison;
 use self::report::CheckReport;
 use crate::client::TlsArgs;
 use crate::dedup::records;
-use crate::import::ColumnArgs;
+use crate::import::ReadingArgs;
 use crate::import::deliver::{BatchDelivery, STOPPED};
-use crate::import::input::RecordInput;
+use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
 use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
 use crate::output::{CommandOutputs, OutputFile};
 use crate::spool::{RowSpool, form_of};
 use crate::table::SummaryFormat;
-use crate::{PARTLY, key, usage, with_usage_shown};
-use doppel_config::{self as config, Config};
+use crate::{PARTLY, answer, key, load_config, run_until_signal, scratch_folder, start_threads, with_usage_shown};
+use doppel_config::{Config, LoadedConfig};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
 use doppel_findings::FindingWords;
 use doppel_findings::output::TableForm;
-use doppel_service::shutdown::{Phase, Shutdown, Signals};
-use doppel_sources::{FileFormat, NULLS};
+use doppel_service::shutdown::Shutdown;
 use doppel_texts as texts;
 use doppel_texts::Language;
 
@@ -105,14 +102,8 @@ pub struct RowCheckArgs {
     /// Read everything, say which rows would be taken and which not, and ask and write nothing
     #[arg(long, conflicts_with = "out")]
     dry_run: bool,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
-    #[arg(long, value_enum)]
-    format: Option<FileFormat>,
     #[command(flatten)]
-    columns: ColumnArgs,
-    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
-    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
-    nulls: Vec<String>,
+    reading: ReadingArgs,
     /// Language of the columns that are added
     #[arg(long, value_enum, default_value_t = Language::Chinese)]
     language: Language,
@@ -147,72 +138,37 @@ struct CheckJob<'a> {
 }
 
 fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
-    let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
+    let to = DestinationAddress::of_option(&args.to)?;
     if to.is_new_directory() && !args.register && !args.dry_run {
         anyhow::bail!("{} does not exist: there is nothing to check against", args.to);
     }
     let key = key(args.key_file.as_deref())?;
-    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    if !dir.is_dir() {
-        return Err(usage(format!("--dir {}: is not a folder", dir.display())));
-    }
-    let input = input(args, &config)?;
+    let dir = scratch_folder(args.dir.as_deref())?;
+    let input = args.reading.input(&args.files, &config)?;
+    let input = RecordInput { needs_ids: args.register, keep_rows: !args.dry_run, ..input };
     input.check_names()?;
-    let outputs = outputs(args, &to, file.as_deref());
+    let outputs = CommandOutputs::of_inputs(&args.files, [args.key_file.as_deref(), file.as_deref()]);
+    args.trust.files().for_each(|file| outputs.reads(file));
+    to.directory().into_iter().for_each(|folder| outputs.uses(folder));
     let form = args.out.as_deref().map(form_of).transpose()?;
     args.out.as_deref().map_or(Ok(()), |path| outputs.check(path))?;
-    let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = CheckReport::new(names, &outputs, args.register, input.total_bytes())?;
+    let mut report = CheckReport::new(&input, args.register);
     let job = CheckJob { args, config: &config, to, key, dir, words: FindingWords(args.language) };
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let ended = runtime.block_on(async {
-        let stop = Shutdown::default();
-        let signals = Signals::new().context("cannot receive signals")?;
-        let signals = tokio::spawn({
-            let stop = stop.clone();
-            async move { stop.on_signal(signals, Duration::ZERO).await }
-        });
+    let ended = run_until_signal(start_threads()?, async |stop| {
         // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
-        let ended = match out.transpose() {
-            Ok(out) => job.run(input, out, &stop, &mut report).await,
-            Err(error) => Err(error),
-        };
-        signals.abort();
-        ended
+        job.run(input, out.transpose()?, stop, &mut report).await
     });
-    // The reading thread may wait for standard input for ever. No other work is in progress.
-    runtime.shutdown_background();
     if let Err(error) = ended {
         report.cut_short();
         return Err(error);
     }
+    report.lines.progress.finish();
     let out = args.out.as_deref();
-    let sum = match args.summary {
-        SummaryFormat::Table => texts::said(&report.table(out)).into_owned(),
-        SummaryFormat::Json => report.json(out)?,
-    };
-    std::io::stdout().write_all(sum.as_bytes())?;
-    Ok(if report.any_refused() { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
-}
-
-fn outputs(args: &RowCheckArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
-    let outputs = CommandOutputs::new();
-    args.files.iter().for_each(|name| outputs.reads(name));
-    args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
-    if let DestinationAddress::Directory(folder) = to {
-        outputs.uses(folder);
-    }
-    outputs
-}
-
-fn input(args: &RowCheckArgs, config: &Config) -> anyhow::Result<RecordInput> {
-    let said = (&args.columns, args.nulls.as_slice());
-    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(RecordInput { needs_ids: args.register, keep_rows: !args.dry_run, ..input })
+    answer(&args.summary.text(&report.summary(out), || texts::said(&report.table(out)).into_owned())?)?;
+    Ok(if report.rejected() > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
 impl CheckJob<'_> {
@@ -278,29 +234,21 @@ impl CheckJob<'_> {
         let rules = Replay::new(settings.clone(), None, 0)?;
         let mut batches = input.start();
         loop {
-            let batch = tokio::select! {
-                biased;
-                () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-                batch = batches.recv() => batch,
-            };
-            let Some(batch) = batch.transpose()? else { return Ok(()) };
-            report.columns(&batch.new_columns, &settings.fields);
-            for line in &batch.lines {
-                let refusal = match readable(&rules, line) {
-                    Ok((_, document)) => {
-                        report.would_take((line.file, line.number), &document.warnings);
-                        None
+            let Some(batch) = next_batch(&mut batches, stop).await.context(STOPPED)?? else { return Ok(()) };
+            report.lines.columns(&batch.new_columns, Some(&settings.fields));
+            let readable_rows = &mut report.readable;
+            report.lines.take_batch(
+                &batch,
+                |line| readable(&rules, line).map(|(_, document)| document.warnings),
+                |line, checked| {
+                    *readable_rows += u64::from(checked.is_ok());
+                    if let Some(spool) = &mut spool {
+                        spool.push(line, checked.as_ref().err().map(|why| why.code))?;
                     }
-                    Err(refusal) => {
-                        report.refuse((line.file, line.number), &refusal)?;
-                        Some(refusal)
-                    }
-                };
-                if let Some(spool) = &mut spool {
-                    spool.push(line, refusal.map(|refusal| refusal.code))?;
-                }
-            }
-            report.read(batch.read_bytes);
+                    Ok(checked)
+                },
+            )?;
+            report.lines.progress.at(batch.read_bytes);
         }
     }
 

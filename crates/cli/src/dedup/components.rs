@@ -2,6 +2,7 @@
 //! pairs, and processes as many groups at once as fit into memory.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::copies::SharedPairs;
 use super::spill::PairSpill;
@@ -60,15 +61,11 @@ impl UnionFind {
             *sizes.entry(self.root(a)).or_default() += 1;
             anyhow::Ok(())
         })?;
-        let mut sizes = sizes.into_iter().map(|(root, pairs)| (root, (pairs + 1) * BYTES_PER_PAIR)).peekable();
-        while let Some((first, mut taken)) = sizes.next() {
-            let mut last = first;
-            while let Some((root, more)) = sizes.next_if(|(_, more)| taken + more <= memory as u64) {
-                (last, taken) = (root, taken + more);
-            }
+        let sizes = sizes.into_iter().map(|(root, pairs)| (root, (pairs + 1) * BYTES_PER_PAIR));
+        for components in that_fit(sizes, memory as u64) {
             let mut groups = GroupSet::new();
             pairs.each(|[a, b, _]| {
-                if (first..=last).contains(&self.root(a)) {
+                if components.contains(&self.root(a)) {
                     groups.add_pair(a.into(), b.into());
                 }
                 anyhow::Ok(())
@@ -77,9 +74,7 @@ impl UnionFind {
         }
         Ok(())
     }
-}
 
-impl UnionFind {
     /// Visits every group of the pairs, and of the lists in `shared`, in the order of [`UnionFind::each_group`]. The pairs are read once for all
     /// components whose members fit into `memory` bytes, at least for one component.
     pub(super) fn each_group_of_records(
@@ -92,13 +87,8 @@ impl UnionFind {
         let mut sizes = vec![0_u32; self.parents.len()];
         (0..self.parents.len() as u32).for_each(|at| sizes[self.root(at) as usize] += 1);
         let sizes = (0..).zip(sizes).filter(|(_, members)| *members > 1);
-        let mut sizes = sizes.map(|(root, members)| (root, u64::from(members) * BYTES_PER_MEMBER)).peekable();
-        while let Some((first, mut taken)) = sizes.next() {
-            let mut last = first;
-            while let Some((root, more)) = sizes.next_if(|(_, more)| taken + more <= memory as u64) {
-                (last, taken) = (root, taken + more);
-            }
-            let components = first..=last;
+        let sizes = sizes.map(|(root, members)| (root, u64::from(members) * BYTES_PER_MEMBER));
+        for components in that_fit(sizes, memory as u64) {
             let mut groups = BatchGroups::new();
             for letter in shared.letters() {
                 if components.contains(&self.root(letter.earlier[0] as u32)) {
@@ -115,6 +105,21 @@ impl UnionFind {
         }
         Ok(())
     }
+}
+
+/// Divides components, given by their lowest position and their bytes, into series that fit into `memory` bytes, at least one component each.
+/// Returns the lowest positions of the first and the last component of each series.
+fn that_fit(sizes: impl Iterator<Item = (u32, u64)>, memory: u64) -> Vec<RangeInclusive<u32>> {
+    let mut sizes = sizes.peekable();
+    let mut series = Vec::new();
+    while let Some((first, mut taken)) = sizes.next() {
+        let mut last = first;
+        while let Some((root, more)) = sizes.next_if(|(_, more)| taken + more <= memory) {
+            (last, taken) = (root, taken + more);
+        }
+        series.push(first..=last);
+    }
+    series
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -13,12 +14,12 @@ use super::components::UnionFind;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
 use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile};
-use crate::import::report::{RejectionReason, RejectsFile};
-use crate::log::ByteLog;
+use crate::line_report::{LinePlace, LineReport, RejectionReason};
 use crate::progress::CommandProgress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
 use doppel_core::index::join::{Distinct, NearPair, Sink, join};
 use doppel_core::verdict::Fingerprint;
+use doppel_findings::log::ByteLog;
 
 /// The radius of the paper.
 const RADIUS: u8 = 3;
@@ -35,13 +36,13 @@ pub(super) fn run(
     file: &str,
     dir: &Path,
     files: &mut DedupFiles,
-    rejects: &mut RejectsFile,
+    report: &mut LineReport,
 ) -> anyhow::Result<DedupSummary> {
-    let progress = CommandProgress::new();
+    let progress = Arc::clone(&report.progress);
     let mut summary = DedupSummary { unit: "fingerprints", ..DedupSummary::default() };
     let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
     progress.phase("reading", bytes);
-    let FingerprintLines { fingerprints, names } = read(file, ByteLog::new(dir, args.memory / 4), rejects, &progress)?;
+    let FingerprintLines { fingerprints, names } = read(file, ByteLog::new(dir, args.memory / 4), report)?;
     summary.records = fingerprints.len() as u64;
     summary.seconds.push(("reading", progress.phase("sorting", None)));
 
@@ -117,7 +118,7 @@ impl FingerprintNames {
     fn get(&self, place: u32) -> anyhow::Result<String> {
         let place = place as usize;
         let id =
-            if place < self.ids.len() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
+            if place < self.ids.count() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
         if !id.is_empty() {
             return String::from_utf8(id).context("an id came back damaged");
         }
@@ -128,12 +129,7 @@ impl FingerprintNames {
 }
 
 /// Reads all lines. Invalid lines are rejected.
-fn read(
-    file: &str,
-    ids: ByteLog,
-    rejects: &mut RejectsFile,
-    progress: &CommandProgress,
-) -> anyhow::Result<FingerprintLines> {
+fn read(file: &str, ids: ByteLog, report: &mut LineReport) -> anyhow::Result<FingerprintLines> {
     let input: Box<dyn Read> = match file {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(File::open(path).with_context(|| format!("cannot open {path}"))?),
@@ -164,13 +160,13 @@ fn read(
             number += 1;
             if let Err(detail) = listed.add(&line)? {
                 let why = RejectionReason { code: "malformed_line", pointer: "", detail, text: None };
-                rejects.note((file, number), why, |text| progress.say(text))?;
+                report.reject(LinePlace { file: 0, line: number }, why)?;
                 bytes += skip_rest(&mut input, &line)?;
             }
             listed.count_lines(number);
         }
         if listed.fingerprints.len().is_multiple_of(SAY_EVERY) {
-            progress.at(bytes);
+            report.progress.at(bytes);
         }
     }
 }
@@ -207,7 +203,7 @@ impl FingerprintLines {
         let (Some(value), Ok(id)) = (parse(digits), std::str::from_utf8(id)) else { return Ok(Err(WRONG)) };
         let place = self.fingerprints.len();
         if !id.is_empty() {
-            while self.names.ids.len() < place {
+            while self.names.ids.count() < place {
                 self.names.ids.push(&[])?;
             }
             self.names.ids.push(&[id.as_bytes()])?;

@@ -13,24 +13,22 @@ mod spill;
 mod stock;
 mod survivors;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use self::report::DedupSummary;
-use crate::import::ColumnArgs;
-use crate::import::report::RejectsFile;
+use crate::import::ReadingArgs;
+use crate::line_report::{LineReport, RejectsArgs};
 use crate::output::{CommandOutputs, OutputFile};
+use crate::progress::CommandProgress;
 use crate::spool::{ResultTable, form_of};
 use crate::table::SummaryFormat;
-use crate::{PARTLY, usage, with_usage_shown};
-use doppel_config as config;
+use crate::{PARTLY, answer, load_config, scratch_folder, usage, with_usage_shown};
+use doppel_config::LoadedConfig;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
 use doppel_findings::output::TableForm;
-use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
 use doppel_texts::Language;
 
@@ -83,14 +81,8 @@ pub struct DedupArgs {
     /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     settings: Option<PathBuf>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
-    #[arg(long, value_enum, conflicts_with = "fingerprints")]
-    format: Option<FileFormat>,
     #[command(flatten)]
-    columns: ColumnArgs,
-    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
-    #[arg(long = "null", value_name = "TEXT", default_values = NULLS, conflicts_with = "fingerprints")]
-    nulls: Vec<String>,
+    reading: ReadingArgs,
     /// Write every pair to FILE
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
@@ -115,12 +107,8 @@ pub struct DedupArgs {
     /// Which duplicates leave
     #[arg(long, value_enum, default_value_t = LeaveRule::Exact, requires = "survivors")]
     drop: LeaveRule,
-    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
-    #[arg(long, value_name = "FILE")]
-    rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
-    #[arg(long, requires = "rejects")]
-    rejects_with_text: bool,
+    #[command(flatten)]
+    rejects: RejectsArgs,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -134,7 +122,7 @@ pub struct DedupArgs {
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     summary: SummaryFormat,
     /// Join bare fingerprints instead of records
-    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "format", "nulls"])]
     fingerprints: Option<String>,
     /// Bits in which two fingerprints may differ, 0 to 7 (only with --fingerprints) [default: 3]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_RADIUS)))]
@@ -197,42 +185,28 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
-    let outputs = outputs(args, file.as_deref());
-    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    if !dir.is_dir() {
-        return Err(usage(format!("--dir {}: is not a folder", dir.display())));
-    }
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
+    let outputs = CommandOutputs::of_inputs(
+        args.files.iter().chain(&args.fingerprints),
+        [args.settings.as_deref(), file.as_deref()],
+    );
+    let dir = scratch_folder(args.dir.as_deref())?;
     outputs.abandon_on_signal()?;
     let mut files = DedupFiles::create(args, &outputs)?;
-    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let rejects = args.rejects.open(&outputs, false)?;
+    let mut report = LineReport::new(args.fingerprints.iter().cloned().collect(), rejects, CommandProgress::new());
     let mut summary = match &args.fingerprints {
-        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut rejects)?,
-        None => records::run(args, &config, &dir, &mut files, &mut rejects)?,
+        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut report)?,
+        None => records::run(args, &config, &dir, &mut files, &mut report)?,
     };
     files.finish()?;
+    let LineReport { mut rejects, uses, warned, .. } = report;
     rejects.finish()?;
-    summary.rejected = rejects.count;
+    (summary.columns, summary.warned, summary.rejected) = (uses, warned, rejects.count);
     summary.peak_memory_bytes = report::peak_memory_bytes();
-    print(&summary, args.summary, &rejects.listed())?;
+    let listed = rejects.listed();
+    answer(&args.summary.text(&summary, || texts::said(&summary.table(&listed)).into_owned())?)?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
-}
-
-/// Registers the inputs, so that no output can overwrite an input.
-fn outputs(args: &DedupArgs, config: Option<&Path>) -> CommandOutputs {
-    let outputs = CommandOutputs::new();
-    args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
-    args.settings.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
-    outputs
-}
-
-fn print(summary: &DedupSummary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
-    let text = match format {
-        SummaryFormat::Table => texts::said(&summary.table(listed)).into_owned(),
-        SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
-    };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 /// A file of JSON lines; `None` if it is not wanted.

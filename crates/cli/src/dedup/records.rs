@@ -15,13 +15,11 @@ use super::report::DedupSummary;
 use super::spill::PairSpill;
 use super::stock::{KeptRecord, RecordStock};
 use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, survivors};
-use crate::columns::ColumnNames;
 use crate::import::input::RecordInput;
-use crate::import::lines::{CheckedLine, LineRefusal, check};
-use crate::import::report::{RejectionReason, RejectsFile};
+use crate::import::lines::{CheckedLine, check, repeated_id};
+use crate::line_report::LineReport;
 use crate::progress::CommandProgress;
 use crate::settings_file;
-use crate::warnings::{RecordWarning, WarningCounts};
 use doppel_config::Config;
 use doppel_core::index::groups::Group;
 use doppel_core::record::Row;
@@ -29,6 +27,7 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
 use doppel_engine::replay::{BatchMatches, PlacedRecord, Replay, SignedRecord};
+use doppel_sources::UnreadableLine;
 use doppel_store::Seq;
 
 /// Number of records that are signed and judged together.
@@ -50,13 +49,15 @@ pub(super) fn run(
     config: &Config,
     dir: &Path,
     files: &mut DedupFiles,
-    rejects: &mut RejectsFile,
+    report: &mut LineReport,
 ) -> anyhow::Result<DedupSummary> {
     let settings = settings_file::read_settings(args.settings.as_deref(), args.preset)?;
-    let mut input = input(args, config)?;
+    let input = args.reading.input(&args.files, config)?;
+    let mut input = RecordInput { keep_text: args.rejects.rejects_with_text, keep_rows: args.out.is_some(), ..input };
     input.check_names()?;
     let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);
-    let progress = CommandProgress::new();
+    let progress = Arc::clone(&report.progress);
+    report.names = input.names();
     input.plan(Some(&settings), |text| progress.say(text))?;
     let mut summary = DedupSummary { unit: "records", ..DedupSummary::default() };
 
@@ -65,15 +66,12 @@ pub(super) fn run(
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, for_sketches_or_groups)?;
     let mut stock = RecordStock::new(dir, for_rows);
-    let mut columns = ColumnNames::default();
-    let seen = LineCollectors { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
-    let words = read_all(input, &replay, &mut stock, seen, &progress)?;
+    let mut columns = Vec::new();
+    let words = read_all(input, &replay, (&mut stock, back.as_mut()), &mut columns, report)?;
     if let (Some(back), Some((form, _))) = (&back, &files.table) {
         back.fits(form)?;
     }
-    let uses = columns.uses(&settings.fields);
-    uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
-    summary.columns = Some(uses);
+    report.columns(&columns, Some(&settings.fields));
     let text = count_text(&replay, &stock)?;
     if let Some(statistics) = statistics(words, text) {
         replay = Replay::new(settings, Some(statistics), for_sketches_or_groups)?;
@@ -104,57 +102,38 @@ fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
 
-fn input(args: &DedupArgs, config: &Config) -> anyhow::Result<RecordInput> {
-    let said = (&args.columns, args.nulls.as_slice());
-    let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(RecordInput { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
-}
-
-/// The collectors of facts about lines during reading.
-struct LineCollectors<'a> {
-    rejects: &'a mut RejectsFile,
-    warned: &'a mut WarningCounts,
-    columns: &'a mut ColumnNames,
-    back: Option<&'a mut GivenBack>,
-}
-
-/// Reads all lines into `stock`, and records refusals and warnings. Returns the statistics of words if the profile needs them.
+/// Reads all lines into the stock and the table that is given back, and the names of their columns into `columns`. Records refusals and
+/// warnings. Returns the statistics of words if the profile needs them.
 fn read_all(
     input: RecordInput,
     replay: &Replay,
-    stock: &mut RecordStock,
-    LineCollectors { rejects, warned, columns, mut back }: LineCollectors<'_>,
-    progress: &CommandProgress,
+    kept: (&mut RecordStock, Option<&mut GivenBack>),
+    columns: &mut Vec<String>,
+    report: &mut LineReport,
 ) -> anyhow::Result<Option<Statistics>> {
-    let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
+    let (stock, mut back) = kept;
     let mut statistics = replay.needs_statistics().then(Statistics::default);
     let mut batches = input.start();
     while let Some(batch) = batches.blocking_recv().transpose()? {
-        columns.note(batch.new_columns.iter().map(String::as_str));
-        let checked: Vec<_> = batch.lines.par_iter().map(|line| check(replay, line)).collect();
-        for (line, checked) in batch.lines.iter().zip(checked) {
-            let kept = match checked {
-                Ok(checked) => keep(stock, checked)?,
-                Err(refusal) => Err(refusal),
-            };
-            if let Some(back) = &mut back {
-                back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
-            }
-            match kept {
-                Ok(document) => {
-                    let warnings = document.warnings.iter().map(RecordWarning::from);
-                    warned.note((&names[line.file], line.number), warnings, |text| progress.say(text));
-                    if let Some(statistics) = &mut statistics {
-                        replay.observe(&document, statistics);
-                    }
+        columns.extend(batch.new_columns.iter().cloned());
+        report.take_batch(
+            &batch,
+            |line| check(replay, line),
+            |line, checked| {
+                let kept = match checked {
+                    Ok(checked) => keep(stock, checked)?,
+                    Err(refusal) => Err(refusal),
+                };
+                if let Some(back) = &mut back {
+                    back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
                 }
-                Err(LineRefusal { code, pointer, detail, text }) => {
-                    let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
-                    rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
+                if let (Ok(document), Some(statistics)) = (&kept, &mut statistics) {
+                    replay.observe(document, statistics);
                 }
-            }
-        }
-        progress.at(batch.read_bytes);
+                Ok(kept.map(|document| document.warnings))
+            },
+        )?;
+        report.progress.at(batch.read_bytes);
     }
     stock.close();
     Ok(statistics)
@@ -178,21 +157,11 @@ pub(crate) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Op
 }
 
 /// Stores a record and returns its document, or returns a refusal if its id is taken.
-fn keep(
-    stock: &mut RecordStock,
-    CheckedLine { row, id, document }: CheckedLine,
-) -> anyhow::Result<Result<Document, LineRefusal>> {
+fn keep(stock: &mut RecordStock, checked: CheckedLine) -> anyhow::Result<Result<Document, UnreadableLine>> {
+    let CheckedLine { row, id, document } = checked;
     let Document { time, identity, .. } = &document;
     let kept = KeptRecord { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
-    if stock.add(&kept)? {
-        return Ok(Ok(document));
-    }
-    Ok(Err(LineRefusal {
-        code: "repeated_id",
-        pointer: "/id".into(),
-        detail: "an earlier line has this id; give every record its own".into(),
-        text: Some(row.json().to_string()),
-    }))
+    Ok(if stock.add(&kept)? { Ok(document) } else { Err(repeated_id(row.json())) })
 }
 
 struct ComparisonOutcome {

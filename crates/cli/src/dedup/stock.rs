@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::log::ByteLog;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;
 use doppel_engine::replay::EarlierRecord;
+use doppel_findings::log::ByteLog;
 
 /// The value for a missing time. It is older than all times.
 const NO_TIME: i64 = i64::MIN;
@@ -47,7 +47,7 @@ impl RecordStock {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.count()
     }
 
     /// Adds a record and returns true, unless a record with this id exists.

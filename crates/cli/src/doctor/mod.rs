@@ -12,10 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
-
 use crate::progress::CommandProgress;
-use crate::store;
+use crate::{start_threads, store};
 use doppel_config::{self as config, ConfigFlags, StoreKind};
 use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
@@ -56,7 +54,7 @@ pub struct DoctorArgs {
 pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let config =
         config::load(&ConfigFlags { file: args.config, data: args.data, ..ConfigFlags::default() })?.config.store;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     if let Some(folder) = args.salvage {
         return salvage::salvage(&runtime, &config, &folder);
     }

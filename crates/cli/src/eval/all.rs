@@ -3,7 +3,7 @@
 use std::iter::{once, repeat_n};
 use std::process::ExitCode;
 
-use super::{EvalArgs, EvalFormat, write_svg};
+use super::{EvalArgs, write_svg};
 use crate::PARTLY;
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
@@ -14,7 +14,6 @@ use doppel_eval::dataset::LabelledSet;
 use doppel_eval::metrics::PairQuality;
 use doppel_eval::svg::scatter;
 
-#[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(
     args: &EvalArgs,
     set: &LabelledSet,
@@ -26,10 +25,7 @@ pub(super) fn run(
     let compared = compare(set, settings, |done| progress.at(done as u64));
     progress.finish();
     write_svg(args, outputs, || draw(&compared))?;
-    match args.format {
-        EvalFormat::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
-        EvalFormat::Table => print!("{}", report(&compared)),
-    }
+    crate::answer(&args.format.text(&compared, || report(&compared))?)?;
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 

@@ -1,5 +1,7 @@
 //! Measures the evidence model on several sets. The model for each set was fitted to the other sets.
 
+use std::process::ExitCode;
+
 use serde::Serialize;
 
 use super::EvalArgs;
@@ -25,7 +27,7 @@ struct LeaveOneOut {
 ///
 /// # Errors
 /// Fewer than two sets, unreadable files, or an output that cannot be written.
-pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -> anyhow::Result<()> {
+pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         args.sets.len() >= MIN_SETS,
         "--leave-one-out needs at least {MIN_SETS} sets: the model is fitted to the others"
@@ -38,11 +40,7 @@ pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -
     let perturbed = if args.perturb { perturbed(&named, &models) } else { Vec::new() };
     super::write_svg(args, outputs, || reliability(&figures))?;
     let answer = LeaveOneOut { sets: figures, perturbed };
-    let text = match args.format {
-        super::EvalFormat::Json => serde_json::to_string_pretty(&answer)? + "\n",
-        super::EvalFormat::Table => text(&answer, args.perturb),
-    };
-    Ok(crate::answer(&text)?)
+    crate::answer(&args.format.text(&answer, || text(&answer, args.perturb))?)
 }
 
 /// A reliability diagram: predicted against observed probability. Calibrated probabilities lie on the diagonal.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{EvalArgs, EvalFormat, vectors};
+use super::{EvalArgs, vectors};
 use crate::answer;
 use crate::output::CommandOutputs;
 use crate::transfer::{ExportedCollection, whole};
@@ -71,11 +71,7 @@ fn measure(
     let measurement = RankingMeasurement { weights: &weights, folder: folder.path(), fit: args.fit, vectors };
     let report = evaluate(set, judgements, settings, measurement)?;
     let measured = RelatedMeasurements { report, decisions };
-    match args.format {
-        EvalFormat::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
-        EvalFormat::Table => answer(&table(&measured))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    answer(&args.format.text(&measured, || table(&measured))?)
 }
 
 fn table(RelatedMeasurements { report, decisions }: &RelatedMeasurements) -> String {

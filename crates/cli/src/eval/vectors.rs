@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::EvalArgs;
+use crate::load_config;
 use crate::progress::CommandProgress;
-use doppel_config::{self as config, ConfigFlags};
 use doppel_core::collection::Settings;
 use doppel_eval::dataset::LabelledSet;
 use doppel_eval::related::SetVectors;
@@ -22,8 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// The configuration names no model, or the model's server does not answer.
 pub(super) fn of_set(args: &EvalArgs, set: &LabelledSet, settings: &Settings) -> anyhow::Result<SetVectors> {
-    let loaded = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?;
-    let embedder = loaded.config.search.embedder;
+    let embedder = load_config(args.config.as_deref())?.config.search.embedder;
     anyhow::ensure!(embedder.is_on(), "search.embedder names no model; give a configuration with one (--config)");
     let client = EmbeddingClient::new(&embedder)?;
     let options = options(&embedder);

@@ -6,9 +6,10 @@
 mod workbook;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::tz::TimeZone;
@@ -16,16 +17,16 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use self::workbook::EventBook;
-use super::import::ColumnArgs;
+use super::import::ReadingArgs;
 use super::import::input::RecordInput;
-use super::import::lines::{CheckedLine, LineRefusal, check};
-use super::import::report::{RejectionReason, RejectsFile};
+use super::import::lines::{CheckedLine, check, repeated_id};
+use super::line_report::{LineReport, RejectsArgs, RejectsFile};
 use super::output::CommandOutputs;
 use super::progress::CommandProgress;
 use super::settings_file::read_settings;
 use super::table::SummaryFormat;
-use super::{PARTLY, usage, with_usage_shown};
-use doppel_config as config;
+use super::{PARTLY, load_config, usage, with_usage_shown};
+use doppel_config::LoadedConfig;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::events::{
     Citation, EventCounts, EventFacts, EventFinder, EventModel, EventRecord, EventSummary, FrequencyRule,
@@ -34,7 +35,6 @@ use doppel_core::events::{
 use doppel_core::schemes::profile::Profile;
 use doppel_engine::replay::{BatchRecord, Replay, find_duplicates};
 use doppel_findings::output::MOST_ROWS;
-use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
 use doppel_texts::Language;
 
@@ -63,14 +63,8 @@ pub struct EventsArgs {
     /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
-    #[arg(long, value_enum)]
-    format: Option<FileFormat>,
     #[command(flatten)]
-    columns: ColumnArgs,
-    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
-    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
-    nulls: Vec<String>,
+    reading: ReadingArgs,
     /// Write the events and the orders to this workbook (.xlsx)
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -83,12 +77,8 @@ pub struct EventsArgs {
     /// Number of consecutive days in which these reports lie
     #[arg(long, value_name = "W", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
-    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
-    #[arg(long, value_name = "FILE")]
-    rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
-    #[arg(long, requires = "rejects")]
-    rejects_with_text: bool,
+    #[command(flatten)]
+    rejects: RejectsArgs,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -112,6 +102,17 @@ struct EventTotals {
     seconds: f64,
 }
 
+impl EventTotals {
+    /// Returns the counts for people. `listed` names the file with refused lines.
+    fn table(&self, listed: &str) -> String {
+        let Self { records, rejected, events, in_events, frequent, citations, seconds } = self;
+        format!(
+            "read       {records} records\nrejected   {rejected}{listed}\nevents     {events} with {in_events} records\n\
+             frequent   {frequent}\ncitations  {citations}\ntime       {seconds:.1} s\n"
+        )
+    }
+}
+
 /// Finds the events and writes the workbook.
 ///
 /// # Errors
@@ -125,23 +126,20 @@ fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("xlsx")) {
         return Err(usage(format!("--out {}: give a name that ends in .xlsx", args.out.display())));
     }
-    let flags = config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() };
-    let config::LoadedConfig { config, file, .. } = config::load(&flags)?;
-    let outputs = CommandOutputs::new();
-    args.files.iter().for_each(|name| outputs.reads(name));
-    args.settings.iter().chain(&file).for_each(|file| outputs.reads(file));
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
+    let outputs = CommandOutputs::of_inputs(&args.files, [args.settings.as_deref(), file.as_deref()]);
     outputs.abandon_on_signal()?;
     let out = outputs.create(&args.out)?;
-    let mut rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let rejects = args.rejects.open(&outputs, false)?;
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
-    let given = (&args.columns, args.nulls.as_slice());
-    let input = RecordInput::of_files(&args.files, args.format, given, config.limits.max_line_bytes)?;
-    let mut input = RecordInput { keep_text: args.rejects_with_text, ..input };
+    let input = args.reading.input(&args.files, &config)?;
+    let mut input = RecordInput { keep_text: args.rejects.rejects_with_text, ..input };
     input.check_names()?;
-    let progress = CommandProgress::new();
+    let mut report = LineReport::new(input.names(), rejects, CommandProgress::new());
+    let progress = Arc::clone(&report.progress);
     input.plan(Some(&settings), |text| progress.say(text))?;
     progress.phase("reading", input.total_bytes());
-    let mut orders = OrderStock::read(input, &settings, &mut rejects, &progress)?;
+    let mut orders = OrderStock::read(input, &settings, &mut report)?;
     if orders.rows.len() as u64 >= MOST_ROWS {
         return Err(usage(format!(
             "{} rows are more than a sheet has ({MOST_ROWS}); give fewer files",
@@ -152,13 +150,19 @@ fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     progress.phase("writing", Some(orders.rows.len() as u64));
     let book = EventBook { report: &found, orders: &orders, language: args.language, time_zone: &settings.time_zone };
     book.write(out, &progress)?.finish()?;
+    let LineReport { mut rejects, .. } = report;
     rejects.finish()?;
     progress.finish();
     print(&found, &orders, args.summary, &rejects)?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, rejects: &RejectsFile) -> anyhow::Result<()> {
+fn print(
+    found: &EventReport,
+    orders: &OrderStock,
+    format: SummaryFormat,
+    rejects: &RejectsFile,
+) -> anyhow::Result<ExitCode> {
     let totals = EventTotals {
         records: orders.rows.len(),
         rejected: rejects.count,
@@ -168,19 +172,7 @@ fn print(found: &EventReport, orders: &OrderStock, format: SummaryFormat, reject
         citations: found.citations.len(),
         seconds: found.began.elapsed().as_secs_f64(),
     };
-    let text = match format {
-        SummaryFormat::Json => serde_json::to_string_pretty(&totals)? + "\n",
-        SummaryFormat::Table => {
-            let EventTotals { records, rejected, events, in_events, frequent, citations, seconds } = totals;
-            let listed = rejects.listed();
-            let text = format!(
-                "read       {records} records\nrejected   {rejected}{listed}\nevents     {events} with {in_events} records\n\
-                 frequent   {frequent}\ncitations  {citations}\ntime       {seconds:.1} s\n"
-            );
-            texts::said(&text).into_owned()
-        }
-    };
-    Ok(super::answer(&text)?)
+    super::answer(&format.text(&totals, || texts::said(&totals.table(&rejects.listed())).into_owned())?)
 }
 
 /// The orders that were read, in the order of their ids.
@@ -192,47 +184,33 @@ struct OrderStock {
 }
 
 impl OrderStock {
-    fn read(
-        input: RecordInput,
-        settings: &Settings,
-        rejects: &mut RejectsFile,
-        progress: &CommandProgress,
-    ) -> anyhow::Result<Self> {
-        let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
+    fn read(input: RecordInput, settings: &Settings, report: &mut LineReport) -> anyhow::Result<Self> {
         let replay = Replay::new(settings.clone(), None, 0)?;
         let profile = Profile::compile(settings, None);
         let mut stock = Self { rows: Vec::new(), records: Vec::new(), columns: Vec::new() };
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         let mut batches = input.start();
         while let Some(batch) = batches.blocking_recv().transpose()? {
             stock.columns.extend(batch.new_columns.iter().filter(|name| *name != "id").cloned());
-            let checked = batch.lines.par_iter().map(|line| {
-                let checked = check(&replay, line)?;
-                let CheckedLine { id, document, row, .. } = &checked;
-                let record = EventRecord::of_row(id.as_str(), &profile, settings, row, document);
-                Ok((BatchRecord { id: checked.id, row: checked.row.json().clone() }, record))
-            });
-            let checked: Vec<_> = checked.collect();
-            for (line, checked) in batch.lines.iter().zip(checked) {
-                let refusal = match checked {
-                    Ok((row, record)) if seen.insert(row.id.clone()) => {
+            report.take_batch(
+                &batch,
+                |line| {
+                    let CheckedLine { id, document, row } = check(&replay, line)?;
+                    let record = EventRecord::of_row(id.as_str(), &profile, settings, &row, &document);
+                    Ok((BatchRecord { id, row: row.json().clone() }, record))
+                },
+                |_, checked| {
+                    Ok(checked.and_then(|(row, record)| {
+                        if !seen.insert(row.id.clone()) {
+                            return Err(repeated_id(&row.row));
+                        }
                         stock.rows.push(row);
                         stock.records.push(record);
-                        continue;
-                    }
-                    Ok((row, _)) => LineRefusal {
-                        code: "repeated_id",
-                        pointer: "/id".into(),
-                        detail: "an earlier line has this id; give every record its own".into(),
-                        text: Some(row.row.to_string()),
-                    },
-                    Err(refusal) => refusal,
-                };
-                let LineRefusal { code, pointer, detail, text } = refusal;
-                let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
-                rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
-            }
-            progress.at(batch.read_bytes);
+                        Ok(Vec::new())
+                    }))
+                },
+            )?;
+            report.progress.at(batch.read_bytes);
         }
         Ok(stock)
     }

@@ -17,41 +17,25 @@ use doppel_texts::Language;
 /// Maximum number of ids that a cell lists.
 const MAX_LISTED: usize = 200;
 
-const EVENT_HEADINGS: [[&str; 14]; 2] = [
-    [
-        "事件",
-        "名称",
-        "件数",
-        "人数",
-        "匿名件",
-        "首次",
-        "最近",
-        "多频",
-        "多频时段",
-        "地点",
-        "分类",
-        "依据",
-        "未知",
-        "矛盾",
-    ],
-    [
-        "event",
-        "name",
-        "reports",
-        "people",
-        "anonymous",
-        "first",
-        "last",
-        "frequent",
-        "window",
-        "place",
-        "category",
-        "evidence",
-        "unknown",
-        "contradictions",
-    ],
+/// The headings in Chinese and in English.
+const EVENT_HEADINGS: [[&str; 2]; 14] = [
+    ["事件", "event"],
+    ["名称", "name"],
+    ["件数", "reports"],
+    ["人数", "people"],
+    ["匿名件", "anonymous"],
+    ["首次", "first"],
+    ["最近", "last"],
+    ["多频", "frequent"],
+    ["多频时段", "window"],
+    ["地点", "place"],
+    ["分类", "category"],
+    ["依据", "evidence"],
+    ["未知", "unknown"],
+    ["矛盾", "contradictions"],
 ];
-const ORDER_HEADINGS: [[&str; 4]; 2] = [["编号", "事件", "事件名称", "引用"], ["id", "event", "event name", "cites"]];
+const ORDER_HEADINGS: [[&str; 2]; 4] =
+    [["编号", "id"], ["事件", "event"], ["事件名称", "event name"], ["引用", "cites"]];
 const SHEETS: [[&str; 2]; 2] = [["事件", "工单"], ["events", "orders"]];
 
 pub(super) struct EventBook<'a> {
@@ -82,7 +66,7 @@ impl EventBook<'_> {
     }
 
     fn write_events(&self, sheet: &mut Worksheet, language: usize) -> anyhow::Result<()> {
-        write_row(sheet, 0, EVENT_HEADINGS[language])?;
+        write_row(sheet, 0, EVENT_HEADINGS.map(|both| both[language]))?;
         for (number, event) in self.report.events.iter().enumerate() {
             let cells = self.event_cells(number, event, language)?;
             write_row(sheet, number as u32 + 1, cells.iter().map(String::as_str))?;
@@ -150,7 +134,11 @@ impl EventBook<'_> {
 
     fn write_orders(&self, sheet: &mut Worksheet, language: usize, progress: &CommandProgress) -> anyhow::Result<()> {
         let columns = &self.orders.columns;
-        write_row(sheet, 0, ORDER_HEADINGS[language].into_iter().chain(columns.iter().map(String::as_str)))?;
+        write_row(
+            sheet,
+            0,
+            ORDER_HEADINGS.map(|both| both[language]).into_iter().chain(columns.iter().map(String::as_str)),
+        )?;
         let mut event_of: HashMap<u32, usize> = HashMap::new();
         for (number, event) in self.report.events.iter().enumerate() {
             event_of.extend(event.members.iter().map(|member| (*member, number)));

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::input::LineBatch;
 use super::target::{AnswerRefusal, CheckResponse, ImportTarget, LineResponse, NOT_THIS_COLLECTION, RequestFailure};
+use crate::client::RequestFault;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_service::shutdown::{Phase, Shutdown};
 
@@ -33,6 +34,15 @@ pub(crate) enum DeliveryEnd {
     Stopped,
     /// The delivery failed: the reason and the remedy.
     Failed(String),
+}
+
+impl From<DeliveryEnd> for anyhow::Error {
+    fn from(end: DeliveryEnd) -> Self {
+        match end {
+            DeliveryEnd::Failed(reason) => Self::msg(reason),
+            DeliveryEnd::Done | DeliveryEnd::Stopped => Self::msg(STOPPED),
+        }
+    }
 }
 
 pub(crate) struct BatchDelivery<'a> {
@@ -64,19 +74,8 @@ impl BatchDelivery<'_> {
             }
             self.heard |= open.len() < before;
             tries = if open.len() < before { 1 } else { tries + 1 };
-            let reason = match self.judge(trouble) {
-                Ok(reason) if tries <= MAX_TRIES => reason,
-                Ok(DeliveryPause { reason, .. }) => {
-                    return (answers, DeliveryEnd::Failed(format!("{reason}; gave up after {tries} tries")));
-                }
-                Err(final_reason) => return (answers, DeliveryEnd::Failed(final_reason)),
-            };
-            let pause = pause(tries, reason.asked);
-            say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
-            tokio::select! {
-                biased;
-                () = self.stop.reached(Phase::Grace) => return (answers, DeliveryEnd::Stopped),
-                () = tokio::time::sleep(pause) => (),
+            if let Err(end) = self.wait_after(trouble, tries, &say).await {
+                return (answers, end);
             }
         }
         self.heard |= !answers.is_empty();
@@ -122,18 +121,25 @@ impl BatchDelivery<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let reason = match self.judge(failure) {
-                Ok(reason) if tries <= MAX_TRIES => reason,
-                Ok(DeliveryPause { reason, .. }) => anyhow::bail!("{reason}; gave up after {tries} tries"),
-                Err(final_reason) => anyhow::bail!(final_reason),
-            };
-            let pause = pause(tries, reason.asked);
-            say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
-            tokio::select! {
-                biased;
-                () = self.stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-                () = tokio::time::sleep(pause) => (),
+            if let Err(end) = self.wait_after(failure, tries, &say).await {
+                return Err(end.into());
             }
+        }
+    }
+
+    /// Waits before the next attempt after `tries` attempts. Calls `say` before the pause. Returns the end of the delivery if a signal arrives or
+    /// repeating does not help.
+    async fn wait_after(&self, failure: RequestFailure, tries: u32, say: impl Fn(&str)) -> Result<(), DeliveryEnd> {
+        let DeliveryPause { reason, asked } = self.judge(failure).map_err(DeliveryEnd::Failed)?;
+        if tries > MAX_TRIES {
+            return Err(DeliveryEnd::Failed(format!("{reason}; gave up after {tries} tries")));
+        }
+        let pause = pause(tries, asked);
+        say(&format!("{reason}; trying again in {:.1} s", pause.as_secs_f64()));
+        tokio::select! {
+            biased;
+            () = self.stop.reached(Phase::Grace) => Err(DeliveryEnd::Stopped),
+            () = tokio::time::sleep(pause) => Ok(()),
         }
     }
 
@@ -158,7 +164,7 @@ impl BatchDelivery<'_> {
         match (sent, passing) {
             (_, Some(refusal)) => RequestFailure::Refused { status: 0, refusal, retry_after: None },
             (Err(failure), None) => failure,
-            (Ok(()), None) => RequestFailure::Broken("the answer ended too early".into()),
+            (Ok(()), None) => RequestFailure::broken("the answer ended too early"),
         }
     }
 
@@ -166,17 +172,21 @@ impl BatchDelivery<'_> {
     fn judge(&self, failure: RequestFailure) -> Result<DeliveryPause, String> {
         let to = self.to;
         match failure {
-            RequestFailure::Unreached(why) if !self.heard => Err(format!(
+            RequestFailure::Fault(RequestFault::Unreached(why)) if !self.heard => Err(format!(
                 "cannot reach {to}: {why}; is the service running (doppel serve), and is this its address?"
             )),
-            RequestFailure::Unreached(why) => Ok(DeliveryPause::of(format!("cannot reach {to}: {why}"))),
-            RequestFailure::Untrusted(why, remedy) => {
+            RequestFailure::Fault(RequestFault::Unreached(why)) => {
+                Ok(DeliveryPause::of(format!("cannot reach {to}: {why}")))
+            }
+            RequestFailure::Fault(RequestFault::Untrusted(why, remedy)) => {
                 Err(format!("the certificate of {to} is not trusted: {why}; {remedy}"))
             }
-            RequestFailure::Broken(why) if !self.heard && to.starts_with("http://") => {
+            RequestFailure::Fault(RequestFault::Broken(why)) if !self.heard && to.starts_with("http://") => {
                 Ok(DeliveryPause::of(format!("the connection to {to} broke: {why}; if it speaks TLS, write https://")))
             }
-            RequestFailure::Broken(why) => Ok(DeliveryPause::of(format!("the connection to {to} broke: {why}"))),
+            RequestFailure::Fault(RequestFault::Broken(why)) => {
+                Ok(DeliveryPause::of(format!("the connection to {to} broke: {why}")))
+            }
             RequestFailure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
             RequestFailure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),
             RequestFailure::Refused { status, refusal, retry_after } => {

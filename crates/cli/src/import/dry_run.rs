@@ -1,12 +1,12 @@
 //! Reads the input like an import and checks the rows like the collection, but sends nothing.
 
 use super::deliver::DeliveryEnd;
-use super::input::RecordInput;
-use super::lines::{LineRefusal, check};
-use super::report::{ImportReport, RejectionReason};
+use super::input::{RecordInput, next_batch};
+use super::lines::check;
+use super::report::ImportReport;
 use doppel_core::collection::Settings;
 use doppel_engine::replay::Replay;
-use doppel_service::shutdown::{Phase, Shutdown};
+use doppel_service::shutdown::Shutdown;
 
 /// Counts the lines that would be sent and the lines that would be rejected. `settings` are the settings of the collection.
 pub(super) async fn run(
@@ -18,24 +18,20 @@ pub(super) async fn run(
     let rules = Replay::new(settings.clone(), None, 0)?;
     let mut batches = input.start();
     loop {
-        let batch = tokio::select! {
-            biased;
-            () = stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
-            batch = batches.recv() => batch,
-        };
-        let Some(batch) = batch.transpose()? else { return Ok(DeliveryEnd::Done) };
+        let Some(batch) = next_batch(&mut batches, stop).await else { return Ok(DeliveryEnd::Stopped) };
+        let Some(batch) = batch? else { return Ok(DeliveryEnd::Done) };
         if !batch.new_columns.is_empty() {
-            report.columns(&batch.new_columns, Some(settings.fields.clone()));
+            report.lines.columns(&batch.new_columns, Some(&settings.fields));
         }
-        for line in &batch.lines {
-            let at = (line.file, line.number);
-            match check(&rules, line) {
-                Ok(checked) => report.would_send(at, &checked.document.warnings, batch.read_bytes),
-                Err(LineRefusal { code, pointer, detail, text }) => {
-                    let why = RejectionReason { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
-                    report.would_reject(at, why, batch.read_bytes)?;
-                }
-            }
-        }
+        let to_send = &mut report.to_send;
+        report.lines.take_batch(
+            &batch,
+            |line| check(&rules, line),
+            |_, checked| {
+                *to_send += u64::from(checked.is_ok());
+                Ok(checked.map(|checked| checked.document.warnings))
+            },
+        )?;
+        report.checked(&batch);
     }
 }

@@ -17,13 +17,14 @@ use super::deliver::STOPPED;
 use super::ids::{ContentIds, GivenIds, MakeIds, insert_id};
 use super::tables::{self, open_table};
 use crate::columns::ColumnNames;
+use crate::line_report::LinePlace;
 use crate::usage;
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
 use doppel_service::shutdown::{Phase, Shutdown};
 use doppel_sources::tables::mapping::ColumnMapping;
 use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
-use doppel_sources::tables::{AsText, SheetInfo, TableError, TableKind, TableRequest, TableRow, TableStream};
+use doppel_sources::tables::{AsText, SheetInfo, TableError, TableLayout, TableRequest, TableRow, TableStream};
 use doppel_sources::{CountingReader, FileFormat, FileLine, JsonStream, MemberMapping, UnreadableLine};
 
 /// Largest number of lines of a batch. They take some hundred milliseconds; a stop signal is processed after them.
@@ -112,6 +113,13 @@ pub(crate) struct InputLine {
     pub(crate) came: OriginalLine,
 }
 
+impl InputLine {
+    /// Returns the place of the line.
+    pub(crate) fn place(&self) -> LinePlace {
+        LinePlace { file: self.file, line: self.number }
+    }
+}
+
 /// The original line, if lines are [kept](RecordInput::keep_rows).
 #[derive(Debug)]
 pub(crate) enum OriginalLine {
@@ -136,6 +144,18 @@ pub(crate) struct LineBatch {
     /// Number of bytes of all files that were read so far.
     pub(crate) read_bytes: u64,
     size: usize,
+}
+
+/// Waits for the next batch of an input that is being read; the inner value is `None` at the end. Returns `None` after a signal.
+pub(crate) async fn next_batch(
+    batches: &mut mpsc::Receiver<anyhow::Result<LineBatch>>,
+    stop: &Shutdown,
+) -> Option<anyhow::Result<Option<LineBatch>>> {
+    tokio::select! {
+        biased;
+        () = stop.reached(Phase::Grace) => None,
+        batch = batches.recv() => Some(batch.transpose()),
+    }
 }
 
 impl RecordInput {
@@ -286,6 +306,11 @@ impl RecordInput {
         renamed.collect()
     }
 
+    /// Returns the names of the sources.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files.iter().map(|source| source.name.clone()).collect()
+    }
+
     /// Returns the number of bytes of all files, if it is known.
     pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.files.iter().map(|source| source.bytes).sum()
@@ -424,12 +449,8 @@ impl RecordInput {
         if is_new {
             return Ok(row);
         }
-        Err(UnreadableLine {
-            code: "repeated_id",
-            pointer: "/id".into(),
-            detail: "an earlier row of the file has the same id and other content, and stays; correct the id".into(),
-            text: Some(row.json().to_string()),
-        })
+        let detail = "an earlier row of the file has the same id and other content, and stays; correct the id";
+        Err(UnreadableLine::new("repeated_id", "/id", detail, Some(row.json())))
     }
 
     /// Adds an id to a row, so that the row can be sent again without harm.
@@ -443,22 +464,15 @@ impl RecordInput {
             Some(MakeIds::Content) => ids.next(row.json()),
             None if !self.needs_ids => return Ok(row),
             None => {
-                return Err(UnreadableLine {
-                    code: "no_id",
-                    pointer: "/id".into(),
-                    detail:
-                        "the row has no id, so that sending it twice would store it twice; add one, or give --make-ids"
-                            .into(),
-                    text: Some(row.json().to_string()),
-                });
+                let detail =
+                    "the row has no id, so that sending it twice would store it twice; add one, or give --make-ids";
+                return Err(UnreadableLine::new("no_id", "/id", detail, Some(row.json())));
             }
         };
         let json = insert_id(row.json(), &id);
-        Row::parse(json.as_bytes()).map_err(|_| UnreadableLine {
-            code: "too_many_fields",
-            pointer: String::new(),
-            detail: "with an id the row has more fields than a record may have; remove one".into(),
-            text: Some(json),
+        Row::parse(json.as_bytes()).map_err(|_| {
+            let detail = "with an id the row has more fields than a record may have; remove one";
+            UnreadableLine::new("too_many_fields", "", detail, Some(&json))
         })
     }
 }
@@ -484,18 +498,8 @@ impl InputSource {
         })?;
         let stem = path.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
         let bytes = path.as_deref().and_then(|path| path.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len());
-        Ok(Self {
-            path,
-            name: name.to_owned(),
-            format,
-            stem: stem.unwrap_or_else(|| "stdin".to_owned()),
-            bytes,
-            sheet: None,
-            mapping: None,
-            begun: None,
-            database: None,
-            head: None,
-        })
+        let stem = stem.unwrap_or_else(|| "stdin".to_owned());
+        Ok(Self { path, stem, bytes, ..Self::named(name.to_owned(), format) })
     }
 
     /// Returns a source for each wanted sheet of the file: the sheet with this name, or with `all` every sheet that is neither hidden nor
@@ -511,15 +515,10 @@ impl InputSource {
         let shown = sheets.into_iter().filter(SheetInfo::is_shown);
         let sources = shown.map(|sheet| Self {
             path: self.path.clone(),
-            name: format!("{} [{}]", self.name, sheet.name),
-            format: self.format,
             stem: format!("{}-{}", self.stem, sheet.name),
             bytes: self.bytes,
-            sheet: Some(sheet.name),
-            mapping: None,
-            begun: None,
-            database: None,
-            head: None,
+            sheet: Some(sheet.name.clone()),
+            ..Self::named(format!("{} [{}]", self.name, sheet.name), self.format)
         });
         Ok(sources.collect())
     }
@@ -536,16 +535,21 @@ impl InputSource {
     }
 
     pub(crate) fn of_database(reader: DatabaseReader) -> Self {
+        let name = reader.name();
+        Self { database: Some(reader), ..Self::named(name, FileFormat::Csv) }
+    }
+
+    fn named(name: String, format: FileFormat) -> Self {
         Self {
             path: None,
-            name: reader.name(),
-            format: FileFormat::Csv,
+            name,
+            format,
             stem: String::new(),
             bytes: None,
             sheet: None,
             mapping: None,
             begun: None,
-            database: Some(reader),
+            database: None,
             head: None,
         }
     }
@@ -574,9 +578,9 @@ impl InputSource {
 
 impl TableHeadings {
     fn of(table: &TableStream) -> Self {
-        let sheet = match &table.kind {
-            TableKind::Sheet(_, name) => Some(name.clone()),
-            TableKind::Text(_) => None,
+        let sheet = match &table.layout {
+            TableLayout::Sheet { sheet, .. } => Some(sheet.clone()),
+            TableLayout::Csv { .. } => None,
         };
         Self { names: table.header.clone(), rows: table.top.clone(), sheet }
     }

@@ -9,36 +9,31 @@ mod dry_run;
 mod ids;
 pub(crate) mod input;
 pub(crate) mod lines;
-pub(crate) mod report;
+mod report;
 mod service;
 pub(crate) mod tables;
 pub(crate) mod target;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
-
-use anyhow::Context;
-
 use self::deliver::{BatchDelivery, DeliveryEnd};
 pub use self::ids::MakeIds;
-use self::input::{InputSource, RecordInput};
-use self::report::{ImportReport, RejectsFile};
+use self::input::{InputSource, RecordInput, next_batch};
+use self::report::ImportReport;
 use self::target::{CallOptions, DestinationAddress, ImportTarget};
 use crate::client::TlsArgs;
+use crate::line_report::RejectsArgs;
 use crate::output::CommandOutputs;
 use crate::table::SummaryFormat;
 use crate::transfer::{CollectionImport, restore};
-use crate::{PARTLY, key, usage, with_usage_shown};
-use doppel_config::{self as config, Config};
+use crate::{PARTLY, answer, key, load_config, run_until_signal, start_threads, usage, with_usage_shown};
+use doppel_config::{Config, LoadedConfig};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_http::coding::ContentCoding;
-use doppel_service::shutdown::{Phase, Shutdown, Signals};
 use doppel_sources::tables::plan::{ColumnChoice, MOST_CHOSEN};
 use doppel_sources::tables::{AsText, TextEncoding};
 use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Input:
@@ -116,12 +111,8 @@ pub struct ImportArgs {
     columns: ColumnArgs,
     #[command(flatten)]
     database: database::DatabaseArgs,
-    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
-    #[arg(long, value_name = "FILE")]
-    rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
-    #[arg(long, requires = "rejects")]
-    rejects_with_text: bool,
+    #[command(flatten)]
+    rejects: RejectsArgs,
     /// Leave out the first N lines of the first file (in CSV the header counts, and is read all the same); a rejects file
     /// is then continued instead of overwritten
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -155,7 +146,28 @@ impl ImportArgs {
     }
 }
 
-/// What is said of tables and of ids; the same for all commands that read records.
+/// The options for reading files of the commands that read nothing but files.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReadingArgs {
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
+    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
+    nulls: Vec<String>,
+}
+
+impl ReadingArgs {
+    /// Prepares the files with these names. Every row needs an id.
+    pub(crate) fn input(&self, files: &[String], config: &Config) -> anyhow::Result<RecordInput> {
+        let options = (&self.columns, self.nulls.as_slice());
+        RecordInput::of_files(files, self.format, options, config.limits.max_line_bytes)
+    }
+}
+
+/// The options about tables and ids of all commands that read records.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ColumnArgs {
     /// How text of tables is encoded [default: found, and said]
@@ -214,17 +226,16 @@ pub fn run(args: ImportArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let config::LoadedConfig { config, file, .. } =
-        config::load(&config::ConfigFlags { file: args.config.clone(), ..config::ConfigFlags::default() })?;
+    let LoadedConfig { config, file, .. } = load_config(args.config.as_deref())?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = CollectionImport { to: &args.to, collection: &args.collection, file };
         return restore(&what, config.store);
     }
-    let to = DestinationAddress::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    let to = DestinationAddress::of_option(&args.to)?;
     let key = key(args.key_file.as_deref())?;
     let mut input = input(args, &config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = start_threads()?;
     if args.database.is_given() && args.is_of_files() {
         return Err(usage(
             "--format, --encoding, --delimiter, --null and --skip-lines are for files, not for a database",
@@ -234,31 +245,26 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         input.files = vec![InputSource::of_database(reader)];
     }
     input.check_names()?;
-    let outputs = outputs(args, &to, file.as_deref());
-    let rejects = RejectsFile::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
-    let names = input.files.iter().map(|source| source.name.clone()).collect();
-    let mut report = ImportReport::new(names, args.skip_lines, rejects, input.total_bytes());
+    let outputs = CommandOutputs::of_inputs(&args.files, [args.key_file.as_deref(), file.as_deref()]);
+    args.trust.files().for_each(|file| outputs.reads(file));
+    args.database.files().iter().for_each(|file| outputs.reads(file));
+    to.directory().into_iter().for_each(|folder| outputs.uses(folder));
+    let rejects = args.rejects.open(&outputs, args.skip_lines > 0)?;
+    let mut report = ImportReport::new(&input, rejects);
 
-    let ended = runtime.block_on(async {
-        let stop = Shutdown::default();
-        let signals = Signals::new().context("cannot receive signals")?;
-        let signals = tokio::spawn({
-            let stop = stop.clone();
-            async move { stop.on_signal(signals, Duration::ZERO).await }
-        });
+    let ended = run_until_signal(runtime, async |stop| {
         if args.dry_run && to.is_new_directory() {
             let settings = Settings::default();
-            let input = input.planned(Some(settings.clone()), &stop, |text| report.say(text)).await?;
-            return dry_run::run(input, &settings, &stop, &mut report).await;
+            let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
+            return dry_run::run(input, &settings, stop, &mut report).await;
         }
         let how = CallOptions { key: key.as_deref(), trust: &args.trust, coding: args.compress };
         let target = ImportTarget::open(&to, &how, &config).await?;
         let collection = &args.collection;
         let to = args.to.as_str();
-        let mut delivery = BatchDelivery { target, collection, to, stop: &stop, scope: "write", heard: false };
+        let mut delivery = BatchDelivery { target, collection, to, stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
-        signals.abort();
         let end = ended?;
         if !closed? && matches!(end, DeliveryEnd::Done) {
             report.say(
@@ -268,8 +274,6 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         }
         Ok(end)
     });
-    // The reading thread may wait for standard input for ever. No other work is in progress.
-    runtime.shutdown_background();
     finish(ended, &mut report, args)
 }
 
@@ -289,29 +293,17 @@ async fn plan_and_deliver(
     let input = input.planned(settings.clone(), delivery.stop, |text| report.say(text)).await?;
     let fields: Vec<&str> =
         settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
-    report.renamed(input.renamed(&fields));
+    report.lines.renamed = input.renamed(&fields);
     match args.dry_run {
         true => dry_run::run(input, &settings.unwrap_or_default(), delivery.stop, report).await,
         false => deliver_all(input, delivery, report).await,
     }
 }
 
-/// Registers the inputs, so that the rejects file cannot overwrite an input.
-fn outputs(args: &ImportArgs, to: &DestinationAddress, config: Option<&Path>) -> CommandOutputs {
-    let outputs = CommandOutputs::new();
-    args.files.iter().for_each(|name| outputs.reads(name));
-    args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
-    args.database.files().iter().for_each(|file| outputs.reads(file));
-    if let DestinationAddress::Directory(folder) = to {
-        outputs.uses(folder);
-    }
-    outputs
-}
-
 fn input(args: &ImportArgs, config: &Config) -> anyhow::Result<RecordInput> {
     let said = (&args.columns, args.nulls.as_slice());
     let input = RecordInput::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
-    Ok(RecordInput { skip_lines: args.skip_lines, keep_text: args.rejects_with_text, ..input })
+    Ok(RecordInput { skip_lines: args.skip_lines, keep_text: args.rejects.rejects_with_text, ..input })
 }
 
 /// Sends all batches until the end, a failure or a signal.
@@ -322,19 +314,16 @@ async fn deliver_all(
 ) -> anyhow::Result<DeliveryEnd> {
     let mut batches = input.start();
     loop {
-        let batch = tokio::select! {
-            biased;
-            () = delivery.stop.reached(Phase::Grace) => return Ok(DeliveryEnd::Stopped),
-            batch = batches.recv() => batch,
-        };
-        let Some(batch) = batch.transpose()? else {
+        let Some(batch) = next_batch(&mut batches, delivery.stop).await else { return Ok(DeliveryEnd::Stopped) };
+        let Some(batch) = batch? else {
             if report.any_done() {
                 delivery.end_batch(|text| report.say(text)).await;
             }
             return Ok(DeliveryEnd::Done);
         };
         if !batch.new_columns.is_empty() {
-            report.columns(&batch.new_columns, delivery.target.fields(delivery.collection).await);
+            let fields = delivery.target.fields(delivery.collection).await;
+            report.lines.columns(&batch.new_columns, fields.as_deref());
         }
         let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
         report.note(&batch, &answers)?;
@@ -351,18 +340,15 @@ fn finish(
 ) -> anyhow::Result<ExitCode> {
     let closed = report.close_rejects(matches!(ended, Ok(DeliveryEnd::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
-    let sum = match args.summary {
-        SummaryFormat::Table => texts::said(&report.sum(args.dry_run)).into_owned(),
-        SummaryFormat::Json => report.json(args.dry_run),
-    };
+    report.lines.progress.finish();
     if ended.is_ok() || report.any_done() {
-        std::io::stdout().write_all(sum.as_bytes())?;
+        let summary = report.summary(args.dry_run);
+        answer(&args.summary.text(&summary, || texts::said(&report.sum(args.dry_run)).into_owned())?)?;
     }
     let early = match ended {
-        Ok(DeliveryEnd::Done) if report.any_rejected() => return Ok(ExitCode::from(PARTLY)),
+        Ok(DeliveryEnd::Done) if report.lines.rejects.count > 0 => return Ok(ExitCode::from(PARTLY)),
         Ok(DeliveryEnd::Done) => return Ok(ExitCode::SUCCESS),
-        Ok(DeliveryEnd::Stopped) => anyhow::anyhow!("stopped by a signal"),
-        Ok(DeliveryEnd::Failed(reason)) => anyhow::anyhow!(reason),
+        Ok(end) => end.into(),
         Err(error) => error,
     };
     if report.any_done() && args.database.is_given() {

@@ -5,7 +5,7 @@ use hyper::{Request, Response};
 use reqwest::{Client, Url};
 
 use super::target::{CallOptions, RequestFailure, SILENCE, silent};
-use crate::client::{self, CertificateCheck, RequestFault};
+use crate::client::{self, CertificateCheck};
 use doppel_http::coding::ContentCoding;
 use doppel_http::local::LocalBody;
 
@@ -41,9 +41,5 @@ impl ImportClient {
 }
 
 fn failure(error: &reqwest::Error) -> RequestFailure {
-    match client::fault(error) {
-        RequestFault::Unreached(why) => RequestFailure::Unreached(why),
-        RequestFault::Untrusted(why, remedy) => RequestFailure::Untrusted(why, remedy),
-        RequestFault::Broken(why) => RequestFailure::Broken(why),
-    }
+    RequestFailure::Fault(client::fault(error))
 }

@@ -4,7 +4,7 @@ use crate::usage;
 use doppel_core::collection::{Role, Settings};
 use doppel_sources::tables::mapping::ColumnMapping;
 use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
-use doppel_sources::tables::{SheetInfo, TableError, TableKind, TableLayout, TableStream, WorkbookKind};
+use doppel_sources::tables::{SheetInfo, TableError, TableLayout, TableStream, WorkbookKind};
 
 /// Checks that every column of an option is in one of the tables. `named` has a bit for each found column.
 pub(super) fn check_columns(choice: &ColumnChoice, named: u64) -> Result<(), String> {
@@ -35,7 +35,7 @@ pub(super) fn plan(
     settings: Option<&Settings>,
     makes_ids: bool,
 ) -> Result<ColumnPlan, String> {
-    check_names(&table.header, &table.kind)?;
+    check_names(&table.header, &table.layout)?;
     let plan = ColumnPlan::new(&table.header, choice, settings)?;
     with_id(&plan, &table.header, makes_ids).map(|()| plan)
 }
@@ -50,18 +50,17 @@ pub(super) fn with_id(plan: &ColumnPlan, header: &[String], makes_ids: bool) -> 
 
 pub(super) fn mapping(plan: &ColumnPlan, table: &TableStream, nulls: &[String], max: usize) -> ColumnMapping {
     let times = plan.roles.iter().filter(|(_, role)| *role == Role::Time).map(|(name, _)| name.as_str());
-    ColumnMapping::new(&table.header, &plan.targets, &table.kind, &times.collect::<Vec<_>>(), nulls, max)
+    ColumnMapping::new(&table.header, &plan.targets, &table.layout, &times.collect::<Vec<_>>(), nulls, max)
 }
 
 /// Describes the format of a table and the mapping of its columns.
 pub(super) fn lines(plan: &ColumnPlan, table: &TableStream) -> Vec<String> {
-    let mut how = match &table.kind {
-        TableKind::Text(TableLayout::Csv { encoding, separator }) => {
+    let mut how = match &table.layout {
+        TableLayout::Csv { encoding, separator } => {
             let separator = if *separator == b'\t' { "tab".to_owned() } else { char::from(*separator).to_string() };
             format!("read as {}, delimiter {separator}", encoding.name())
         }
-        TableKind::Text(TableLayout::Xlsx { sheet }) => format!("read as a workbook, sheet {sheet}"),
-        TableKind::Sheet(kind, sheet) => {
+        TableLayout::Sheet { kind, sheet } => {
             let held = match kind {
                 WorkbookKind::Xlsx => "its shared texts are held in memory",
                 WorkbookKind::Ods => "all of it is held in memory",
@@ -98,9 +97,9 @@ fn sheet_line(table: &TableStream) -> Option<String> {
     (!others.is_empty()).then(|| format!("sheets not read: {}; {hint}", others.join(", ")))
 }
 
-fn check_names(header: &[String], kind: &TableKind) -> Result<(), String> {
+fn check_names(header: &[String], layout: &TableLayout) -> Result<(), String> {
     // Workbooks often have a column of remarks or an empty column.
-    let unnamed = header.iter().position(String::is_empty).filter(|_| matches!(kind, TableKind::Text(_)));
+    let unnamed = header.iter().position(String::is_empty).filter(|_| matches!(layout, TableLayout::Csv { .. }));
     unnamed
         .map_or(Ok(()), |at| Err(format!("has no name for column {} in its header; name or remove the column", at + 1)))
 }

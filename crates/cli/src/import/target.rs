@@ -1,6 +1,6 @@
 //! The destinations of records: a running service, or a data directory that this process opens. Both answer the same requests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +8,19 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
 use super::service::ImportClient;
 use super::usage;
-use crate::client::{TlsArgs, cause, parse_url};
+use crate::client::{RequestFault, TlsArgs, cause, parse_url};
 use crate::store;
 use crate::transfer::{self, MONGODB};
 use doppel_config::{self as config, AuthConfig, Config, StoreKind};
 use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, VerdictKind};
-use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_engine::answers::Outcome;
 use doppel_engine::replay::Replay;
@@ -38,6 +37,10 @@ use doppel_store::Store;
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 /// Largest size of an answer to a line, or of the refusal of a request. It has room for many times ten matches of some hundred bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The media type of JSON lines.
+const LINES: &str = "application/x-ndjson";
+/// The media type of a row.
+const ROW: &str = "application/json";
 /// The code of the refusal of a key that is limited to other collections.
 pub(crate) const NOT_THIS_COLLECTION: &str = "not_this_collection";
 
@@ -52,7 +55,14 @@ pub(crate) enum DestinationAddress {
 
 impl DestinationAddress {
     /// Parses `--to`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Wrong usage.
+    pub(crate) fn of_option(text: &str) -> anyhow::Result<Self> {
+        Self::parse(text).map_err(|reason| usage(format!("--to {text}: {reason}")))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
         if text == MONGODB {
             return Ok(Self::Mongodb);
         }
@@ -72,12 +82,18 @@ impl DestinationAddress {
             false => Ok(Self::Directory(path)),
         }
     }
-}
 
-impl DestinationAddress {
+    /// Returns the directory, if the destination is one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(folder) => Some(folder),
+            Self::Service(_) | Self::Mongodb => None,
+        }
+    }
+
     /// True if the destination is a directory that does not exist.
     pub(crate) fn is_new_directory(&self) -> bool {
-        matches!(self, Self::Directory(folder) if !folder.exists())
+        self.directory().is_some_and(|folder| !folder.exists())
     }
 }
 
@@ -121,12 +137,6 @@ pub(crate) struct ValueWarning {
     pub(crate) detail: String,
 }
 
-impl From<&Violation> for ValueWarning {
-    fn from(Violation { pointer, code, detail }: &Violation) -> Self {
-        Self { pointer: pointer.clone(), code: code.to_string(), detail: detail.clone() }
-    }
-}
-
 /// The reason why a line or a request was refused; empty if it was accepted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -152,16 +162,19 @@ struct CollectionDescription {
 /// The reason why a request has no complete response.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    /// The connection could not be opened.
-    Unreached(String),
-    /// The certificate of the other side is not trusted: the reason and the remedy.
-    Untrusted(String, &'static str),
-    /// The connection broke, or the other side sent nothing for too long.
-    Broken(String),
+    /// There is no response, or the other side sent nothing for too long.
+    Fault(RequestFault),
     /// The whole request was refused.
     Refused { status: u16, refusal: AnswerRefusal, retry_after: Option<Duration> },
     /// The responses are not those of doppel.
     Foreign,
+}
+
+impl RequestFailure {
+    /// Makes the failure that the connection broke for this reason.
+    pub(crate) fn broken(reason: impl Into<String>) -> Self {
+        Self::Fault(RequestFault::Broken(reason.into()))
+    }
 }
 
 /// The options for calling a service.
@@ -211,35 +224,25 @@ impl ImportTarget {
         lines: Bytes,
         each: impl FnMut(LineResponse) + Send,
     ) -> Result<(), RequestFailure> {
-        let mut request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
-            .header("content-type", "application/x-ndjson");
         let lines = match self.coding() {
             None => lines,
-            Some(coding) => {
-                request = request.header("content-encoding", coding.name());
-                compress(&lines, coding).map_err(|error| RequestFailure::Broken(error.to_string()))?.into()
-            }
+            Some(coding) => compress(&lines, coding).map_err(|error| RequestFailure::broken(error.to_string()))?.into(),
         };
-        let request = request.body(lines);
-        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
-        read_answers(self.answer(request).await?, each).await
+        let path = format!("{collection}/records/_bulk");
+        read_answers(self.exchange(Method::POST, &path, LINES, (self.coding(), lines)).await?, each).await
     }
 
     /// Tells the destination that an import has ended. It then counts the records and indexes the collection anew, so that the groups do not
     /// depend on the order of the records.
     pub(crate) async fn end_batch(&self, collection: &CollectionName) -> Result<(), RequestFailure> {
-        let request = Request::post(format!("{}/{collection}/records/_bulk?end_of_batch=true", self.collections()))
-            .header("content-type", "application/x-ndjson");
-        let request = request.body(Bytes::new()).map_err(|error| RequestFailure::Broken(error.to_string()))?;
-        read_answers(self.answer(request).await?, |_| ()).await
+        let path = format!("{collection}/records/_bulk?end_of_batch=true");
+        read_answers(self.exchange(Method::POST, &path, LINES, (None, Bytes::new())).await?, |_| ()).await
     }
 
     /// Checks a row (JSON) without storing it.
     pub(crate) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<CheckResponse, RequestFailure> {
-        let request = Request::post(format!("{}/{collection}/check", self.collections()));
-        let request = request.header("content-type", "application/json").body(row);
-        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
-        let (head, mut body) = self.answer(request).await?.into_parts();
+        let answer = self.exchange(Method::POST, &format!("{collection}/check"), ROW, (None, row)).await?;
+        let (head, mut body) = answer.into_parts();
         let text = whole_text(&mut body).await?;
         match head.status.as_u16() {
             200 => {
@@ -277,9 +280,8 @@ impl ImportTarget {
 
     /// Returns the settings of a collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
     pub(crate) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, RequestFailure> {
-        let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
-        let request = request.map_err(|error| RequestFailure::Broken(error.to_string()))?;
-        let (head, mut body) = self.answer(request).await?.into_parts();
+        let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await?;
+        let (head, mut body) = answer.into_parts();
         let text = problem_text(&mut body).await;
         match head.status.as_u16() {
             200 => {
@@ -315,7 +317,23 @@ impl ImportTarget {
         }
     }
 
-    async fn answer(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, RequestFailure> {
+    /// Sends a request to a path below all collections: the type of the content, or an empty text for none, and the content with its coding.
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        content: (Option<ContentCoding>, Bytes),
+    ) -> Result<Response<LocalBody>, RequestFailure> {
+        let (coding, content) = content;
+        let mut request = Request::builder().method(method).uri(format!("{}/{path}", self.collections()));
+        if !content_type.is_empty() {
+            request = request.header("content-type", content_type);
+        }
+        if let Some(coding) = coding {
+            request = request.header("content-encoding", coding.name());
+        }
+        let request = request.body(content).map_err(|error| RequestFailure::broken(error.to_string()))?;
         match self {
             Self::Service(service) => service.exchange(request).await,
             Self::Store(local) => Ok(local.call(request.map(Full::new)).await),
@@ -343,7 +361,7 @@ fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService>
 
 /// Makes the failure that the other side sends nothing any more.
 pub(crate) fn silent() -> RequestFailure {
-    RequestFailure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
+    RequestFailure::broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
 /// Reads a response to its end: one line of JSON per sent line, or a problem.
@@ -377,32 +395,32 @@ async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, RequestFailur
     match frame {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Some(Err(error)) => Err(RequestFailure::Broken(cause(&error))),
+        Some(Err(error)) => Err(RequestFailure::broken(cause(&error))),
     }
 }
 
 /// Reads a whole body, which may have at most the largest size of an answer.
 async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, RequestFailure> {
     let mut text = Vec::new();
+    read_text(body, &mut text).await.map(|()| text)
+}
+
+/// Reads the body of a refusal or description, and cuts it at the largest size of an answer.
+async fn problem_text(body: &mut LocalBody) -> Vec<u8> {
+    let mut text = Vec::new();
+    // The text until then is enough for a message.
+    let _ = read_text(body, &mut text).await;
+    text
+}
+
+async fn read_text(body: &mut LocalBody, text: &mut Vec<u8>) -> Result<(), RequestFailure> {
     while let Some(piece) = next_piece(body).await? {
         text.extend_from_slice(&piece);
         if text.len() > MAX_ANSWER_BYTES {
             return Err(RequestFailure::Foreign);
         }
     }
-    Ok(text)
-}
-
-/// Reads the body of a refusal or description, and cuts it at the largest size of an answer.
-async fn problem_text(body: &mut LocalBody) -> Vec<u8> {
-    let mut text = Vec::new();
-    while let Ok(Some(piece)) = next_piece(body).await {
-        text.extend_from_slice(&piece);
-        if text.len() > MAX_ANSWER_BYTES {
-            break;
-        }
-    }
-    text
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::service::SnapshotClient;
-use super::{on_signal, say, size};
+use super::{on_signal, size};
 use crate::client::TlsArgs;
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
-use crate::usage;
+use crate::{tell, usage};
 use doppel_config::snapshots::is_within;
 use doppel_config::{self as config, ConfigFlags, StoreKind};
 use doppel_service::snapshots::WRITTEN_BY;
@@ -67,7 +67,7 @@ fn of_service(args: &SnapshotCreateArgs, url: &reqwest::Url) -> anyhow::Result<E
     let progress = CommandProgress::of_bytes();
     let verified = with_file(out, |file| service.stream(file, &progress))?;
     progress.finish();
-    say(&format!("{} in {} keys and values received, and verified", size(verified.bytes), verified.entries));
+    tell(&format!("{} in {} keys and values received, and verified", size(verified.bytes), verified.entries));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,7 +127,7 @@ fn directory(data: &Path, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSn
 
 fn taken(taken: &TakenSnapshot) -> anyhow::Result<ExitCode> {
     let manifest = &taken.manifest;
-    say(&format!(
+    tell(&format!(
         "snapshot {}: {} records, {} of content, {} written",
         manifest.id,
         manifest.records(),

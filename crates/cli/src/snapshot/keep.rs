@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{UntilStopped, named, open, say, size};
-use crate::answer;
+use super::{UntilStopped, named, open, size};
 use crate::progress::CommandProgress;
 use crate::table::{numbers, table, words};
+use crate::{answer, tell};
 use doppel_snapshot::{ListedSnapshot, Repository, Snapshot as _, SnapshotId, verify as read, verify_all};
 use doppel_store_embedded::RestoreCheck;
 use doppel_texts as texts;
@@ -78,7 +78,7 @@ fn row(listed: &ListedSnapshot) -> Vec<String> {
             manifest.written_by.clone(),
         ],
         Err(error) => {
-            say(&format!("doppel: {error}"));
+            tell(&format!("doppel: {error}"));
             vec![id, "damaged".into()]
         }
     }
@@ -91,8 +91,8 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         let mut check = RestoreCheck::new(snapshot.moment())?;
         let verified = read(snapshot, &mut |piece| Ok(check.piece(piece)?))?;
         check.end()?;
-        answer(&texts::said(&format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes))))?;
-        return Ok(ExitCode::SUCCESS);
+        let whole = format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes));
+        return answer(&texts::said(&whole));
     }
     let progress = CommandProgress::of_bytes();
     let repository = Repository::open(&from)?;
@@ -116,7 +116,7 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         };
         answer(&texts::said(&line))?;
     }
-    say(&format!("{} snapshots, {damaged} damaged", verified.len()));
+    tell(&format!("{} snapshots, {damaged} damaged", verified.len()));
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -150,6 +150,6 @@ pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<ExitCode> {
     for id in &pruned.snapshots {
         answer(&format!("{id}\n"))?;
     }
-    say(&format!("{} snapshots removed, {} freed", pruned.snapshots.len(), size(pruned.bytes)));
+    tell(&format!("{} snapshots removed, {} freed", pruned.snapshots.len(), size(pruned.bytes)));
     Ok(ExitCode::SUCCESS)
 }

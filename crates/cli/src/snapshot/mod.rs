@@ -17,8 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::Subcommand;
 
-use crate::usage;
-use doppel_config::{self as config, ConfigFlags};
+use crate::{load_config, tell, usage};
 use doppel_service::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
 use doppel_store::snapshot::{SnapshotMoment, SnapshotPiece};
@@ -82,7 +81,7 @@ pub fn run(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     };
     match done {
         Err(error) if matches!(error.downcast_ref(), Some(doppel_snapshot::Error::Stopped)) => {
-            say("stopped by a signal");
+            tell("stopped by a signal");
             Ok(ExitCode::from(STOPPED))
         }
         done => done,
@@ -94,8 +93,7 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let dir =
-        config::load(&ConfigFlags { file: config.map(Path::to_owned), ..ConfigFlags::default() })?.config.snapshots.dir;
+    let dir = load_config(config)?.config.snapshots.dir;
     if dir.as_os_str().is_empty() {
         return Err(usage("name the directory of the snapshots (or set snapshots.dir in the configuration)"));
     }
@@ -185,9 +183,4 @@ fn size(bytes: u64) -> String {
         10_000_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
-}
-
-#[expect(clippy::print_stderr, reason = "standard output may be the snapshot")]
-fn say(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
 }

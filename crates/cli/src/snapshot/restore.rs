@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{UntilStopped, open, say, size};
+use super::{UntilStopped, open, size};
 use crate::progress::CommandProgress;
-use crate::usage;
+use crate::{tell, usage};
 use doppel_config::snapshots::real;
 use doppel_config::{self as config, ConfigFlags};
 use doppel_snapshot::{Repository, Snapshot as _, SnapshotId};
@@ -42,11 +42,11 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
     let progress = Arc::new(CommandProgress::of_bytes());
     let shown = Arc::clone(&progress);
     let mut bytes = 0;
-    let tell = Box::new(move |piece: &SnapshotPiece| {
+    let told = Box::new(move |piece: &SnapshotPiece| {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
     });
-    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, tell)?;
+    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, told)?;
     let moment = snapshot.moment().clone();
     let mut keys = KeyRing::default();
     let pieces = snapshot.by_ref().map(|piece| {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
     embedded::restore::<doppel_snapshot::Error>(&data, &moment, pieces)?;
     progress.finish();
     if let Some(manifest) = snapshot.manifest() {
-        say(&format!(
+        tell(&format!(
             "restored {} records of {} collection(s), {}, as of {}, into {}",
             manifest.records(),
             moment.collections.len(),
@@ -96,8 +96,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
     let accounts = ring.accounts.len();
     match are_left_out {
         _ if accounts == 0 => {}
-        true => say(&format!("left out {accounts} account(s) of people")),
-        false => say(&format!(
+        true => tell(&format!("left out {accounts} account(s) of people")),
+        false => tell(&format!(
             "with it {accounts} account(s) of people came back with the roles and passwords of then; remove those of people who left (doppel account list)"
         )),
     }
@@ -106,8 +106,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
     let names = names.join(", ");
     match are_left_out {
         _ if count == 0 => {}
-        true => say(&format!("left out {count} key(s): {names}")),
-        false => say(&format!(
+        true => tell(&format!("left out {count} key(s): {names}")),
+        false => tell(&format!(
             "with it {count} key(s) came back as they were then: {names}; revoke again those that were revoked since (doppel keys revoke NAME)"
         )),
     }

@@ -10,9 +10,10 @@ use anyhow::{Context as _, bail};
 use reqwest::Url;
 use serde_json::json;
 
-use super::{say, size};
+use super::size;
 use crate::client::{self, ServiceClient, TlsArgs};
 use crate::progress::CommandProgress;
+use crate::tell;
 use doppel_snapshot::{Snapshot as _, StreamReader, VerifiedTotals, verify};
 use doppel_store_embedded::RestoreCheck;
 
@@ -53,7 +54,7 @@ impl SnapshotClient {
                     progress.finish();
                     let id = run["id"].as_str().unwrap_or_default();
                     let records = run["records"].as_u64().unwrap_or(0);
-                    say(&format!("snapshot {id}: {records} records, {} read, {} written", size(bytes), size(new)));
+                    tell(&format!("snapshot {id}: {records} records, {} read, {} written", size(bytes), size(new)));
                     return Ok(());
                 }
                 Some("failed") => {

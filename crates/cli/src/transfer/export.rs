@@ -8,11 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::value::RawValue;
 
-use super::{
-    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, RecordLine, VERSION, open, progress_of, runtime,
-};
+use super::{DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, RecordLine, VERSION, open, progress_of};
 use crate::output::{CommandOutputs, OutputFile};
-use doppel_config::{self as config, ConfigFlags};
+use crate::{load_config, start_threads, tell};
 use doppel_core::collection::CollectionName;
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_engine::events::handling::handlings_after;
@@ -62,12 +60,12 @@ pub struct ExportArgs {
 /// The store cannot be opened or does not contain the collection, or the file cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
-    let loaded = config::load(&ConfigFlags { file: args.config.clone(), ..ConfigFlags::default() })?;
+    let loaded = load_config(args.config.as_deref())?;
     if args.from != super::MONGODB && !args.from.contains("://") && !Path::new(&args.from).is_dir() {
         bail!("{} is no data directory", args.from);
     }
     let mut file = output(&args, loaded.file.as_deref())?;
-    let done = runtime()?.block_on(async {
+    let done = start_threads()?.block_on(async {
         let store = open(&args.from, Opening::Existing, loaded.config.store).await?;
         let done = match &mut file {
             Some(file) => write(&store, &args.collection, file).await,
@@ -77,13 +75,8 @@ pub fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
         done.and_then(|done| Ok(closed.map(|()| done)?))
     })?;
     file.map_or(Ok(()), OutputFile::finish)?;
-    say(&format!("{} records and {} decisions exported", done.records, done.decisions));
+    tell(&format!("{} records and {} decisions exported", done.records, done.decisions));
     Ok(ExitCode::SUCCESS)
-}
-
-#[expect(clippy::print_stderr, reason = "standard output may be the file")]
-fn say(text: &str) {
-    eprintln!("{}", doppel_texts::said(text));
 }
 
 /// Creates the output file, which must not be in the directory that is read; `None` for standard output.

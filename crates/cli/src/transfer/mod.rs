@@ -20,10 +20,10 @@ mod restore;
 #[cfg(feature = "search")]
 mod whole;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -154,14 +154,6 @@ pub(super) async fn open_mongodb(config: config::StoreConfig) -> anyhow::Result<
 
 fn engine(store: &Arc<dyn Store>) -> Engine {
     Engine::new(Arc::clone(store), store::engine_options())
-}
-
-fn cannot(what: &str, path: &Path) -> String {
-    format!("cannot {what} {}", path.display())
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
 /// Makes the progress for this number of records.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +11,10 @@ use anyhow::{Context as _, anyhow, bail};
 use tokio::task::JoinHandle;
 
 use super::{
-    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, cannot, engine, open,
-    progress_of, runtime,
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, engine, open, progress_of,
 };
-use crate::PARTLY;
 use crate::progress::CommandProgress;
+use crate::{PARTLY, start_threads};
 use doppel_config as config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -63,7 +61,7 @@ struct ImportTotals {
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
     let mut input = ExportReader::open(what.file)?;
     let mut sum = ImportTotals::default();
-    let ended = runtime()?.block_on(async {
+    let ended = start_threads()?.block_on(async {
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum).await;
         let closed = store.close().await;
@@ -281,7 +279,7 @@ impl ExportReader {
     pub(super) fn open(name: &str) -> anyhow::Result<Self> {
         let reader: Box<dyn Read + Send> = match name {
             "-" => Box::new(std::io::stdin()),
-            name => Box::new(File::open(name).with_context(|| cannot("open", Path::new(name)))?),
+            name => Box::new(File::open(name).with_context(|| format!("cannot open {name}"))?),
         };
         Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
     }
@@ -300,7 +298,7 @@ impl ExportReader {
     pub(super) fn next(&mut self) -> anyhow::Result<Option<ExportLine>> {
         let mut bytes = Vec::new();
         let limited = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
-        if limited.with_context(|| cannot("read", Path::new(&self.name)))? == 0 {
+        if limited.with_context(|| format!("cannot read {}", self.name))? == 0 {
             return Ok(None);
         }
         self.line += 1;

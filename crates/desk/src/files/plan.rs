@@ -7,7 +7,7 @@ use doppel_core::record::Row;
 use doppel_sources::NULLS;
 use doppel_sources::tables::columns::{ColumnTarget, check_columns};
 use doppel_sources::tables::mapping::ColumnMapping;
-use doppel_sources::tables::{TableKind, TableProperties, TableRow};
+use doppel_sources::tables::{TableProperties, TableRow};
 
 use doppel_findings::RowRefusal;
 
@@ -38,8 +38,7 @@ impl UploadPlan {
         let times = settings.fields.iter().filter(|field| field.role == Role::Time).map(|field| field.name.as_str());
         let times: Vec<&str> = times.collect();
         let nulls = NULLS.map(str::to_owned);
-        let kind = TableKind::Text(table.layout.clone());
-        let mapping = ColumnMapping::new(&table.header, &targets, &kind, &times, &nulls, usize::MAX);
+        let mapping = ColumnMapping::new(&table.header, &targets, &table.layout, &times, &nulls, usize::MAX);
         Self { targets, registers, header: table.header.clone(), mapping }
     }
 

@@ -328,7 +328,7 @@ impl RowFinisher {
     ) -> io::Result<(Option<Problem>, NamedTempFile)> {
         let form = (&self.job.table.layout).into();
         let mut output = TableOutput::new(&form, BufWriter::new(file), &self.folder, self.job.width)?;
-        let mut within = self.replay.clone().map(|replay| PlacedRows::new(replay, &self.folder)).transpose()?;
+        let mut within = self.replay.clone().map(|replay| PlacedRows::new(replay, &self.folder));
         let mut numbers: HashMap<[u8; 16], u64> = HashMap::new();
         while let Some(done) = done.blocking_recv() {
             let (row, outcome) = match done {

@@ -242,7 +242,7 @@ fn file_page(visitor: &PageVisitor, job: &FileJob, columns: Option<ColumnsView>)
             let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
             (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
         }
-        TableLayout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
+        TableLayout::Sheet { sheet, .. } => (words.read_as_sheet)(&count(job.rows), sheet, &other_sheets),
     };
     FilePage {
         frame: PageFrame::of(visitor, &job.collection, DeskSection::Files, job.name.clone()),

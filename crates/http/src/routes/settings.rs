@@ -354,7 +354,7 @@ mod tests {
         refused(r#"{"match":[30]}"#, 422, "invalid_value", &["/match"]);
         refused(r#"{"fields":[["a","text"]]}"#, 422, "invalid_value", &["/fields/0"]);
         refused(r#"{"keep":"nothing"}"#, 422, "invalid_value", &["/keep"]);
-        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify"]);
+        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify", "/channels/1/units"]);
         refused(r#"{"preset":"signatures","channels":[{"scheme":"vsm"}]}"#, 422, "needs_text", &["/channels/0/scheme"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
         refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);

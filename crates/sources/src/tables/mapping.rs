@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::columns::ColumnTarget;
-use super::{QuoteEnd, RowFault, TableCell, TableKind, TableLayout, TableRow, TextEncoding};
+use super::{QuoteEnd, RowFault, TableCell, TableLayout, TableRow, TextEncoding};
 use crate::csv::records::{MAX_FIELD_BYTES, MAX_FIELD_LINES};
 use crate::{UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
@@ -116,14 +116,14 @@ impl ColumnMapping {
     pub fn new(
         header: &[String],
         targets: &[ColumnTarget],
-        kind: &TableKind,
+        layout: &TableLayout,
         times: &[&str],
         nulls: &[String],
         max: usize,
     ) -> Self {
-        let (encoding, separator) = match kind {
-            TableKind::Text(TableLayout::Csv { encoding, separator }) => (*encoding, char::from(*separator)),
-            TableKind::Text(TableLayout::Xlsx { .. }) | TableKind::Sheet(..) => (TextEncoding::Utf8, ','),
+        let (encoding, separator) = match layout {
+            TableLayout::Csv { encoding, separator } => (*encoding, char::from(*separator)),
+            TableLayout::Sheet { .. } => (TextEncoding::Utf8, ','),
         };
         let columns = header
             .iter()

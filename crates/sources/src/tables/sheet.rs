@@ -134,11 +134,6 @@ fn described(name: String, visible: SheetVisible, first: &[TableRow]) -> SheetIn
 }
 
 /// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
-    guard::check(path, WorkbookKind::Xlsx, limits)?;
-    sheets_of(&mut open(path, &Arc::default())?, path, wanted)
-}
-
 fn sheets_of(workbook: &mut XlsxWorkbook, path: &Path, wanted: Option<&str>) -> Result<SheetChoice, TableError> {
     let sheets = workbook.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let sheets: Vec<(String, SheetVisible)> = sheets.map(|sheet| (sheet.name.clone(), sheet.visible)).collect();
@@ -160,16 +155,6 @@ fn collect(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
         first.push(row);
     }
     if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-}
-
-/// Hands the rows of a sheet that are not empty to `seen`.
-pub(super) fn rows(
-    path: &Path,
-    sheet: &str,
-    max: usize,
-    seen: impl FnMut(TableRow) -> ControlFlow<()>,
-) -> Result<(), TableError> {
-    rows_of(&mut open(path, &Arc::default())?, path, sheet, max, seen)
 }
 
 /// Hands the rows of a sheet to `seen`, with the values of cells that are merged with the cell above.
@@ -235,10 +220,17 @@ pub(super) struct SheetRequest {
     pub(super) kind: WorkbookKind,
     /// The name of the sheet. Without a name the sheet with records is read.
     pub(super) sheet: Option<String>,
-    /// Limits on the unpacked size of the workbook.
-    pub(super) limits: WorkbookLimits,
+    /// Limits on the unpacked size of the workbook; `None` for a workbook that was checked before.
+    pub(super) limits: Option<WorkbookLimits>,
     /// The largest number of bytes of a row.
     pub(super) max: usize,
+}
+
+impl SheetRequest {
+    /// Creates the request for a sheet of an XLSX workbook that a person uploaded at the desk.
+    pub(super) fn of_desk(sheet: Option<&str>, limits: Option<WorkbookLimits>, max: usize) -> Self {
+        Self { kind: WorkbookKind::Xlsx, sheet: sheet.map(str::to_owned), limits, max }
+    }
 }
 
 /// Reads a sheet of a workbook, and counts the bytes that are read.
@@ -251,7 +243,9 @@ pub(super) fn each(
     if wanted.kind != WorkbookKind::Xlsx {
         return whole(path, wanted, count, seen);
     }
-    guard::check(path, WorkbookKind::Xlsx, wanted.limits)?;
+    if let Some(limits) = wanted.limits {
+        guard::check(path, WorkbookKind::Xlsx, limits)?;
+    }
     let mut workbook = open(path, count)?;
     let choice = sheets_of(&mut workbook, path, wanted.sheet.as_deref())?;
     let sheet = choice.name().to_owned();

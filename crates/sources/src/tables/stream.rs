@@ -32,14 +32,6 @@ pub struct TableRequest {
     pub max: usize,
 }
 
-/// The kind of a table that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TableKind {
-    Text(TableLayout),
-    /// A sheet of a workbook: the kind of the workbook, and the name of the sheet.
-    Sheet(WorkbookKind, String),
-}
-
 enum RowSource {
     Text(TextRows),
     Sheet(Receiver<Result<sheet::SheetEvent, TableError>>),
@@ -47,7 +39,7 @@ enum RowSource {
 
 /// A table whose header has been read.
 pub struct TableStream {
-    pub kind: TableKind,
+    pub layout: TableLayout,
     /// The sheets of a workbook. Empty for text.
     pub sheets: SheetChoice,
     /// The names of the columns.
@@ -82,7 +74,7 @@ impl TableStream {
                 let sheet = wanted.sheet.clone();
                 Self::of_workbook(
                     path,
-                    SheetRequest { kind, sheet, limits: WorkbookLimits::IMPORT, max: wanted.max },
+                    SheetRequest { kind, sheet, limits: Some(WorkbookLimits::IMPORT), max: wanted.max },
                     count,
                 )
             }
@@ -106,7 +98,7 @@ impl TableStream {
             text.separator = text.separator.or(Some(b'\t'));
         }
         let rows = TextRows::open(Box::new(input), text, wanted.max)?;
-        Self::begin(TableKind::Text(rows.layout()), RowSource::Text(rows))
+        Self::begin(rows.layout(), RowSource::Text(rows))
     }
 
     fn of_workbook(path: &Path, request: SheetRequest, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
@@ -124,8 +116,8 @@ impl TableStream {
         });
         match events.recv() {
             Ok(Ok(sheet::SheetEvent::Sheets(choice))) => {
-                let name = choice.name().to_owned();
-                let stream = Self::begin(TableKind::Sheet(kind, name), RowSource::Sheet(events))?;
+                let sheet = choice.name().to_owned();
+                let stream = Self::begin(TableLayout::Sheet { kind, sheet }, RowSource::Sheet(events))?;
                 Ok(Self { sheets: choice, ..stream })
             }
             Ok(Err(error)) => Err(error),
@@ -134,7 +126,7 @@ impl TableStream {
         }
     }
 
-    fn begin(kind: TableKind, mut rows: RowSource) -> Result<Self, TableError> {
+    fn begin(layout: TableLayout, mut rows: RowSource) -> Result<Self, TableError> {
         let mut first: Vec<TableRow> = Vec::new();
         let mut ended = false;
         while first.len() < ROWS_READ && !ended {
@@ -148,7 +140,7 @@ impl TableStream {
         let lines = first[found.first].line..=first[found.last].line;
         let above = found.first;
         let sheets = SheetChoice::default();
-        Ok(Self { kind, sheets, header: names, header_lines: lines, above, top: first, found, waiting, rows, ended })
+        Ok(Self { layout, sheets, header: names, header_lines: lines, above, top: first, found, waiting, rows, ended })
     }
 
     /// Returns the next row behind the header, and `None` at the end.
@@ -164,7 +156,7 @@ impl TableStream {
         self.ended |= next.is_none();
         Ok(next.map(|mut row| {
             self.found.mark(&mut row);
-            if matches!(self.kind, TableKind::Text(_)) {
+            if matches!(self.layout, TableLayout::Csv { .. }) {
                 row.count_cells(self.header.len());
             }
             row

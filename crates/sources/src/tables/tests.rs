@@ -7,12 +7,14 @@ use doppel_core::collection::Settings;
 use rust_xlsxwriter::{ExcelDateTime, Format, Workbook as Book};
 
 use super::columns::{ColumnTarget, guess};
+use super::guard::samples;
 use super::*;
 
 const LONG: usize = 1 << 20;
 const TEXT: &str = "编号,标题,内容\r\n1,路灯,三号路的路灯不亮\r\n2,\"井盖,破损\",\"文昌巷口\n井盖裂开\"\r\n";
 
-fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+/// Writes a file with this content.
+pub(super) fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     file
@@ -151,7 +153,7 @@ fn a_workbook_is_read_as_it_shows() {
     let mut bytes = Vec::new();
     book.save_to_writer(io::Cursor::new(&mut bytes)).unwrap();
     let (table, rows) = read(&bytes);
-    assert_eq!(table.layout, TableLayout::Xlsx { sheet: "登记 <表>".into() });
+    assert_eq!(table.layout, TableLayout::Sheet { kind: WorkbookKind::Xlsx, sheet: "登记 <表>".into() });
     assert_eq!(
         (table.header_row, table.header.as_slice()),
         (3, &["编号", "来信人", "登记时间", "已办", "内容"].map(String::from)[..])
@@ -214,49 +216,18 @@ fn guess_columns(header: &[&str], settings: &Settings, fields: &[String; 4]) -> 
     guess(&header, settings, fields)
 }
 
-/// Writes the smallest workbook of LibreOffice that contains these rows.
-fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
-    let rows: String = rows.iter().map(|cells| ods_row(cells)).collect();
-    let content = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><office:document-content \
-         xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
-         xmlns:table=\"urn:oasis:names:tc:opendocument:xmlns:table:1.0\" \
-         xmlns:text=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\"><office:body><office:spreadsheet>\
-         <table:table table:name=\"登记\">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"
-    );
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let mut archive = zip::ZipWriter::new(file.reopen().unwrap());
-    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    let manifest = "<manifest:manifest xmlns:manifest=\"urn:oasis:names:tc:opendocument:xmlns:manifest:1.0\"/>";
-    let kind = "application/vnd.oasis.opendocument.spreadsheet";
-    for (name, text) in [("mimetype", kind), ("META-INF/manifest.xml", manifest), ("content.xml", &content)] {
-        archive.start_file(name, stored).unwrap();
-        archive.write_all(text.as_bytes()).unwrap();
-    }
-    archive.finish().unwrap();
-    file
-}
-
 #[test]
 fn a_workbook_of_libreoffice_keeps_leading_zeros_and_merged_cells() {
     let tall = r#"<table:table-cell table:number-rows-spanned="2" office:value-type="string"><text:p>王强</text:p></table:table-cell>"#;
     let rows = [
-        format!(
-            "{}{}{}",
-            guard::samples::ods_cell("编号"),
-            guard::samples::ods_cell("来电人"),
-            guard::samples::ods_cell("内容")
-        ),
-        format!("{}{tall}{}", ods_number("000123", 123), guard::samples::ods_cell("路灯")),
-        format!("{}<table:covered-table-cell/>{}", ods_number("1200", 1200), guard::samples::ods_cell("井盖")),
-        format!("{}{}{}", ods_number("0", 0), guard::samples::ods_cell("李娟"), guard::samples::ods_cell("停水")),
+        ["编号", "来电人", "内容"].map(samples::ods_cell).concat(),
+        format!("{}{tall}{}", ods_number("000123", 123), samples::ods_cell("路灯")),
+        format!("{}<table:covered-table-cell/>{}", ods_number("1200", 1200), samples::ods_cell("井盖")),
+        format!("{}{}{}", ods_number("0", 0), samples::ods_cell("李娟"), samples::ods_cell("停水")),
     ];
     let rows: String = rows.iter().map(|cells| format!("<table:table-row>{cells}</table:table-row>")).collect();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), guard::samples::ods_of(&guard::samples::content(&rows))).unwrap();
-    let wanted = TableRequest { format: crate::FileFormat::Ods, text: AsText::default(), sheet: None, max: LONG };
-    let mut table = TableStream::open(file.path(), wanted, &Default::default()).unwrap();
-    let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
+    let file = file(&samples::ods_of(&samples::content(&rows)));
+    let rows = samples::read(file.path(), "ods").unwrap().split_off(1);
     assert_eq!(
         [cell_text(0, 0, &rows), cell_text(1, 0, &rows), cell_text(2, 0, &rows)],
         [Some("000123"), Some("1200"), Some("0")]
@@ -279,19 +250,15 @@ fn ods_number(shown: &str, value: u64) -> String {
 
 #[test]
 fn a_workbook_of_libreoffice_is_read_as_a_stream_of_rows() {
-    let file = ods(&[&["编号", "内容"], &["1", "路灯"], &["2", "井盖"]]);
-    let wanted = TableRequest { format: crate::FileFormat::Ods, text: AsText::default(), sheet: None, max: LONG };
-    let mut table = TableStream::open(file.path(), wanted.clone(), &Default::default()).unwrap();
-    assert_eq!(table.kind, TableKind::Sheet(WorkbookKind::Ods, "登记".into()));
+    let file = file(&samples::ods());
+    let mut table = samples::open(file.path(), "ods").unwrap();
+    assert_eq!(table.layout, TableLayout::Sheet { kind: WorkbookKind::Ods, sheet: "信件".into() });
     assert_eq!(table.header, ["编号", "内容"]);
     let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
-    assert_eq!(rows.iter().map(|row| (row.line, texts(row)[1])).collect::<Vec<_>>(), [(2, "路灯"), (3, "井盖")]);
+    assert_eq!(
+        rows.iter().map(|row| (row.line, texts(row)[1])).collect::<Vec<_>>(),
+        [(2, "三号路的路灯不亮"), (3, "文昌巷口的井盖裂开")]
+    );
     assert!(TableProperties::open(file.path(), LONG).is_err(), "the desk takes none");
-    let as_csv = TableRequest { format: crate::FileFormat::Csv, ..wanted };
-    assert!(matches!(TableStream::open(file.path(), as_csv, &Default::default()), Err(TableError::IsWorkbook)));
-}
-
-fn ods_row(cells: &[&str]) -> String {
-    let cells: String = cells.iter().map(|text| guard::samples::ods_cell(text)).collect();
-    format!("<table:table-row>{cells}</table:table-row>")
+    assert!(matches!(samples::open(file.path(), "csv"), Err(TableError::IsWorkbook)));
 }

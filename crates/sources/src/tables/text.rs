@@ -28,13 +28,6 @@ pub struct AsText {
 
 type TextInput = Box<dyn Read + Send>;
 
-/// Detects the layout of the file at `path`.
-pub(super) fn layout(path: &Path) -> Result<TableLayout, TableError> {
-    let encoding = TextEncoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
-    let rows = TextRows::open(Box::new(File::open(path)?), AsText { encoding: Some(encoding), separator: None }, 0)?;
-    Ok(rows.layout())
-}
-
 /// Reads up to [`HEAD`] bytes ahead. Returns these bytes, and the input including them.
 fn ahead(mut input: TextInput) -> io::Result<(Vec<u8>, TextInput)> {
     let mut head = vec![0; HEAD];
@@ -147,20 +140,24 @@ impl TextRows {
     }
 }
 
-/// Hands the rows of the file at `path` to `seen`.
+/// Hands the rows of the file at `path` to `seen`, until `seen` breaks. Returns the layout of the file. An encoding that is not wanted is found
+/// from the whole file.
 pub(super) fn rows(
     path: &Path,
-    encoding: TextEncoding,
-    separator: u8,
+    wanted: AsText,
     max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
-) -> Result<(), TableError> {
-    let how = AsText { encoding: Some(encoding), separator: Some(separator) };
-    let mut rows = TextRows::open(Box::new(File::open(path)?), how, max)?;
+) -> Result<TableLayout, TableError> {
+    let encoding = match wanted.encoding {
+        Some(encoding) => encoding,
+        None => TextEncoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?,
+    };
+    let wanted = AsText { encoding: Some(encoding), ..wanted };
+    let mut rows = TextRows::open(Box::new(File::open(path)?), wanted, max)?;
     while let Some(row) = rows.next_row()? {
         if seen(row).is_break() {
             break;
         }
     }
-    Ok(())
+    Ok(rows.layout())
 }

@@ -107,8 +107,6 @@ struct ChildRequest {
 #[derive(Debug, Serialize, Deserialize)]
 enum ChildWork {
     Kind,
-    Sheets(Option<String>, WorkbookLimits),
-    Rows(String, usize),
     Each(SheetRequest),
 }
 
@@ -288,43 +286,14 @@ pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     }
 }
 
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
-    let work = ChildWork::Sheets(wanted.map(str::to_owned), limits);
-    match ReadingChild::begin(path, work, ChildBudget::of(limits), 0)?.next()? {
-        AnswerFrame::Sheets(choice) => Ok(choice),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(super) fn rows(
-    path: &Path,
-    sheet: &str,
-    max: usize,
-    mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
-) -> Result<(), TableError> {
-    let mut reading =
-        ReadingChild::begin(path, ChildWork::Rows(sheet.to_owned(), max), ChildBudget::of(WorkbookLimits::DESK), max)?;
-    loop {
-        match reading.next()? {
-            AnswerFrame::Row(row, _) => {
-                if seen(row).is_break() {
-                    return Ok(());
-                }
-            }
-            AnswerFrame::End => return Ok(()),
-            _ => return Err(unexpected()),
-        }
-    }
-}
-
 pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
     count: &Arc<AtomicU64>,
     mut seen: impl FnMut(sheet::SheetEvent) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut reading =
-        ReadingChild::begin(path, ChildWork::Each(wanted.clone()), ChildBudget::of(wanted.limits), wanted.max)?;
+    let budget = ChildBudget::of(wanted.limits.unwrap_or(WorkbookLimits::DESK));
+    let mut reading = ReadingChild::begin(path, ChildWork::Each(wanted.clone()), budget, wanted.max)?;
     let mut counted = 0;
     loop {
         let event = match reading.next()? {
@@ -366,11 +335,6 @@ fn serve() -> io::Result<()> {
     let path = &request.path;
     let done = match request.work {
         ChildWork::Kind => sheet::kind(path).map(|kind| answer.send(&AnswerFrame::Kind(kind))),
-        ChildWork::Sheets(wanted, limits) => {
-            sheet::sheets(path, wanted.as_deref(), limits).map(|choice| answer.send(&AnswerFrame::Sheets(choice)))
-        }
-        ChildWork::Rows(name, max) => sheet::rows(path, &name, max, |row| answer.send(&AnswerFrame::Row(row, 0)))
-            .map(|()| ControlFlow::Continue(())),
         ChildWork::Each(wanted) => {
             let count = Arc::new(AtomicU64::new(0));
             sheet::each(path, &wanted, &count, |event| match event {

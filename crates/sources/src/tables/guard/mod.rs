@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::archive::OdsLayout;
 use super::numbers::LongNumbers;
-use super::sheet::{SheetChoice, SheetRequest};
-use super::{TableError, TableRow, WorkbookKind, WorkbookLimits, sheet};
+use super::sheet::SheetRequest;
+use super::{TableError, WorkbookKind, WorkbookLimits, sheet};
 
 /// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has about five hundred.
 pub const MOST_PARTS: u64 = 10_000;
@@ -112,27 +112,6 @@ pub(super) fn long_numbers(path: &Path, sheet: &str) -> Result<LongNumbers, Tabl
 /// Returns the kind of a workbook that is an archive.
 pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
-}
-
-/// Returns the sheets of an XLSX workbook. The sheet called `wanted` is chosen; without a name, the sheet with records.
-pub(super) fn sheets(path: &Path, wanted: Option<&str>, limits: WorkbookLimits) -> Result<SheetChoice, TableError> {
-    match child::is_used() {
-        true => child::sheets(path, wanted, limits),
-        false => guarded(|| sheet::sheets(path, wanted, limits)),
-    }
-}
-
-/// Hands the rows of a sheet to `seen`.
-pub(super) fn rows(
-    path: &Path,
-    sheet: &str,
-    max: usize,
-    seen: impl FnMut(TableRow) -> ControlFlow<()>,
-) -> Result<(), TableError> {
-    if child::is_used() {
-        return child::rows(path, sheet, max, seen);
-    }
-    watched(seen, |seen| sheet::rows(path, sheet, max, seen))
 }
 
 /// Hands a sheet, row by row, to `seen`.

@@ -1,8 +1,45 @@
 //! Small invented workbooks for tests: sound ones, and others that declare content that they do not have.
 
 use std::io::{Cursor, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 use zip::write::{SimpleFileOptions, ZipWriter};
+
+use crate::FileFormat;
+use crate::tables::{AsText, TableError, TableRequest, TableRow, TableStream};
+
+/// Opens the file at `path` as a workbook with this extension.
+///
+/// # Errors
+/// See [`TableError`].
+///
+/// # Panics
+/// No format has the extension.
+#[expect(clippy::unwrap_used, reason = "for tests")]
+pub fn open(path: &Path, extension: &str) -> Result<TableStream, TableError> {
+    let format = FileFormat::of(Path::new(&format!("a.{extension}"))).unwrap();
+    let wanted = TableRequest { format, text: AsText::default(), sheet: None, max: 1 << 20 };
+    TableStream::open(path, wanted, &Arc::default())
+}
+
+/// Returns all rows of a workbook, the rows above the names of columns included.
+///
+/// # Errors
+/// See [`TableError`].
+pub fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
+    let mut stream = open(path, extension)?;
+    let mut rows = stream.top.clone();
+    while let Some(row) = stream.next_row()? {
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Returns the texts of the cells of rows.
+pub fn texts(rows: &[TableRow]) -> Vec<Vec<&str>> {
+    rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect()
+}
 
 /// Packs parts into an archive.
 ///

@@ -1,37 +1,9 @@
 //! A workbook that declares more than it has is refused before memory is allocated for it.
 
-use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
-
-use super::samples::{self, HostileFile};
+use super::samples::{self, HostileFile, read, texts};
 use super::{HELD_PER_TEXT, compound};
-use crate::FileFormat;
-use crate::tables::{AsText, TableError, TableProperties, TableRequest, TableRow, TableStream, WorkbookLimits};
-
-fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    file
-}
-
-fn wanted(extension: &str) -> TableRequest {
-    let format = FileFormat::of(Path::new(&format!("a.{extension}"))).unwrap();
-    TableRequest { format, text: AsText { encoding: None, separator: None }, sheet: None, max: 1 << 20 }
-}
-
-fn read(path: &Path, extension: &str) -> Result<Vec<TableRow>, TableError> {
-    let mut stream = TableStream::open(path, wanted(extension), &Arc::default())?;
-    let mut rows = stream.top.clone();
-    while let Some(row) = stream.next_row()? {
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-fn texts(rows: &[TableRow]) -> Vec<Vec<&str>> {
-    rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect()
-}
+use crate::tables::tests::file;
+use crate::tables::{TableError, TableProperties, WorkbookLimits};
 
 #[test]
 fn sound_workbooks_of_every_kind_are_read() {

@@ -12,7 +12,7 @@ const OFFSET_BITS: u32 = 24;
 
 /// A list of byte strings that can only grow. Reading an entry copies it from memory or reads it from the file. 12 bytes per entry always
 /// stay in memory.
-pub(super) struct ByteLog {
+pub struct ByteLog {
     dir: PathBuf,
     memory: usize,
     full: Vec<LogSegment>,
@@ -32,7 +32,7 @@ enum LogSegment {
 
 impl ByteLog {
     /// Keeps at most `memory` bytes and one segment in memory, and the rest in `dir`.
-    pub(super) fn new(dir: &Path, memory: usize) -> Self {
+    pub fn new(dir: &Path, memory: usize) -> Self {
         let full = Vec::new();
         let open = Vec::new();
         let places = Vec::new();
@@ -41,12 +41,15 @@ impl ByteLog {
     }
 
     /// Returns the number of entries.
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.places.len()
     }
 
     /// Appends the parts as one entry of less than 4 GiB.
-    pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be created or written.
+    pub fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         if self.open.len() >= SEGMENT {
             self.put_away()?;
         }
@@ -76,8 +79,14 @@ impl ByteLog {
         Ok(())
     }
 
-    /// Returns entry number `at`, which must exist.
-    pub(super) fn get(&self, at: usize) -> io::Result<Vec<u8>> {
+    /// Returns entry number `at`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    ///
+    /// # Panics
+    /// The entry does not exist.
+    pub fn get(&self, at: usize) -> io::Result<Vec<u8>> {
         let place = self.places[at];
         let length = self.lengths[at] as usize;
         let start = (place & ((1 << OFFSET_BITS) - 1)) as usize;
@@ -109,7 +118,7 @@ mod tests {
             for n in 0..300 {
                 log.push(&[&entry(n)[..n.min(entry(n).len())], &entry(n)[n.min(entry(n).len())..]]).unwrap();
             }
-            assert_eq!((log.len(), log.file.is_some()), (300, memory < 15 << 20));
+            assert_eq!((log.count(), log.file.is_some()), (300, memory < 15 << 20));
             assert!((0..300).rev().all(|n| log.get(n).unwrap() == entry(n)));
         }
     }
