@@ -244,7 +244,7 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
     input.write_all(register(",").as_bytes()).unwrap();
     let begun =
         || fs::read_dir(dir).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|e| e == "part"));
-    until("it does not begin", begun);
+    until("it begins", begun);
     send_signal(child.id(), "TERM");
     let output = child.wait_with_output().expect("it ends");
     drop(input);

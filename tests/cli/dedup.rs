@@ -460,7 +460,7 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         // The files of the command exist, and the command waits for more records.
-        until("it does not begin", || file_count(dir) >= 3);
+        until("it begins", || file_count(dir) >= 3);
         send_signal(child.id(), signal);
         let input = child.stdin.take();
         let said = expect_exit(&child.wait_with_output().expect("it ends"), 130, &[]);

@@ -373,7 +373,7 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
         command.arg("doctor").arg("--data").arg(folder.path()).arg("--salvage").arg(out);
         command.env("FAILPOINTS", "salvage::copying=sleep(60000)").stderr(std::process::Stdio::piped());
         let child = command.spawn().expect("doppel runs");
-        until("it does not begin", || has_begun(out));
+        until("it begins", || has_begun(out));
         send_signal(child.id(), signal);
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -328,7 +328,7 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
             .env("FAILPOINTS", "store::before_append=sleep(60000)");
         let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
         let child = child.expect("doppel runs");
-        until("it does not begin", || entry_count(&temporary) > 0);
+        until("it begins", || entry_count(&temporary) > 0);
         send_signal(child.id(), signal);
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -83,7 +83,7 @@ fn a_set_that_is_stopped_half_way_is_not_there() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["sample", "--records", "100000000", "--seed", "1", "--out"]).arg(&set);
     let child = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
-    until("it does not begin", || fs::read_dir(&set).expect("readable").count() >= 5);
+    until("it begins", || fs::read_dir(&set).expect("readable").count() >= 5);
     send_signal(child.id(), "TERM");
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);

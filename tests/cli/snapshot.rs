@@ -358,7 +358,7 @@ fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
             .spawn()
             .expect("doppel runs");
         let least = if point.contains("off") { 4 } else { 1 };
-        until(&format!("it did not come to {point}"), || has_moved(least, &to));
+        until(&format!("it comes to {point}"), || has_moved(least, &to));
         child.kill().expect("it runs");
         child.wait().expect("it ends");
         let opened = run(&["doctor", "--data", path(&to)], &[]);
@@ -388,7 +388,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("doppel runs");
-    until("it did not begin", || to.join("doppel.restoring/doppel.manifest").exists());
+    until("it begins", || to.join("doppel.restoring/doppel.manifest").exists());
     send_signal(child.id(), "TERM");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(!to.exists());

@@ -105,5 +105,5 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let form = clerk.open(&file).form(&format!("{file}/stop"));
     clerk.post(&format!("{file}/stop"), &form, &[]).expect_status(303);
     ended(&mut clerk, &file);
-    until("the process outlives the work", || children(service).is_empty());
+    until("the process ends", || children(service).is_empty());
 }

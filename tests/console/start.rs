@@ -31,7 +31,7 @@ fn an_empty_service_takes_a_file_and_leads_to_the_first_decision() {
     let mut fields = page.form("/start");
     fields.extend(crate::files::chosen(&page));
     clerk.post(&format!("{file}/start"), &fields, &[("do", "register")]).expect_status(303);
-    until("the page", || clerk.open(&file).html.contains("下一步：认定重件"));
+    until("the page shows the next step", || clerk.open(&file).html.contains("下一步：认定重件"));
     clerk.open("/console").has(&["认定重件（1）", "hotline-1"]);
     let inbox = clerk.open("/console/hotline-1/inbox");
     clerk.post("/console/hotline-1/decide", &inbox.form("/decide"), &[("judgement", "same")]).expect_status(303);

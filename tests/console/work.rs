@@ -43,7 +43,7 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     let search = format!("/console/letters/search?q={}", encoded("路灯"));
     let pages = ["/console/letters/inbox?show=all", &search, "/console/letters/case/b", "/console/letters/groups/a"];
     let beside = ["/console/letters/case/a", "/console/letters/case/a?tab=related"];
-    until("the index of words has not come", || {
+    until("the index of words is up to date", || {
         lists_both(&clerk.open(&search).html) && clerk.open(beside[1]).html.contains("with=b")
     });
     for page in pages.iter().chain(&beside) {

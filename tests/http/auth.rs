@@ -99,7 +99,7 @@ fn the_log_names_the_key_of_a_refused_caller() {
     for (key, status) in [(key.as_str(), 403), (&wrong, 401), (&key.replace("desk-read", "desk-gone"), 401)] {
         assert_eq!(server.send_as(key, "PUT", path, &json!({"content": "x"})).status, status);
     }
-    until("the log", || server.log().matches("status=401").count() >= 2);
+    until("a line of the log", || server.log().matches("status=401").count() >= 2);
     let log = server.log();
     assert!(
         refused_lines(403, &log).all(|line| line.contains("key=\"desk-read\""))
@@ -284,7 +284,7 @@ fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
     let headers = [("authorization", &*bearer), ("traceparent", &*parent), ("content-type", "application/json")];
     let refused = guarded.server.request("PUT", "/v1/collections/desk/records/a", &headers, b"{\"content\":\"x\"}");
     assert_eq!(refused.map(|answer| answer.status), Some(403));
-    until("the log", || guarded.server.log().contains(trace));
+    until("a line of the log", || guarded.server.log().contains(trace));
     let log = guarded.server.log();
     let line = log.lines().find(|line| line.contains(trace)).unwrap_or_default();
     assert!(["desk-read", "403", "PUT"].iter().all(|word| line.contains(word)), "{log}");
@@ -340,7 +340,7 @@ fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_a
     let deleted = guarded.server.request("DELETE", "/v1/collections/desk/records/a", &headers, b"");
     assert_eq!(deleted.map(|answer| answer.status), Some(204));
     // The log line and the answer arrive independently.
-    until("the log", || guarded.server.log().contains(trace));
+    until("a line of the log", || guarded.server.log().contains(trace));
     let log = guarded.server.log();
     let line =
         |words: &[&str]| log.lines().any(|line| line.contains("audit") && words.iter().all(|word| line.contains(word)));
