@@ -8,7 +8,7 @@ use std::process::Stdio;
 use calamine::{Data, Reader, Xlsx};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, run};
+use crate::support::{TestServer, file_path, put_file, run, run_to_exit, send_signal, until};
 
 const LAMPS: &str = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
 const LAMPS_AGAIN: &str = "上次来信没有得到答复！河口新区三号路的路灯，已经连续多日不亮;晚上行走十分危险，居民多次报修没有结果。请给一个明确的时间。";
@@ -43,19 +43,6 @@ fn quoted_line(cells: &[&str], separator: &str) -> String {
     cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator)
 }
 
-fn utf16(text: &str) -> Vec<u8> {
-    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
-}
-
-fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
-    fs::write(dir.join(name), bytes).expect("made here");
-    at(dir, name)
-}
-
-fn at(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().expect("made here").to_owned()
-}
-
 fn workbook(dir: &Path) -> String {
     let mut book = rust_xlsxwriter::Workbook::new();
     let sheet = book.add_worksheet();
@@ -72,7 +59,7 @@ fn workbook(dir: &Path) -> String {
     // A number in a column without a name.
     sheet.write(3, 3, 12.75).expect("made here");
     book.save(dir.join("register.xlsx")).expect("made here");
-    at(dir, "register.xlsx")
+    file_path(dir, "register.xlsx")
 }
 
 /// Returns the rows of a table that was written.
@@ -102,29 +89,12 @@ fn table(path: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn doppel(arguments: &[&str], code: i32) -> (String, String) {
-    let output = run(arguments, &[]);
-    let out = lossy_text(&output.stdout);
-    let said = lossy_text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{said}");
-    (out, said)
-}
-
-fn lossy_text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Starts a service that has LAMPS.
 fn service(dir: &Path) -> TestServer {
     let server = TestServer::start_in(dir.join("data"));
     let path = "/v1/collections/letters/records/stored";
-    assert_eq!(server.send("PUT", path, &json!({"诉求内容": LAMPS})).status, 201);
+    server.send("PUT", path, &json!({"诉求内容": LAMPS})).expect_status(201);
     server
-}
-
-/// Returns the number of records.
-fn stored(server: &TestServer) -> u64 {
-    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().expect("a count")
 }
 
 #[track_caller]
@@ -145,15 +115,15 @@ fn a_table_of_any_kind_comes_back_with_what_was_found_for_each_row_and_nothing_i
     let dir = folder.path();
     let server = service(dir);
     let files = [
-        put(dir, "utf8.csv", register(",")),
-        put(dir, "gbk.csv", encoding_rs::GB18030.encode(&register(";")).0),
-        put(dir, "wide.tsv", utf16(&register("\t"))),
+        put_file(dir, "utf8.csv", register(",")),
+        put_file(dir, "gbk.csv", encoding_rs::GB18030.encode(&register(";")).0),
+        put_file(dir, "wide.tsv", crate::utf16(&register("\t"))),
         workbook(dir),
     ];
     for (file, ending) in files.iter().flat_map(|file| [(file, "csv"), (file, "xlsx")]) {
-        let out = at(dir, &format!("out.{ending}"));
+        let out = file_path(dir, &format!("out.{ending}"));
         let arguments = ["check", "--to", server.url(), "--collection", "letters", "--summary", "json", "--out", &out];
-        let (sum, said) = doppel(&[&arguments[..], &[file]].concat(), 3);
+        let [sum, said] = run_to_exit(&[&arguments[..], &[file]].concat(), &[], 3);
         let rows = table(&out);
         // The workbook has a column without a name, and a column whose name is a number.
         assert_found(&rows, if file.ends_with("xlsx") { 5 } else { 3 });
@@ -165,8 +135,9 @@ fn a_table_of_any_kind_comes_back_with_what_was_found_for_each_row_and_nothing_i
         assert_eq!((&sum["rows"], &sum["rejected"], &sum["verdicts"]), (&json!(6), &json!(1), &verdicts), "{said}");
         assert!(said.contains("6: no_content") || said.contains(":6:"), "the row is named: {said}");
     }
-    assert_eq!(stored(&server), 1);
-    let (sum, _) = doppel(&["check", "--to", server.url(), "--collection", "letters", "--dry-run", &files[0]], 3);
+    assert_eq!(server.count("letters"), 1);
+    let [sum, _] =
+        run_to_exit(&["check", "--to", server.url(), "--collection", "letters", "--dry-run", &files[0]], &[], 3);
     assert!(sum.contains("to check  5; nothing was asked") && sum.contains("rejected  1"), "{sum}");
 }
 
@@ -176,13 +147,13 @@ fn rows_that_are_registered_get_the_same_table_again() {
     let dir = folder.path();
     let server = service(dir);
     let text = register(",") + "\"c\",\"另一件事：文昌巷口的井盖裂开了一个大洞，十分危险\",\"\"\r\n";
-    let file = put(dir, "register.csv", text);
-    let out = at(dir, "out.csv");
+    let file = put_file(dir, "register.csv", text);
+    let out = file_path(dir, "out.csv");
     let arguments =
         ["check", "--to", server.url(), "--collection", "letters", "--register", "--language", "en", "--out", &out];
     let mut tables = Vec::new();
     for outcomes in ["5 new, 0 replaced, 0 updated, 0 unchanged", "0 new, 0 replaced, 0 updated, 5 unchanged"] {
-        let (sum, _) = doppel(&[&arguments[..], &[&file]].concat(), 3);
+        let [sum, _] = run_to_exit(&[&arguments[..], &[&file]].concat(), &[], 3);
         assert!(sum.contains(outcomes), "{sum}");
         let rows = table(&out);
         assert_eq!(rows[4][4], "row 4 of this file", "{rows:?}");
@@ -191,8 +162,9 @@ fn rows_that_are_registered_get_the_same_table_again() {
         tables.push(verdicts);
     }
     assert_eq!(tables[0], tables[1]);
-    assert_eq!(stored(&server), 6);
-    let (_, said) = doppel(&[&arguments[..], &[&put(dir, "noid.csv", "内容,来源\n路灯,网上\n")]].concat(), 2);
+    assert_eq!(server.count("letters"), 6);
+    let [_, said] =
+        run_to_exit(&[&arguments[..], &[&put_file(dir, "noid.csv", "内容,来源\n路灯,网上\n")]].concat(), &[], 2);
     assert!(said.contains("--make-ids"), "{said}");
 }
 
@@ -201,13 +173,13 @@ fn a_data_directory_is_asked_as_a_service_is() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     service(dir).stop();
-    let data = at(dir, "data");
-    let file = put(dir, "a.csv", register(","));
-    let out = at(dir, "out.csv");
-    doppel(&["check", "--to", &data, "--collection", "letters", "--out", &out, &file], 3);
+    let data = file_path(dir, "data");
+    let file = put_file(dir, "a.csv", register(","));
+    let out = file_path(dir, "out.csv");
+    run_to_exit(&["check", "--to", &data, "--collection", "letters", "--out", &out, &file], &[], 3);
     assert_found(&table(&out), 3);
-    let inside = at(dir, "data/out.csv");
-    let (_, said) = doppel(&["check", "--to", &data, "--collection", "letters", "--out", &inside, &file], 2);
+    let inside = file_path(dir, "data/out.csv");
+    let [_, said] = run_to_exit(&["check", "--to", &data, "--collection", "letters", "--out", &inside, &file], &[], 2);
     assert!(said.contains("in use"), "{said}");
 }
 
@@ -216,12 +188,12 @@ fn several_files_and_json_lines_become_one_table() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
-    let first = put(dir, "a.csv", format!("编号,内容,时间\n1,{MARKET},昨天\n"));
+    let first = put_file(dir, "a.csv", format!("编号,内容,时间\n1,{MARKET},昨天\n"));
     let lines = [json!({"内容": MARKET, "电话": 12}).to_string(), "{\"content\":".into()];
-    let second = put(dir, "b.jsonl", lines.join("\n"));
-    let out = at(dir, "out.csv");
+    let second = put_file(dir, "b.jsonl", lines.join("\n"));
+    let out = file_path(dir, "out.csv");
     let arguments = ["check", "--to", server.url(), "--collection", "letters", "--out", &out];
-    let (sum, said) = doppel(&[&arguments[..], &[&first, &second]].concat(), 3);
+    let [sum, said] = run_to_exit(&[&arguments[..], &[&first, &second]].concat(), &[], 3);
     assert!(sum.contains("1 unreadable_time") && said.contains("a.csv:2: warning: unreadable_time"), "{sum}{said}");
     let rows = table(&out);
     assert_eq!(rows[0][..4], ["编号", "内容", "时间", "电话"]);
@@ -234,12 +206,12 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
-    let file = put(dir, "a.csv", register(","));
-    let out = at(dir, "out.csv");
+    let file = put_file(dir, "a.csv", register(","));
+    let out = file_path(dir, "out.csv");
     let before = "what was there";
     fs::write(&out, before).unwrap();
     let book = fs::read(workbook(dir)).unwrap();
-    let cut = put(dir, "cut.xlsx", &book[..book.len() / 2]);
+    let cut = put_file(dir, "cut.xlsx", &book[..book.len() / 2]);
     let url = server.url();
     let table = [
         (vec!["--to", url, "--collection", "letters", "--out", "out.doc", &file], 2, ".csv or .xlsx"),
@@ -250,7 +222,7 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
         (vec!["--to", "./not-there", "--collection", "letters", "--out", &out, &file], 1, "does not exist"),
     ];
     for (arguments, code, why) in table {
-        let (_, said) = doppel(&[&["check"], &arguments[..]].concat(), code);
+        let [_, said] = run_to_exit(&[&["check"], &arguments[..]].concat(), &[], code);
         assert!(said.contains(why), "{arguments:?}: {said}");
         assert_eq!(fs::read_to_string(&out).unwrap(), before, "{arguments:?}");
         assert!(!said.contains("路灯"), "no text of a letter: {said}");
@@ -263,7 +235,7 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
-    let out = at(dir, "out.csv");
+    let out = file_path(dir, "out.csv");
     let mut command = crate::stoppable();
     command.args(["check", "--to", server.url(), "--collection", "letters", "--format", "csv", "--out", &out, "-"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -272,12 +244,8 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
     input.write_all(register(",").as_bytes()).unwrap();
     let begun =
         || fs::read_dir(dir).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|e| e == "part"));
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !begun() {
-        assert!(std::time::Instant::now() < deadline, "it does not begin");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert!(std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    until("it begins", begun);
+    send_signal(child.id(), "TERM");
     let output = child.wait_with_output().expect("it ends");
     drop(input);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -292,11 +260,11 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let dir = folder.path();
     // A title stands above the header, and the last row has the same id as the first.
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
-    let file = put(dir, "register.csv", text);
+    let file = put_file(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
-        let out = at(dir, &format!("out.{ending}"));
-        let pairs = at(dir, "pairs.jsonl");
-        doppel(&["dedup", "--out", &out, "--pairs", &pairs, "--memory", memory, &file], 3);
+        let out = file_path(dir, &format!("out.{ending}"));
+        let pairs = file_path(dir, "pairs.jsonl");
+        run_to_exit(&["dedup", "--out", &out, "--pairs", &pairs, "--memory", memory, &file], &[], 3);
         let rows = table(&out);
         assert_eq!(rows[0][0], "2024年来信登记表");
         assert_eq!(&rows[1][3..7], ["结论", "重复于", "相似度", "理由"]);
@@ -310,9 +278,9 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
         let share = pair["similarity"].as_f64().unwrap();
         assert_eq!(rows[3][5], format!("{}%", (share * 100.0).round()));
     }
-    let (_, said) = doppel(&["dedup", "--out", &file, &file], 2);
+    let [_, said] = run_to_exit(&["dedup", "--out", &file, &file], &[], 2);
     assert!(said.contains("in use"), "{said}");
-    let (_, said) = doppel(&["dedup", "--out", "x.txt", &file], 2);
+    let [_, said] = run_to_exit(&["dedup", "--out", "x.txt", &file], &[], 2);
     assert!(said.contains(".csv or .xlsx"), "{said}");
 }
 
@@ -321,9 +289,9 @@ fn texts_that_are_too_long_for_a_workbook_are_cut_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path();
     let long = "长".repeat(40_000);
-    let file = put(dir, "long.csv", format!("编号,内容,附件\na,{LAMPS},{long}\nb,{MARKET},短\n"));
+    let file = put_file(dir, "long.csv", format!("编号,内容,附件\na,{LAMPS},{long}\nb,{MARKET},短\n"));
     for (ending, cut) in [("xlsx", true), ("csv", false)] {
-        let out = at(dir, &format!("out.{ending}"));
+        let out = file_path(dir, &format!("out.{ending}"));
         let output = run(&["dedup", &file, "--out", &out], &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");

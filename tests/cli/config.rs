@@ -1,16 +1,7 @@
 //! Mistakes in the configuration have helpful messages; keys can be made; a visitor who is not signed in is led to the sign-in page.
 
-use crate::support::{TestServer, run};
-use serde_json::{Value, json};
-
-/// Returns standard output and standard error of `doppel`, and checks that its exit code is `code`.
-#[track_caller]
-fn said(arguments: &[&str], environment: &[(&str, &str)], code: i32) -> [String; 2] {
-    let output = run(arguments, environment);
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said:?}");
-    said
-}
+use crate::support::{TestServer, expect_no_parts, expect_parts, run, run_to_exit};
+use serde_json::json;
 
 #[test]
 fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
@@ -26,29 +17,30 @@ fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
         ("DOPPEL_SERVER__LISTEN", "localhost", "DOPPEL_SERVER__LISTEN: listen: give ADDRESS:PORT"),
     ];
     for (variable, value, expected) in table {
-        let [_, said] = said(&["config", "check"], &[(variable, value)], 1);
-        assert!(said.contains(expected) && !said.contains("secret") && !said.contains("default."), "{said}");
+        let [_, said] = run_to_exit(&["config", "check"], &[(variable, value)], 1);
+        expect_parts(&said, &[expected]);
+        expect_no_parts(&said, &["secret", "default."]);
     }
 }
 
 #[test]
 fn a_mistake_is_told_in_chinese_with_its_place() {
     let environment = [("DOPPEL_LANG", "zh-CN"), ("DOPPEL_STORE__DATA", "")];
-    let [_, told] = said(&["config", "check"], &environment, 1);
+    let [_, told] = run_to_exit(&["config", "check"], &environment, 1);
     assert!(told.contains("环境变量 DOPPEL_STORE__DATA：store.data 为空；请给出目录"), "{told}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("doppel.toml");
     std::fs::write(&path, "[console]\nrecord_url = \"cases\"\n").expect("written");
     let path = path.to_str().expect("a plain path");
-    let [_, told] = said(&["config", "check", "--config", path], &[("DOPPEL_LANG", "zh-CN")], 1);
+    let [_, told] = run_to_exit(&["config", "check", "--config", path], &[("DOPPEL_LANG", "zh-CN")], 1);
     assert!(told.contains(&format!("{path} 第 2 行 [console]：console.record_url：须以")), "{told}");
 }
 
 #[cfg(not(feature = "otlp"))]
 #[test]
 fn a_program_that_sends_no_spans_says_so_instead_of_sending_none() {
-    let [_, said] = said(&["config", "check"], &[("DOPPEL_LOG__OTLP_ENDPOINT", "http://127.0.0.1:4318")], 1);
-    assert!(said.contains("log.otlp_endpoint") && said.contains("--features otlp"), "{said}");
+    let [_, said] = run_to_exit(&["config", "check"], &[("DOPPEL_LOG__OTLP_ENDPOINT", "http://127.0.0.1:4318")], 1);
+    expect_parts(&said, &["log.otlp_endpoint", "--features otlp"]);
 }
 
 #[test]
@@ -56,22 +48,22 @@ fn a_level_that_is_none_stops_the_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().expect("a plain path")];
-    let [_, said] = said(&serve, &[("DOPPEL_LOG__LEVEL", "inof")], 1);
+    let [_, said] = run_to_exit(&serve, &[("DOPPEL_LOG__LEVEL", "inof")], 1);
     assert!(said.contains("log.level: \"inof\" is no level, did you mean \"info\"?"), "{said}");
     assert!(!data.exists());
 }
 
 #[test]
 fn localhost_is_an_address() {
-    let [printed, _] = said(&["config", "print", "--listen", "localhost:8099"], &[], 0);
+    let [printed, _] = run_to_exit(&["config", "print", "--listen", "localhost:8099"], &[], 0);
     assert!(printed.contains("listen = \"127.0.0.1:8099\""), "{printed}");
-    let [_, refused] = said(&["serve", "--listen", "8099"], &[], 2);
+    let [_, refused] = run_to_exit(&["serve", "--listen", "8099"], &[], 2);
     assert!(refused.contains("did you mean 127.0.0.1:8099?"), "{refused}");
 }
 
 #[test]
 fn a_new_key_is_apart_from_the_section_that_is_pasted() {
-    let [section, said] = said(&["config", "new-key", "desk", "--scopes", "read,write"], &[], 0);
+    let [section, said] = run_to_exit(&["config", "new-key", "desk", "--scopes", "read,write"], &[], 0);
     assert!(
         section.starts_with("[[auth.keys]]\nname = \"desk\"\nsha256 = \"") && !section.contains("dpl_"),
         "{section}"
@@ -82,23 +74,22 @@ fn a_new_key_is_apart_from_the_section_that_is_pasted() {
 
 #[test]
 fn the_root_leads_on_and_the_version_names_its_commit() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
-    let root = server.send("GET", "/", &Value::Null);
+    let server = TestServer::start(&[]);
+    let root = server.get("/");
     assert_eq!(
         (root.status, &root.json()["docs"], &root.json()["openapi"]),
         (200, &json!("/docs/"), &json!("/openapi.yaml"))
     );
     for path in ["docs", "openapi", "collections", "ready"] {
         let path = root.json()[path].as_str().expect("a path").to_owned();
-        assert_eq!(server.send("GET", &path, &Value::Null).status, 200, "{path}");
+        assert_eq!(server.get(&path).status, 200, "{path}");
     }
     let address = server.url().trim_start_matches("http://");
     let browser =
         format!("GET / HTTP/1.1\r\nhost: {address}\r\naccept: text/html,*/*;q=0.8\r\nconnection: close\r\n\r\n");
     let answer = server.exchange(browser.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("location: /console\r\n"), "{answer}");
-    let version = server.send("GET", "/version", &Value::Null).json();
+    let version = server.get("/version").json();
     let commit = version["commit"].as_str().expect("a text");
     let is_commit = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(is_commit || commit == "unknown" || option_env!("GIT_COMMIT") == Some(commit), "{version}");

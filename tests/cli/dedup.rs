@@ -1,55 +1,26 @@
 //! Promises of `doppel dedup` on the command line.
 
+use crate::support::{
+    expect_exit, expect_members, expect_no_parts, expect_parts, file_path, put_file, run, run_with, send_signal, until,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-
-fn doppel(arguments: &[&str]) -> Output {
-    doppel_with(arguments, b"")
-}
-
-fn doppel_with(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().expect("the doppel binary starts");
-    // The program may end without reading its input.
-    let _ = child.stdin.take().expect("piped").write_all(input);
-    child.wait_with_output().expect("it ends")
-}
-
-/// Returns the output, and checks that the exit code is `code`.
-#[track_caller]
-fn ended(output: &Output, code: i32) -> String {
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
-}
 
 /// Returns the summary as JSON.
 #[track_caller]
 fn summary(arguments: &[&str], code: i32) -> Value {
-    let output = doppel(&[&["dedup", "--summary", "json"], arguments].concat());
-    ended(&output, code);
+    let output = run(&[&["dedup", "--summary", "json"], arguments].concat(), &[]);
+    expect_exit(&output, code, &[]);
     serde_json::from_slice(&output.stdout).expect("one object")
 }
 
 fn lines(path: &str) -> Vec<Value> {
     let text = fs::read_to_string(path).expect("the file is there");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect()
-}
-
-fn at(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().expect("a plain path").to_owned()
-}
-
-fn write(dir: &Path, name: &str, text: &str) -> String {
-    let path = at(dir, name);
-    fs::write(&path, text).expect("the folder can be written");
-    path
 }
 
 fn member_pairs(groups: &[Value]) -> BTreeSet<(String, String)> {
@@ -68,10 +39,14 @@ fn strings(value: &Value) -> Vec<&str> {
 }
 
 fn generated(dir: &Path, records: &str) -> (String, String) {
-    let out = at(dir, "sample");
-    ended(
-        &doppel(&["sample", "--records", records, "--seed", "7", "--duplicates", "0.2", "--forms", "0", "--out", &out]),
+    let out = file_path(dir, "sample");
+    expect_exit(
+        &run(
+            &["sample", "--records", records, "--seed", "7", "--duplicates", "0.2", "--forms", "0", "--out", &out],
+            &[],
+        ),
         0,
+        &[],
     );
     (format!("{out}/records.jsonl"), format!("{out}/groups.jsonl"))
 }
@@ -85,8 +60,8 @@ fn sorted(pair: &Value) -> (String, String) {
 /// Returns the pairs that `doppel eval` finds.
 fn eval_pairs(records: &str, truth: &str, settings: &[&str]) -> BTreeSet<(String, String)> {
     let arguments = [&["eval", "--records", records, "--groups", truth, "--format", "json"], settings].concat();
-    let output = doppel(&arguments);
-    ended(&output, 0);
+    let output = run(&arguments, &[]);
+    expect_exit(&output, 0, &[]);
     let eval: Value = serde_json::from_slice(&output.stdout).expect("one object");
     let mut pairs = member_pairs(&lines(truth));
     for missed in sorted_pairs("missed_pairs", &eval) {
@@ -104,10 +79,10 @@ fn sorted_pairs(name: &str, eval: &Value) -> Vec<(String, String)> {
 fn pairs_and_groups_are_those_that_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
     let (records, truth) = generated(dir.path(), "800");
-    let pairs = at(dir.path(), "pairs.jsonl");
-    let groups = at(dir.path(), "groups.jsonl");
+    let pairs = file_path(dir.path(), "pairs.jsonl");
+    let groups = file_path(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &records], 0);
-    assert_eq!((&sum["records"], &sum["rejected"]), (&800.into(), &0.into()));
+    expect_members(&sum, &json!({ "records": 800, "rejected": 0 }));
     let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
     assert_eq!(found, eval_pairs(&records, &truth, &[]));
     assert_eq!(sum["pairs"], found.len());
@@ -129,13 +104,13 @@ fn more_pairs_than_are_wanted_end_the_command_and_groups_say_the_same() {
     let content = "三号路的路灯不亮，晚上行走十分危险，请派人修理";
     let rows = (0..20).map(|number| json!({"id": format!("r{number}"), "content": content}));
     let text: String = rows.map(|row| format!("{row}\n")).collect();
-    let records = write(dir.path(), "records.jsonl", &text);
-    let pairs = at(dir.path(), "pairs.jsonl");
-    let said = ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records]), 1);
-    assert!(said.contains("more than 150 pairs") && said.contains("--groups"), "{said}");
+    let records = put_file(dir.path(), "records.jsonl", &text);
+    let pairs = file_path(dir.path(), "pairs.jsonl");
+    let output = run(&["dedup", "--pairs", &pairs, "--max-pairs", "150", &records], &[]);
+    expect_exit(&output, 1, &["more than 150 pairs", "--groups"]);
     assert!(!Path::new(&pairs).exists());
-    let groups = at(dir.path(), "groups.jsonl");
-    ended(&doppel(&["dedup", "--pairs", &pairs, "--max-pairs", "190", "--groups", &groups, &records]), 0);
+    let groups = file_path(dir.path(), "groups.jsonl");
+    expect_exit(&run(&["dedup", "--pairs", &pairs, "--max-pairs", "190", "--groups", &groups, &records], &[]), 0, &[]);
     assert_eq!((lines(&pairs).len(), strings(&lines(&groups)[0]["members"]).len()), (190, 20));
 }
 
@@ -144,8 +119,8 @@ fn channels_that_compare_signatures_find_what_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
     let (records, truth) = generated(dir.path(), "300");
     let settings = r#"{"channels":[{"scheme":"minhash"},{"scheme":"tianwang5"}],"verify":null}"#;
-    let settings = write(dir.path(), "settings.json", settings);
-    let pairs = at(dir.path(), "pairs.jsonl");
+    let settings = put_file(dir.path(), "settings.json", settings);
+    let pairs = file_path(dir.path(), "pairs.jsonl");
     let sum = summary(&["--settings", &settings, "--pairs", &pairs, &records], 0);
     let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
     assert_eq!(found, eval_pairs(&records, &truth, &["--settings", &settings]));
@@ -156,10 +131,10 @@ fn channels_that_compare_signatures_find_what_eval_finds() {
 fn a_channel_that_weighs_by_the_batch_runs_when_the_batch_is_large_enough() {
     let dir = tempfile::tempdir().unwrap();
     let settings = r#"{"channels":[{"scheme":"simhash","weighting":"tf_idf"}],"verify":null}"#;
-    let settings = write(dir.path(), "settings.json", settings);
+    let settings = put_file(dir.path(), "settings.json", settings);
     for (records, runs) in [("150", true), ("50", false)] {
         let (records, _) = generated(dir.path(), records);
-        let said = ended(&doppel(&["dedup", "--settings", &settings, &records]), 0);
+        let said = expect_exit(&run(&["dedup", "--settings", &settings, &records], &[]), 0, &[]);
         assert_eq!(!said.contains("simhash does not run"), runs, "{said}");
     }
 }
@@ -174,24 +149,21 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
         row_with_sender("c", "", "李某", "2024-03-03 09:00:00", text),
         r#"{"id":"d","title":"停车","content":"小区门口的停车位被长期占用,物业不管,请有关部门协调处理"}"#.to_owned(),
     ];
-    let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
-    let pairs = at(dir.path(), "pairs.jsonl");
-    let groups = at(dir.path(), "groups.jsonl");
+    let file = put_file(dir.path(), "letters.jsonl", rows.join("\n"));
+    let pairs = file_path(dir.path(), "pairs.jsonl");
+    let groups = file_path(dir.path(), "groups.jsonl");
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &file], 0);
-    assert_eq!(
-        (&sum["pairs"], &sum["exact"], &sum["groups"], &sum["largest"]),
-        (&3.into(), &1.into(), &1.into(), &3.into())
-    );
+    expect_members(&sum, &json!({ "pairs": 3, "exact": 1, "groups": 1, "largest": 3 }));
     let pairs = lines(&pairs);
     let named: Vec<_> = pairs.iter().map(|pair| (pair["a"].as_str(), pair["b"].as_str())).collect();
     assert_eq!(named, [(Some("a"), Some("b")), (Some("a"), Some("c")), (Some("b"), Some("c"))]);
-    assert_eq!((&pairs[0]["relation"], &pairs[1]["relation"]), (&json!("repeat"), &json!("shared")));
+    assert_eq!((&pairs[0]["relation"], &pairs[1]["relation"]), (&"repeat".into(), &"shared".into()));
     assert!(strings(&pairs[1]["via"]).contains(&"exact") && pairs[1]["similarity"] == 1.0);
     assert!(pairs[0]["similarity"].as_f64().is_some_and(|share| (0.3..1.0).contains(&share)));
     let group = &lines(&groups)[0];
     assert_eq!((&group["group"], strings(&group["members"])), (&json!("a"), vec!["a", "b", "c"]));
-    assert_eq!((&group["petitioners"], &group["density"], &group["bridges"]), (&json!(2), &json!(1.0), &json!([])));
-    assert_eq!((&group["from"], &group["to"]), (&json!("2024-03-01T01:00:00Z"), &json!("2024-03-08T01:00:00Z")));
+    expect_members(group, &json!({ "petitioners": 2, "density": 1.0, "bridges": [] }));
+    expect_members(group, &json!({ "from": "2024-03-01T01:00:00Z", "to": "2024-03-08T01:00:00Z" }));
 }
 
 fn row_with_sender(id: &str, more: &str, user: &str, time: &str, text: &str) -> String {
@@ -211,10 +183,10 @@ fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
         }
     }
     let (sum, groups, stay) = groups_and_survivors(&rows, &dir);
-    assert_eq!((&sum["pairs"], &sum["groups"], &sum["largest"]), (&json!(31), &json!(2), &json!(6)));
+    expect_members(&sum, &json!({ "pairs": 31, "groups": 2, "largest": 6 }));
     for (group, name) in groups.iter().zip(["a0", "b0"]) {
-        assert_eq!((&group["group"], &group["size"], &group["pairs"]), (&json!(name), &json!(6), &json!(15)));
-        assert_eq!((&group["bridges"], &group["cut"]), (&json!([]), &json!([["a5", "b5"]])));
+        expect_members(group, &json!({ "group": name, "size": 6, "pairs": 15 }));
+        expect_members(group, &json!({ "bridges": [], "cut": [["a5", "b5"]] }));
     }
     assert_eq!(stay, ["a0", "b0"]);
     // In a group of nine, a person can see the pair that links the two crowds.
@@ -229,8 +201,8 @@ fn text_of_subject(subject: u32, length: u32) -> String {
 }
 
 fn groups_and_survivors(rows: &[String], dir: &tempfile::TempDir) -> (Value, Vec<Value>, Vec<Value>) {
-    let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
-    let [groups, stay] = ["groups.jsonl", "stay.jsonl"].map(|name| at(dir.path(), name));
+    let file = put_file(dir.path(), "letters.jsonl", rows.join("\n"));
+    let [groups, stay] = ["groups.jsonl", "stay.jsonl"].map(|name| file_path(dir.path(), name));
     let sum = summary(&["--groups", &groups, "--survivors", &stay, "--drop", "near", &file], 0);
     let ids: Vec<Value> = lines(&stay).into_iter().map(|row| row["id"].clone()).collect();
     assert_eq!(sum["survivors"], ids.len());
@@ -248,7 +220,7 @@ fn little_memory_gives_the_same_files() {
 }
 
 fn run_with_memory(name: &str, memory: &str, dir: &tempfile::TempDir, records: &str) -> Vec<String> {
-    let files = ["pairs", "groups", "survivors"].map(|kind: &str| at(dir.path(), &format!("{name}-{kind}")));
+    let files = ["pairs", "groups", "survivors"].map(|kind: &str| file_path(dir.path(), &format!("{name}-{kind}")));
     let arguments = ["--pairs", &files[0], "--groups", &files[1], "--survivors", &files[2], "--drop", "near"];
     let sum = summary(&[&arguments[..], &["--memory", memory, records]].concat(), 0);
     assert!(sum["groups"].as_u64().is_some_and(|groups| groups > 50), "{sum}");
@@ -268,19 +240,18 @@ fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
         json!({"id": "e", "content": text, "time": "soon"}).to_string(),
         row_of_same_text("f", text),
     ];
-    let file = write(dir.path(), "letters.jsonl", &broken.join("\n"));
-    let rejects = at(dir.path(), "rejects.jsonl");
+    let file = put_file(dir.path(), "letters.jsonl", broken.join("\n"));
+    let rejects = file_path(dir.path(), "rejects.jsonl");
     let sum = summary(&["--rejects", &rejects, &file], 3);
-    assert_eq!((&sum["records"], &sum["rejected"], &sum["pairs"]), (&3.into(), &4.into(), &3.into()));
+    expect_members(&sum, &json!({ "records": 3, "rejected": 4, "pairs": 3 }));
     assert_eq!(sum["warned"], json!({"unreadable_time": {"records": 1, "first": [format!("{file}:6")]}}));
     let said: Vec<_> = lines(&rejects).iter().map(|reject| (reject["line"].as_u64(), reject["code"].clone())).collect();
     let expected = [(2, "malformed_line"), (3, "no_content"), (4, "no_id"), (5, "repeated_id")];
     assert_eq!(said, expected.map(|(line, code)| (Some(line), json!(code))));
     assert!(!fs::read_to_string(&rejects).unwrap().contains("夜市"), "a text is in the rejects file");
     // Without a rejects file the rejected rows are printed. With made-up ids a row needs no id.
-    let output = doppel(&["dedup", "--make-ids", &file]);
-    let said = ended(&output, 3);
-    assert!(said.contains(&format!("{file}:3: no_content")) && !said.contains("no_id"), "{said}");
+    let output = run(&["dedup", "--make-ids", &file], &[]);
+    expect_no_parts(&expect_exit(&output, 3, &[&format!("{file}:3: no_content")]), &["no_id"]);
 }
 
 fn row_of_same_text(id: &str, text: &str) -> String {
@@ -291,10 +262,9 @@ fn row_of_same_text(id: &str, text: &str) -> String {
 fn a_quote_that_is_not_closed_takes_no_row_along() {
     let dir = tempfile::tempdir().unwrap();
     let rows: String = (3..=30).map(|n| format!("{n},第{n}件来信谈的是另一件事\n")).collect();
-    let file = write(dir.path(), "open.csv", &format!("id,title\n1,电梯停了\n2,\"路灯坏了\n{rows}"));
-    let rejects = at(dir.path(), "rejects.jsonl");
-    let sum = summary(&["--rejects", &rejects, &file], 3);
-    assert_eq!((&sum["records"], &sum["rejected"]), (&29.into(), &1.into()));
+    let file = put_file(dir.path(), "open.csv", format!("id,title\n1,电梯停了\n2,\"路灯坏了\n{rows}"));
+    let rejects = file_path(dir.path(), "rejects.jsonl");
+    expect_members(&summary(&["--rejects", &rejects, &file], 3), &json!({ "records": 29, "rejected": 1 }));
     assert_eq!((&lines(&rejects)[0]["line"], &lines(&rejects)[0]["code"]), (&3.into(), &"open_quote".into()));
 }
 
@@ -308,8 +278,8 @@ fn of_duplicates_the_one_asked_for_stays() {
         row_with_time("c", ",请尽快答复", "2024-05-01", text),
         row_with_time("d", "", "2024-03-01", text),
     ];
-    let file = write(dir.path(), "letters.jsonl", &rows.map(|row| row.to_string()).join("\n"));
-    let out = at(dir.path(), "stay.jsonl");
+    let file = put_file(dir.path(), "letters.jsonl", rows.map(|row| row.to_string()).join("\n"));
+    let out = file_path(dir.path(), "stay.jsonl");
     assert_eq!(remaining_ids(&[], &out, &file), ["a", "c"], "the near duplicate is not touched");
     assert_eq!(remaining_ids(&["--keep", "newest"], &out, &file), ["c", "d"]);
     assert_eq!(remaining_ids(&["--keep", "oldest"], &out, &file), ["b", "c"]);
@@ -330,9 +300,8 @@ fn remaining_ids(arguments: &[&str], out: &str, file: &str) -> Vec<String> {
 #[test]
 fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
     let dir = tempfile::tempdir().unwrap();
-    let file = write(dir.path(), "calls.csv", "id,内容,分机\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
-    let said = ended(&doppel(&["dedup", &file]), 0);
-    assert!(said.contains("columns    内容 (text)\nnot used   分机\n"), "{said}");
+    let file = put_file(dir.path(), "calls.csv", "id,内容,分机\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let said = expect_exit(&run(&["dedup", &file], &[]), 0, &["columns    内容 (text)\nnot used   分机\n"]);
     assert!(said.contains("columns not used: 分机; stored as they came"), "{said}");
     let sum = summary(&[&file], 0);
     assert_eq!(sum["columns"], json!({"used": [{"name": "内容", "role": "text"}], "unused": ["分机"]}));
@@ -342,11 +311,10 @@ fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
 fn settings_decide_and_csv_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let csv = "id,诉求\n1,小区楼下的夜市每天营业到凌晨噪音扰民\n2,小区楼下的夜市每天营业到凌晨噪音扰民\n";
-    let file = write(dir.path(), "letters.csv", csv);
+    let file = put_file(dir.path(), "letters.csv", csv);
     let settings = r#"{"fields":[{"name":"诉求","role":"text"}],"channels":[{"scheme":"simhash"}],"verify":null}"#;
-    let settings = write(dir.path(), "settings.json", settings);
-    let sum = summary(&["--settings", &settings, &file], 0);
-    assert_eq!((&sum["records"], &sum["pairs"]), (&2.into(), &1.into()));
+    let settings = put_file(dir.path(), "settings.json", settings);
+    expect_members(&summary(&["--settings", &settings, &file], 0), &json!({ "records": 2, "pairs": 1 }));
     // The preset has no field of this name, but the name is usual for the content.
     assert_eq!(summary(&[&file], 0)["pairs"], 1);
 }
@@ -367,9 +335,9 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
     all[20_000] = all[5] ^ 1 << 40 ^ 1 << 50 ^ 1 << 60;
     (all[40], all[41]) = (all[7], all[7]);
     let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
-    let file = write(dir.path(), "prints.txt", &text);
-    let pairs = at(dir.path(), "pairs.jsonl");
-    let groups = at(dir.path(), "groups.jsonl");
+    let file = put_file(dir.path(), "prints.txt", &text);
+    let pairs = file_path(dir.path(), "pairs.jsonl");
+    let groups = file_path(dir.path(), "groups.jsonl");
     for memory in ["1G", "1K"] {
         let files = ["--pairs", &pairs, "--groups", &groups, "--memory", memory];
         let sum = summary(&[&files[..], &["--fingerprints", &file]].concat(), 0);
@@ -390,8 +358,7 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
         assert_eq!(groups["\"6\""]["bridges"], json!([["6", "101"], ["6", "20001"]]));
         assert_eq!((&groups["\"8\""]["pairs"], &groups["\"8\""]["density"]), (&json!(3), &json!(1.0)));
     }
-    let sum = summary(&["--fingerprints", &file, "--radius", "0"], 0);
-    assert_eq!((&sum["pairs"], &sum["exact"]), (&0.into(), &3.into()));
+    expect_members(&summary(&["--fingerprints", &file, "--radius", "0"], 0), &json!({ "pairs": 0, "exact": 3 }));
 }
 
 #[test]
@@ -405,17 +372,17 @@ fn equal_fingerprints_are_crowds_that_one_pair_does_not_join() {
     all.extend([b; 9]);
     all.extend([a ^ 0b111 << 20, b ^ 0b111 << 40]);
     let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
-    let file = write(dir.path(), "prints.txt", &text);
-    let groups = at(dir.path(), "groups.jsonl");
+    let file = put_file(dir.path(), "prints.txt", &text);
+    let groups = file_path(dir.path(), "groups.jsonl");
     let sum = summary(&["--fingerprints", &file, "--groups", &groups], 0);
-    assert_eq!((&sum["pairs"], &sum["groups"], &sum["largest"]), (&json!(3), &json!(2), &json!(10)));
+    expect_members(&sum, &json!({ "pairs": 3, "groups": 2, "largest": 10 }));
     let groups: BTreeMap<String, Value> =
         lines(&groups).into_iter().map(|group| (group["group"].to_string(), group)).collect();
     for (name, other) in [("\"1\"", "19"), ("\"10\"", "20")] {
         let group = &groups[name];
         assert!(strings(&group["members"]).contains(&other), "{group}");
-        assert_eq!((&group["pairs"], &group["density"]), (&json!(45), &json!(1.0)));
-        assert_eq!((&group["bridges"], &group["cut"]), (&json!([]), &json!([["19", "20"]])));
+        expect_members(group, &json!({ "pairs": 45, "density": 1.0 }));
+        expect_members(group, &json!({ "bridges": [], "cut": [["19", "20"]] }));
     }
 }
 
@@ -424,11 +391,11 @@ fn fingerprints_may_have_ids_and_bad_lines_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let text =
         "00000000000000ff\n\nXYZ\n00000000000000fe\tletter-9\n00000000000000fc\n00000000000000FC\n0000ffffffffffff\n";
-    let pairs = at(dir.path(), "pairs.jsonl");
-    let rejects = at(dir.path(), "rejects.jsonl");
+    let pairs = file_path(dir.path(), "pairs.jsonl");
+    let rejects = file_path(dir.path(), "rejects.jsonl");
     let arguments = ["dedup", "--fingerprints", "-", "--radius", "1", "--pairs", &pairs, "--rejects", &rejects];
-    let output = doppel_with(&arguments, text.as_bytes());
-    ended(&output, 3);
+    let output = run_with(&arguments, text.as_bytes(), &[]);
+    expect_exit(&output, 3, &[]);
     let expected =
         [json!({"a": "letter-9", "b": "5", "distance": 1}), json!({"a": "1", "b": "letter-9", "distance": 1})];
     assert_eq!(lines(&pairs), expected);
@@ -449,12 +416,10 @@ fn wrong_usage_says_so_before_anything_is_read() {
         &["dedup", "letters.doc"],
         &["dedup", "--dir", "/nowhere/at/all", "letters.jsonl"],
     ] {
-        ended(&doppel(arguments), 2);
+        expect_exit(&run(arguments, &[]), 2, &[]);
     }
-    let said = ended(&doppel(&["dedup", "--memory", "5", "letters.jsonl"]), 2);
-    assert!(said.contains("did you mean 5G or 5M"), "{said}");
-    let missing = ended(&doppel(&["dedup", "nowhere.jsonl"]), 1);
-    assert!(missing.contains("nowhere.jsonl does not exist"), "{missing}");
+    expect_exit(&run(&["dedup", "--memory", "5", "letters.jsonl"], &[]), 2, &["did you mean 5G or 5M"]);
+    expect_exit(&run(&["dedup", "nowhere.jsonl"], &[]), 1, &["nowhere.jsonl does not exist"]);
 }
 
 #[test]
@@ -462,23 +427,24 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
     let text = "{\"id\":\"1\",\"content\":\"路灯连续多日不亮，晚上行走十分危险\"}\n";
-    let input = write(dir, "in.jsonl", text);
-    let other_name = at(dir, "../") + &format!("{}/in.jsonl", dir.file_name().expect("a name").to_string_lossy());
-    let out = at(dir, "out.jsonl");
+    let input = put_file(dir, "in.jsonl", text);
+    let other_name =
+        file_path(dir, "../") + &format!("{}/in.jsonl", dir.file_name().expect("a name").to_string_lossy());
+    let out = file_path(dir, "out.jsonl");
     for arguments in [
         ["--survivors", &input, "--pairs", &out],
         ["--pairs", &other_name, "--groups", &out],
         ["--rejects", &input, "--groups", &out],
         ["--pairs", &out, "--groups", &out],
     ] {
-        let output = doppel(&[&["dedup"], &arguments[..], &[&input]].concat());
-        assert!(ended(&output, 2).contains("written over"));
+        let output = run(&[&["dedup"], &arguments[..], &[&input]].concat(), &[]);
+        assert!(expect_exit(&output, 2, &[]).contains("written over"));
         assert_eq!(fs::read_to_string(&input).expect("it is there"), text);
     }
-    ended(&doppel(&["dedup", "--pairs", "/dev/null", "--groups", "/dev/null", &input]), 0);
-    let settings = write(dir, "settings.json", "{}");
-    let output = doppel(&["dedup", "--settings", &settings, "--pairs", &settings, &input]);
-    assert!(ended(&output, 2).contains("written over"));
+    expect_exit(&run(&["dedup", "--pairs", "/dev/null", "--groups", "/dev/null", &input], &[]), 0, &[]);
+    let settings = put_file(dir, "settings.json", "{}");
+    let output = run(&["dedup", "--settings", &settings, "--pairs", &settings, &input], &[]);
+    assert!(expect_exit(&output, 2, &[]).contains("written over"));
     assert_eq!(fs::read_to_string(&settings).expect("it is there"), "{}");
 }
 
@@ -486,29 +452,24 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
 fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
-    let pairs = write(dir, "pairs.jsonl", "of before\n");
-    let groups = at(dir, "groups.jsonl");
+    let pairs = put_file(dir, "pairs.jsonl", "of before\n");
+    let groups = file_path(dir, "groups.jsonl");
     for signal in ["TERM", "INT", "HUP"] {
         let mut command = crate::stoppable();
         command.args(["dedup", "--format", "jsonl", "--pairs", &pairs, "--groups", &groups, "-"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         // The files of the command exist, and the command waits for more records.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while file_count(dir) < 3 {
-            assert!(std::time::Instant::now() < deadline, "it does not begin");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let asked = Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
-        assert!(asked.expect("kill runs").success());
+        until("it begins", || file_count(dir) >= 3);
+        send_signal(child.id(), signal);
         let input = child.stdin.take();
-        let said = ended(&child.wait_with_output().expect("it ends"), 130);
+        let said = expect_exit(&child.wait_with_output().expect("it ends"), 130, &[]);
         drop(input);
-        assert!(said.contains("stopped by a signal") && said.contains("not written, and as before"), "{said}");
-        assert!(said.contains(&pairs) && said.contains(&groups), "{said}");
+        expect_parts(&said, &["stopped by a signal", "not written, and as before"]);
+        expect_parts(&said, &[&pairs, &groups]);
         assert_eq!((fs::read_to_string(&pairs).expect("it is there").as_str(), file_count(dir)), ("of before\n", 1));
     }
-    assert!(ended(&doppel(&["dedup", "--help"]), 0).contains("130"));
+    assert!(expect_exit(&run(&["dedup", "--help"], &[]), 0, &[]).contains("130"));
 }
 
 fn file_count(dir: &Path) -> usize {

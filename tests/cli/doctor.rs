@@ -3,37 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::TestServer;
+use crate::support::{
+    TestServer, expect_exit, expect_no_parts, expect_parts, file_path, output_text, run, send_signal, until,
+};
 use doppel_store::conformance::{SampleRecord, TestCollection, id};
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::{Seq, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use serde_json::json;
 
-fn doctor(folder: &Path) -> (String, Option<i32>) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
-    let output = command.args(["doctor", "--data"]).arg(folder).output().expect("doppel runs");
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    (text, output.status.code())
-}
-
-#[test]
-fn a_directory_in_order_is_said_to_be_so_and_one_that_is_in_use_is_not_touched() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
-    for number in 0..5 {
-        let row = json!({ "title": "路灯不亮", "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
-    }
-    let (text, code) = run_doctor(&folder);
-    assert!(code == Some(1) && text.contains("in use"), "{text}");
-    server.stop();
-    let (text, code) = run_doctor(&folder);
-    assert_eq!((text.contains("5 records") && text.contains("0 faults"), code), (true, Some(0)), "{text}");
-}
-
-fn run_doctor(folder: &tempfile::TempDir) -> (String, Option<i32>) {
-    doctor(folder.path())
+fn doctor(folder: impl AsRef<Path>) -> (String, Option<i32>) {
+    doppel(&["doctor", "--data", folder.as_ref().to_str().expect("a plain path")])
 }
 
 #[tokio::test]
@@ -42,7 +22,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     let server = TestServer::start_in(folder.path());
     for number in 0..4 {
         let row = json!({ "title": "路灯不亮", "content": format!("小区西门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).expect_status(201);
     }
     server.stop();
     let store: Arc<dyn Store> =
@@ -65,10 +45,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     let (text, code) = doctor(folder.path());
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("lamps/r3: the record is not filed in generation 2"), "{text}");
-    assert!(
-        text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last.after(7))),
-        "{text}"
-    );
+    expect_parts(&text, &[&format!("lamps/seq {}: what is filed has no record in generation 2", last.after(7))]);
 }
 
 #[tokio::test]
@@ -99,13 +76,14 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
     drop(desk);
     let (text, code) = doctor(folder.path());
     assert!(text.contains("lamps/gone: a decision names this id and a, but no record has this id"), "{text}");
-    assert!(text.contains("--repair") && !text.contains(note), "{text}");
+    expect_parts(&text, &["--repair"]);
+    expect_no_parts(&text, &[note]);
     assert_eq!(code, Some(1), "{text}");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
-    let repaired = command.args(["doctor", "--repair", "--data"]).arg(folder.path()).output().expect("doppel runs");
-    assert!(repaired.status.success(), "{repaired:?}");
+    let repair = ["doctor", "--repair", "--data", folder.path().to_str().expect("a plain path")];
+    expect_exit(&run(&repair, &[]), 0, &[]);
     let (text, code) = doctor(folder.path());
-    assert!(!text.contains("lamps/gone") && text.contains(" 0 faults"), "{text}");
+    expect_no_parts(&text, &["lamps/gone"]);
+    expect_parts(&text, &[" 0 faults"]);
     assert_eq!(code, Some(0), "{text}");
     let desk = TestCollection::existing(&open(), "lamps");
     let left = desk.store.decisions(&desk.name, None, 10).await.expect("a list");
@@ -118,7 +96,7 @@ fn what_is_filed_must_be_what_the_row_is_signed_as() {
     let server = TestServer::start_in(folder.path());
     for (id, place) in [("r0", "小区东门"), ("r1", "火车站北广场")] {
         let row = json!({ "content": format!("{place}的路灯坏了，晚上老人小孩出行很不安全") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/{id}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/{id}"), &row).expect_status(201);
     }
     server.stop();
     {
@@ -144,7 +122,7 @@ fn records_that_are_missing_are_noticed_by_the_count() {
     let server = TestServer::start_in(folder.path());
     for number in 0..3 {
         let row = json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).expect_status(201);
     }
     server.stop();
     {
@@ -164,25 +142,23 @@ fn records_that_are_missing_are_noticed_by_the_count() {
 
 /// Runs `doppel`. Returns its output and its exit code.
 fn doppel(arguments: &[&str]) -> (String, Option<i32>) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
-    let output = command.args(arguments).output().expect("doppel runs");
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    (text, output.status.code())
+    let output = run(arguments, &[]);
+    (output_text(&output), output.status.code())
 }
 
 #[test]
 fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is_made() {
     let parent = tempfile::tempdir().expect("a temporary folder");
-    let typo = path_below("typo", &parent);
-    let foreign = path_below("foreign", &parent);
-    let out = path_below("out.jsonl", &parent);
+    let typo = file_path(&parent, "typo");
+    let foreign = file_path(&parent, "foreign");
+    let out = file_path(&parent, "out.jsonl");
     std::fs::create_dir(&foreign).expect("a folder");
-    std::fs::write(path_below("foreign/letter.txt", &parent), "x").expect("a file");
-    std::fs::write(path_below("rows.jsonl", &parent), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
+    std::fs::write(file_path(&parent, "foreign/letter.txt"), "x").expect("a file");
+    std::fs::write(file_path(&parent, "rows.jsonl"), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
     for folder in [&typo, &foreign] {
         for command in [
             &["doctor", "--data", folder][..],
-            &["doctor", "--data", folder, "--salvage", &path_below("saved", &parent)],
+            &["doctor", "--data", folder, "--salvage", &file_path(&parent, "saved")],
             &["export", "--from", folder, "--collection", "c", &out],
         ] {
             let (text, code) = doppel(command);
@@ -191,7 +167,7 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
     }
     for command in [
         &["serve", "--listen", "127.0.0.1:0", "--data", &foreign][..],
-        &["import", "--to", &foreign, "--collection", "c", &path_below("rows.jsonl", &parent)],
+        &["import", "--to", &foreign, "--collection", "c", &file_path(&parent, "rows.jsonl")],
     ] {
         let (text, code) = doppel(command);
         assert!(code == Some(1) && text.contains("letter.txt") && text.contains("of its own"), "{command:?}: {text}");
@@ -200,10 +176,6 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
         assert!(!parent.path().join(made).exists(), "{made}");
     }
     assert_eq!(std::fs::read_dir(&foreign).expect("a listing").count(), 1);
-}
-
-fn path_below(name: &str, parent: &tempfile::TempDir) -> String {
-    parent.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 const LAMPS: usize = 300;
@@ -215,7 +187,7 @@ fn lamps(folder: &Path) {
         let place =
             (0..30).map(|turn| char::from_u32(0x4e00 + (number * 131 + turn * 197) as u32 % 0x4000).expect("a letter"));
         let row = json!({ "content": format!("{}的路灯坏了，晚上老人小孩出行很不安全", place.collect::<String>()) });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).expect_status(201);
     }
     server.stop();
     let db = fjall::Database::builder(folder).open().expect("it is closed");
@@ -285,7 +257,7 @@ fn where_the_records_tables_do_not_open_those_of_the_journal_are_salvaged() {
     for number in 0..LATER {
         let row =
             json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全，请尽快派人来修") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/later{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/later{number}"), &row).expect_status(201);
     }
     server.stop();
     let tables = std::fs::read_dir(folder.path().join("keyspaces/2/tables")).expect("a listing");
@@ -310,7 +282,7 @@ fn trees_and_lamps(folder: &Path) {
     let server = TestServer::start_in(folder);
     for number in 0..3 {
         let row = json!({ "content": format!("河边第{number}棵树倒了，挡住了人行道，请尽快派人来清理") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/trees/records/t{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/trees/records/t{number}"), &row).expect_status(201);
     }
     server.stop();
     lamps(folder);
@@ -401,13 +373,8 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
         command.arg("doctor").arg("--data").arg(folder.path()).arg("--salvage").arg(out);
         command.env("FAILPOINTS", "salvage::copying=sleep(60000)").stderr(std::process::Stdio::piped());
         let child = command.spawn().expect("doppel runs");
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while !has_begun(out) {
-            assert!(std::time::Instant::now() < deadline, "it does not begin");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let asked = std::process::Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
-        assert!(asked.expect("kill runs").success());
+        until("it begins", || has_begun(out));
+        send_signal(child.id(), signal);
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(130) && said.contains("stopped by a signal"), "{said}");
@@ -427,7 +394,7 @@ fn what_is_dropped_of_a_journal_is_said() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     let row = json!({ "content": "小区东门的路灯坏了，晚上老人小孩出行很不安全" });
-    assert_eq!(server.send("PUT", "/v1/collections/lamps/records/r", &row).status, 201);
+    server.send("PUT", "/v1/collections/lamps/records/r", &row).expect_status(201);
     server.stop();
     let path = folder.path().join("0.jnl");
     let bytes = std::fs::read(&path).expect("a journal");
@@ -437,7 +404,7 @@ fn what_is_dropped_of_a_journal_is_said() {
     file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("a write");
     let server = TestServer::start_in(folder.path());
     assert!(server.log().contains("the end of a journal was dropped"), "{}", server.log());
-    assert_eq!(server.send("GET", "/v1/collections/lamps/records/r", &serde_json::Value::Null).status, 200);
+    server.send("GET", "/v1/collections/lamps/records/r", &serde_json::Value::Null).expect_status(200);
     server.stop();
 }
 
@@ -448,7 +415,7 @@ fn ids_and_pairs_are_examined() {
     for number in 0..3 {
         let row =
             json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全，请尽快派人来修") });
-        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+        server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).expect_status(201);
     }
     server.stop();
     {

@@ -1,8 +1,9 @@
 //! Promises of `doppel eval` on the command line: labelled pairs, several sets, JSON with stable names, a chart.
 
+use crate::support::{expect_members, expect_parts, put_file, run, send_signal, until};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ const PAIRS: &str = r#"{"a":"a","b":"b","label":"same"}
 "#;
 
 fn eval(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_doppel")).arg("eval").args(arguments).output().expect("doppel eval runs")
+    run(&[&["eval"], arguments].concat(), &[])
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -113,11 +114,8 @@ fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_
     let base = ["--records", &records, "--groups", &groups, "--related", &judged];
     let report = json(&[&base[..], &["--fit"]].concat());
     // The duplicate among the four results is left out, so that the judged result comes first.
-    assert_eq!(
-        (&report["recall_at_10"], &report["mrr"], &report["ndcg_at_10"]),
-        (&1.0.into(), &1.0.into(), &1.0.into())
-    );
-    assert_eq!((&report["queries"], &report["same"], &report["records"]), (&2.into(), &1.into(), &4.into()));
+    expect_members(&report, &serde_json::json!({ "recall_at_10": 1.0, "mrr": 1.0, "ndcg_at_10": 1.0 }));
+    expect_members(&report, &serde_json::json!({ "queries": 2, "same": 1, "records": 4 }));
     assert!(report["words"]["mrr"] == 1.0 && report["pairs"]["mrr"] == 1.0, "{report}");
     assert!(report["fitted"]["held_out"]["mrr"] == 1.0 && report["fitted"]["weights"]["objects"].is_number());
     assert!(json(&[&base[..], &["--weights", &weights]].concat()).get("fitted").is_none());
@@ -187,8 +185,8 @@ fn exported(pairs: usize) -> String {
 #[test]
 fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
-    let many = write_file("many.jsonl", &exported(40), &folder);
-    let timeless = write_file("timeless.json", r#"{"time": 0}"#, &folder);
+    let many = put_file(&folder, "many.jsonl", exported(40));
+    let timeless = put_file(&folder, "timeless.json", r#"{"time": 0}"#);
     let base = ["--exported", &many, "--weights", &timeless];
     let report = json(&[&base[..], &["--fit"]].concat());
     let used = serde_json::json!({ "same": 40, "found_by_text": 1, "not_same": 1, "gone": 1 });
@@ -202,28 +200,20 @@ fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other()
     assert!(report.get("fitted").is_none() && json(&base).get("halves").is_none());
 
     let table = text(&eval(&[&base[..], &["--fit"]].concat()).stdout);
-    assert!(table.contains("related, on one half") && table.contains("decided: 40 pairs"), "{table}");
+    expect_parts(&table, &["related, on one half", "decided: 40 pairs"]);
     let section = &table[table.find("[search.weights]\n").expect("a section")..];
-    let config = write_file("doppel.toml", section, &folder);
-    let checked = Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "check", "--config", &config]).output();
-    let checked = checked.expect("doppel config runs");
+    let config = put_file(&folder, "doppel.toml", section);
+    let checked = run(&["config", "check", "--config", &config], &[]);
     assert!(checked.status.success(), "{section}{}", text(&checked.stderr));
 
-    let few = write_file("few.jsonl", &exported(29), &folder);
+    let few = put_file(&folder, "few.jsonl", exported(29));
     let output = eval(&["--exported", &few, "--fit"]);
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("29 pairs") && said.contains("at least 15"), "{said}");
     assert!(eval(&["--exported", &few]).status.success(), "measuring takes fewer");
-    let cut = write_file("cut.jsonl", exported(3).rsplit_once("{\"end").expect("an end").0, &folder);
-    let said = text(&eval(&["--exported", &cut]).stderr);
-    assert!(said.contains("ends early"), "{said}");
+    let cut = put_file(&folder, "cut.jsonl", exported(3).rsplit_once("{\"end").expect("an end").0);
+    expect_parts(&text(&eval(&["--exported", &cut]).stderr), &["ends early"]);
     assert_eq!(eval(&["--exported", &many, "--preset", "paper"]).status.code(), Some(2));
-}
-
-fn write_file(name: &str, content: &str, folder: &tempfile::TempDir) -> String {
-    let path = folder.path().join(name);
-    fs::write(&path, content).expect("a file");
-    path.to_str().expect("a plain path").to_owned()
 }
 
 fn mrr_of(weights: &str, halves: &Value) -> f64 {
@@ -291,8 +281,7 @@ fn each_set_is_measured_by_a_model_that_is_fitted_to_the_others() {
     let output = eval(&[first, second, "--leave-one-out", "--perturb", "--svg", svg.to_str().expect("a plain path")]);
     let table = text(&output.stdout);
     assert!(output.status.success() && table.contains("1 of 1") && table.contains("another name"), "{table}");
-    let chart = fs::read_to_string(svg).expect("the diagram");
-    assert!(chart.contains(">calibrated</text>") && chart.contains(">observed</text>"), "{chart}");
+    expect_parts(&fs::read_to_string(svg).expect("the diagram"), &[">calibrated</text>", ">observed</text>"]);
 
     let alone = eval(&[first, "--leave-one-out"]);
     assert!(!alone.status.success() && text(&alone.stderr).contains("at least 2 sets"));
@@ -339,13 +328,8 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
             .env("FAILPOINTS", "store::before_append=sleep(60000)");
         let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
         let child = child.expect("doppel runs");
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while entry_count(&temporary) == 0 {
-            assert!(std::time::Instant::now() < deadline, "it does not begin");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let asked = Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
-        assert!(asked.expect("kill runs").success());
+        until("it begins", || entry_count(&temporary) > 0);
+        send_signal(child.id(), signal);
         let output = child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(130) && said.contains("stopped by a signal"), "{said}");

@@ -1,7 +1,7 @@
 //! Promises of `doppel events` on the command line.
 
+use crate::support::{expect_exit, file_path, put_file, run};
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use calamine::{Reader as _, Xlsx, open_workbook};
 
@@ -16,23 +16,14 @@ const ORDERS: &str = r#"{"id":"20240301000001","title":"雁坪路夜间施工噪
 {"id":"20240301000001","content":"与前面的编号相同"}
 "#;
 
-fn run(arguments: &[&str], code: i32) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_doppel")).args(arguments).output().expect("the doppel binary starts");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
-}
-
 #[test]
 fn the_workbook_has_the_events_and_all_orders_with_their_event() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(path_in("orders.jsonl", &folder), ORDERS).expect("it can be written");
-    let said = run(
-        &["events", "--out", &path_in("events.xlsx", &folder), &path_in("orders.jsonl", &folder), "--lang", "en"],
-        3,
-    );
-    assert!(said.contains("read       6 records") && said.contains("rejected   1"), "{said}");
-    let mut book: Xlsx<_> = open_workbook(path_in("events.xlsx", &folder)).expect("a workbook");
+    let orders = put_file(&folder, "orders.jsonl", ORDERS);
+    let workbook = file_path(&folder, "events.xlsx");
+    let output = run(&["events", "--out", &workbook, &orders, "--lang", "en"], &[]);
+    expect_exit(&output, 3, &["read       6 records", "rejected   1"]);
+    let mut book: Xlsx<_> = open_workbook(&workbook).expect("a workbook");
     let events = book.worksheet_range("事件").expect("a sheet");
     let first: Vec<String> = events.rows().nth(1).expect("an event").iter().map(ToString::to_string).collect();
     assert!(first[1].starts_with("雁坪路"), "{first:?}");
@@ -50,31 +41,21 @@ fn orders_have_their_own_events_in_whichever_order_their_file_has_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lines: Vec<&str> = ORDERS.lines().take(6).collect();
     lines.reverse();
-    std::fs::write(path_in("orders.jsonl", &folder), lines.join("\n")).expect("it can be written");
-    run(&["events", "--out", &path_in("events.xlsx", &folder), &path_in("orders.jsonl", &folder)], 0);
-    let mut book: Xlsx<_> = open_workbook(path_in("events.xlsx", &folder)).expect("a workbook");
+    let orders = put_file(&folder, "orders.jsonl", lines.join("\n"));
+    let workbook = file_path(&folder, "events.xlsx");
+    expect_exit(&run(&["events", "--out", &workbook, &orders], &[]), 0, &[]);
+    let mut book: Xlsx<_> = open_workbook(&workbook).expect("a workbook");
     let orders = book.worksheet_range("工单").expect("a sheet");
     let without: Vec<String> =
         orders.rows().skip(1).filter(|row| row[1].to_string().is_empty()).map(|row| row[0].to_string()).collect();
     assert_eq!(without, ["20240303000004", "20240303000005"]);
 }
 
-fn path_in(name: &str, folder: &tempfile::TempDir) -> String {
-    folder.path().join(name).display().to_string()
-}
-
 #[test]
 fn another_format_is_wrong_usage_and_writes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(path_below("orders.jsonl", &folder), ORDERS).expect("it can be written");
-    let said = run(
-        &["events", "--out", &path_below("events.pdf", &folder), &path_below("orders.jsonl", &folder), "--lang", "en"],
-        2,
-    );
-    assert!(said.contains("give a name that ends in .xlsx"), "{said}");
+    let orders = put_file(&folder, "orders.jsonl", ORDERS);
+    let output = run(&["events", "--out", &file_path(&folder, "events.pdf"), &orders, "--lang", "en"], &[]);
+    expect_exit(&output, 2, &["give a name that ends in .xlsx"]);
     assert!(!folder.path().join("events.pdf").exists());
-}
-
-fn path_below(name: &str, folder: &tempfile::TempDir) -> String {
-    folder.path().join(name).display().to_string()
 }

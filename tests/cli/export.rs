@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::TestServer;
+use crate::support::{TestServer, expect_exit, file_path};
 use serde_json::{Value, json};
 
 const RECORDS: usize = 160;
@@ -16,20 +16,6 @@ fn doppel(database: Option<(&str, &str)>, arguments: &[&str]) -> Output {
         command.env("DOPPEL_STORE__URI", uri).env("DOPPEL_STORE__DATABASE", name);
     }
     command.args(arguments).output().expect("doppel runs")
-}
-
-/// Checks that the exit code is `code` and that the output contains all `parts`.
-#[track_caller]
-fn says(output: &Output, code: i32, parts: &[&str]) {
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in:\n{said}");
-    }
-}
-
-fn path(folder: &Path, name: &str) -> String {
-    folder.join(name).to_str().expect("a plain path").to_owned()
 }
 
 /// Returns everything that clients see of the collection, without the values that depend on the store: sequence numbers, times, numbers of
@@ -59,22 +45,22 @@ fn answers(server: &TestServer) -> Vec<Value> {
 }
 
 fn get_from_letters(path: &str, server: &TestServer) -> Value {
-    let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
+    let answer = server.get(&format!("/v1/collections/letters{path}"));
     assert_eq!(answer.status, 200, "{path}: {}", answer.text);
     answer.json()
 }
 
 /// Starts a service that has a collection with its own settings, families, and decisions about some of them. Returns its answers.
 fn fill(folder: &Path, data: &str) -> Vec<Value> {
-    let sample = path(folder, "sample");
+    let sample = file_path(folder, "sample");
     let count = RECORDS.to_string();
-    says(&doppel(None, &["sample", "--records", &count, "--seed", "7", "--out", &sample]), 0, &[]);
+    expect_exit(&doppel(None, &["sample", "--records", &count, "--seed", "7", "--out", &sample]), 0, &[]);
     let server = TestServer::start_in(data);
     let settings = json!({ "preset": "default", "min_features": 3, "verify": { "duplicate": 0.25 } });
-    assert_eq!(server.send("PUT", "/v1/collections/letters", &settings).status, 201);
-    let records = path(Path::new(&sample), "records.jsonl");
-    says(&doppel(None, &["import", "--to", server.url(), "--collection", "letters", &records]), 0, &[]);
-    let groups = fs::read_to_string(path(Path::new(&sample), "groups.jsonl")).expect("groups");
+    server.send("PUT", "/v1/collections/letters", &settings).expect_status(201);
+    let records = file_path(Path::new(&sample), "records.jsonl");
+    expect_exit(&doppel(None, &["import", "--to", server.url(), "--collection", "letters", &records]), 0, &[]);
+    let groups = fs::read_to_string(file_path(Path::new(&sample), "groups.jsonl")).expect("groups");
     let groups = groups.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let firsts: Vec<Value> = groups
         .map(|group| {
@@ -90,8 +76,7 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     for step in [json!({"status": "assigned", "unit": "城管局"}), json!({"note": "已派单", "by": "clerk"})] {
         let first = firsts[2].as_str().expect("an id");
         let path = format!("/v1/collections/letters/events/{first}/handling");
-        let handled = server.send("POST", &path, &step);
-        assert_eq!(handled.status, 200, "{}", handled.text);
+        server.send("POST", &path, &step).expect_status(200);
     }
     // The verdicts in these answers were given before the decisions.
     let seen = answers(&server);
@@ -137,32 +122,32 @@ async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
     let database = Some((mongo.uri(), name.as_str()));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
-    let [first, last, out, back] = ["first", "last", "out.jsonl", "back.jsonl"].map(|name| path(folder, name));
+    let [first, last, out, back] = ["first", "last", "out.jsonl", "back.jsonl"].map(|name| file_path(folder, name));
     let before = fill(folder, &first);
     let export =
         |from: &str, file: &str| doppel(database, &["export", "--from", from, "--collection", "letters", file]);
     let import =
         |to: &str, file: &str| doppel(database, &["import", "--to", to, "--collection", "letters", "--exported", file]);
-    says(&export(&first, &out), 0, &[&format!("{RECORDS} records and ")]);
-    says(&import("mongodb", &out), 0, &[&format!("{RECORDS} records stored, 0 unchanged, 0 rejected")]);
+    expect_exit(&export(&first, &out), 0, &[&format!("{RECORDS} records and ")]);
+    expect_exit(&import("mongodb", &out), 0, &[&format!("{RECORDS} records stored, 0 unchanged, 0 rejected")]);
 
     let environment = [
         ("DOPPEL_STORE__KIND", "mongodb"),
         ("DOPPEL_STORE__URI", mongo.uri()),
         ("DOPPEL_STORE__DATABASE", name.as_str()),
     ];
-    let server = TestServer::start_with(path(folder, "unused"), &[], &environment);
+    let server = TestServer::start_with(file_path(folder, "unused"), &[], &environment);
     let there = answers(&server);
     server.stop();
     assert_eq!(without_verdicts(&there), without_verdicts(&before));
 
-    says(&export("mongodb", &back), 0, &[]);
+    expect_exit(&export("mongodb", &back), 0, &[]);
     assert_eq!(content(&back).0, content(&out).0, "rows, their order, and decisions with their history");
-    says(&import(&last, &back), 0, &[]);
+    expect_exit(&import(&last, &back), 0, &[]);
     let server = TestServer::start_in(&last);
     assert_eq!(answers(&server), there, "the verdicts too: they were drawn the same way");
     server.stop();
-    says(&import(&last, &back), 0, &[&format!("0 records stored, {RECORDS} unchanged")]);
+    expect_exit(&import(&last, &back), 0, &[&format!("0 records stored, {RECORDS} unchanged")]);
     crate::mongod::drop_database(mongo.uri(), &name).await;
 }
 
@@ -172,16 +157,17 @@ async fn files_are_imported_into_and_checked_against_the_database_of_a_configura
     let name = crate::mongod::database("import");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [config, letters, checked] =
-        ["doppel.toml", "letters.csv", "checked.csv"].map(|name| path(folder.path(), name));
+        ["doppel.toml", "letters.csv", "checked.csv"].map(|name| file_path(folder.path(), name));
     let store = format!("[store]\nkind = \"embedded\"\nuri = \"{}\"\ndatabase = \"{name}\"\n", mongo.uri());
     fs::write(&config, store).expect("made here");
     let text = "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。";
     fs::write(&letters, format!("id,content\na,{text}\nb,{text}\n")).expect("made here");
     let place = ["--to", "mongodb", "--config", &config, "--collection", "letters"];
-    says(&doppel(None, &[&["import"], &place[..], &[&letters]].concat()), 0, &["1 original, 1 exact_duplicate"]);
-    says(&doppel(None, &[&["check", "--out", &checked], &place[..], &[&letters]].concat()), 0, &["2 exact_duplicate"]);
+    expect_exit(&doppel(None, &[&["import"], &place[..], &[&letters]].concat()), 0, &["1 original, 1 exact_duplicate"]);
+    let output = doppel(None, &[&["check", "--out", &checked], &place[..], &[&letters]].concat());
+    expect_exit(&output, 0, &["2 exact_duplicate"]);
     let without = doppel(None, &["import", "--to", "mongodb", "--collection", "letters", &letters]);
-    says(&without, 1, &["store.uri", "--config FILE"]);
+    expect_exit(&without, 1, &["store.uri", "--config FILE"]);
     crate::mongod::drop_database(mongo.uri(), &name).await;
 }
 
@@ -189,30 +175,30 @@ async fn files_are_imported_into_and_checked_against_the_database_of_a_configura
 fn files_that_are_not_whole_and_collections_that_differ_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
-    let [first, second, out, cut] = ["first", "second", "out.jsonl", "cut.jsonl"].map(|name| path(folder, name));
+    let [first, second, out, cut] = ["first", "second", "out.jsonl", "cut.jsonl"].map(|name| file_path(folder, name));
     fill(folder, &first);
-    let missing = path(folder, "missing.jsonl");
-    says(&export_to_file(&first, "nothing", &missing), 1, &["there is no collection nothing"]);
+    let missing = file_path(folder, "missing.jsonl");
+    expect_exit(&export_to_file(&first, "nothing", &missing), 1, &["there is no collection nothing"]);
     assert!(!Path::new(&missing).exists(), "no file that looks whole");
-    says(&export_to_file(&path(folder, "nowhere"), "letters", &missing), 1, &["is no data directory"]);
-    says(&export_to_file("mongodb", "letters", &missing), 1, &["store.uri"]);
-    says(&export_to_file(&first, "letters", &out), 0, &[]);
+    expect_exit(&export_to_file(&file_path(folder, "nowhere"), "letters", &missing), 1, &["is no data directory"]);
+    expect_exit(&export_to_file("mongodb", "letters", &missing), 1, &["store.uri"]);
+    expect_exit(&export_to_file(&first, "letters", &out), 0, &[]);
 
     let (_, lines) = content(&out);
     let text = fs::read_to_string(&out).expect("the file is there");
     fs::write(&cut, text.lines().take(lines - 40).map(|line| format!("{line}\n")).collect::<String>()).expect("a file");
-    says(&import_exported(&[&cut], &second), 1, &["ends early", "121 records stored"]);
+    expect_exit(&import_exported(&[&cut], &second), 1, &["ends early", "121 records stored"]);
     // A second import with the whole file is safe.
-    says(&import_exported(&[&out], &second), 0, &["39 records stored, 121 unchanged"]);
-    says(&import_exported(&[&out, &cut], &second), 2, &["one file"]);
-    says(&import_exported(&["--make-ids", &out], &second), 2, &[]);
-    let rows = path(&folder.join("sample"), "records.jsonl");
-    says(&import_exported(&[&rows], &second), 1, &["line 1"]);
+    expect_exit(&import_exported(&[&out], &second), 0, &["39 records stored, 121 unchanged"]);
+    expect_exit(&import_exported(&[&out, &cut], &second), 2, &["one file"]);
+    expect_exit(&import_exported(&["--make-ids", &out], &second), 2, &[]);
+    let rows = file_path(folder.join("sample"), "records.jsonl");
+    expect_exit(&import_exported(&[&rows], &second), 1, &["line 1"]);
     let other = text.replacen("\"min_features\":3", "\"min_features\":4", 1);
     fs::write(&cut, other).expect("a file");
-    says(&import_exported(&[&cut], &second), 1, &["other settings"]);
+    expect_exit(&import_exported(&[&cut], &second), 1, &["other settings"]);
     fs::write(&cut, text.replacen("\"version\":1", "\"version\":2", 1)).expect("a file");
-    says(&import_exported(&[&cut], &second), 1, &["version 2"]);
+    expect_exit(&import_exported(&[&cut], &second), 1, &["version 2"]);
 }
 
 fn export_to_file(from: &str, collection: &str, file: &str) -> Output {

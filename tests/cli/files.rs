@@ -5,11 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::support::run;
-
-fn at(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().expect("a plain path").to_owned()
-}
+use crate::support::{TestServer, expect_parts, file_path, run, send_signal, until};
 
 /// Checks that the command is refused as wrong usage, and that every file below `dir` is unchanged.
 #[track_caller]
@@ -38,20 +34,20 @@ fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
 fn no_command_writes_over_what_it_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
-    let set = at(dir, "set");
+    let set = file_path(dir, "set");
     let made = run(&["sample", "--records", "20", "--seed", "1", "--out", &set], &[]);
     assert!(made.status.success());
-    let [records, groups] = ["set/records.jsonl", "set/groups.jsonl"].map(|name| at(dir, name));
-    let link = at(dir, "link.svg");
+    let [records, groups] = ["set/records.jsonl", "set/groups.jsonl"].map(|name| file_path(dir, name));
+    let link = file_path(dir, "link.svg");
     symlink(&groups, &link).expect("a link");
-    let data = at(dir, "data");
+    let data = file_path(dir, "data");
     fs::create_dir(&data).expect("a folder");
-    fs::write(at(dir, "data/version"), "of the store").expect("written");
+    fs::write(file_path(dir, "data/version"), "of the store").expect("written");
 
     refused(dir, &["eval", &set, "--svg", &link]);
     refused(dir, &["eval", "--records", &records, "--groups", &groups, "--svg", &records]);
-    refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/version")]);
-    refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/new")]);
+    refused(dir, &["export", "--from", &data, "--collection", "c", &file_path(dir, "data/version")]);
+    refused(dir, &["export", "--from", &data, "--collection", "c", &file_path(dir, "data/new")]);
     // Two of the command's output files would be the same file.
     fs::remove_file(&records).expect("removed");
     symlink(&groups, &records).expect("a link");
@@ -63,8 +59,9 @@ fn a_failed_export_leaves_the_file_of_before() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
     fs::write(dir.join("letters.jsonl"), "of before").expect("written");
-    crate::support::TestServer::start_in(dir.join("data")).stop();
-    let arguments = ["export", "--from", &at(dir, "data"), "--collection", "nothing", &at(dir, "letters.jsonl")];
+    TestServer::start_in(dir.join("data")).stop();
+    let arguments =
+        ["export", "--from", &file_path(dir, "data"), "--collection", "nothing", &file_path(dir, "letters.jsonl")];
     let output = run(&arguments, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read(dir.join("letters.jsonl")).expect("it is there"), b"of before");
@@ -86,16 +83,11 @@ fn a_set_that_is_stopped_half_way_is_not_there() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["sample", "--records", "100000000", "--seed", "1", "--out"]).arg(&set);
     let child = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while fs::read_dir(&set).expect("readable").count() < 5 {
-        assert!(std::time::Instant::now() < deadline, "it does not begin");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let asked = std::process::Command::new("kill").arg(child.id().to_string()).status();
-    assert!(asked.expect("kill runs").success());
+    until("it begins", || fs::read_dir(&set).expect("readable").count() >= 5);
+    send_signal(child.id(), "TERM");
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("stopped by a signal; not written") && said.contains("records.jsonl"), "{said}");
-    assert_eq!(contents(&set), [(at(&set, "groups.jsonl"), b"of before".to_vec())]);
+    expect_parts(&said, &["stopped by a signal; not written", "records.jsonl"]);
+    assert_eq!(contents(&set), [(file_path(&set, "groups.jsonl"), b"of before".to_vec())]);
 }

@@ -5,48 +5,23 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::support::TestServer;
+use crate::support::{
+    TestServer, expect_exit, expect_no_parts, expect_parts, file_path, new_key, put_file, run, run_with, send_signal,
+    start_doppel, until,
+};
 use serde_json::{Value, json};
 
 /// Runs `doppel import --collection letters` with `input` on standard input.
 pub(crate) fn import_with(arguments: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.args(["import", "--collection", "letters"]).args(arguments).envs(environment.iter().copied());
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().expect("the doppel binary starts");
-    // The program may end without reading its input.
-    let _ = child.stdin.take().expect("piped").write_all(input);
-    child.wait_with_output().expect("it ends")
+    run_with(&[&["import", "--collection", "letters"], arguments].concat(), input, environment)
 }
 
 fn import(arguments: &[&str]) -> Output {
     import_with(arguments, b"", &[])
 }
 
-/// Returns the output, and checks that the exit code is `code`.
-#[track_caller]
-fn ended(output: &Output, code: i32) -> String {
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
-}
-
-#[track_caller]
-pub(crate) fn says(output: &Output, code: i32, parts: &[&str]) {
-    let said = ended(output, code);
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in:\n{said}");
-    }
-}
-
 fn sample(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name).to_str().expect("a plain path").to_owned()
-}
-
-pub(crate) fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> String {
-    let path: PathBuf = dir.join(name);
-    fs::write(&path, text).expect("the folder can be written");
-    path.to_str().expect("a plain path").to_owned()
 }
 
 pub(crate) fn jsonl(count: usize) -> String {
@@ -55,7 +30,7 @@ pub(crate) fn jsonl(count: usize) -> String {
 
 /// Returns every record in commit order: id, verdict, and the record that it repeats.
 fn verdicts(server: &TestServer) -> Vec<(String, Value, Value)> {
-    let page = server.send("GET", "/v1/collections/letters/records?limit=1000", &Value::Null).json();
+    let page = server.get("/v1/collections/letters/records?limit=1000").json();
     let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}")).iter();
     items
         .map(|item| {
@@ -73,7 +48,7 @@ fn rejects(path: &str) -> Vec<Value> {
 fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("served"));
-    says(
+    expect_exit(
         &import(&["--to", server.url(), &sample("letters.jsonl")]),
         0,
         &[
@@ -91,7 +66,7 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
     }
     for name in ["letters.jsonl", "letters.csv"] {
         let data = dir.path().join(name);
-        ended(&import(&["--to", data.to_str().unwrap(), &sample(name)]), 0);
+        expect_exit(&import(&["--to", data.to_str().unwrap(), &sample(name)]), 0, &[]);
         assert_eq!(verdicts(&TestServer::start_in(&data)), through_http, "{name}");
     }
 }
@@ -102,13 +77,13 @@ fn verdict_of(id: &str, through_http: &[(String, Value, Value)]) -> Value {
 
 #[test]
 fn importing_again_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
+    let server = TestServer::start(&[]);
     let file = sample("letters.csv");
-    ended(&import(&["--to", server.url(), &file]), 0);
+    expect_exit(&import(&["--to", server.url(), &file]), 0, &[]);
     let before = verdicts(&server);
-    says(
-        &import(&["--to", server.url(), &file]),
+    let output = import(&["--to", server.url(), &file]);
+    expect_exit(
+        &output,
         0,
         &["7 original, 1 exact_duplicate, 3 near_duplicate, 1 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
     );
@@ -117,15 +92,13 @@ fn importing_again_changes_nothing() {
 
 #[test]
 fn more_lines_than_one_request_takes_are_stored_in_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = write(dir.path(), "many.jsonl", jsonl(4500));
-    says(&import(&["--to", server.url(), &file]), 0, &["read      4500 lines", "4500 new", "rejected  0"]);
+    let server = TestServer::start(&[]);
+    let file = server.put_file("many.jsonl", jsonl(4500));
+    expect_exit(&import(&["--to", server.url(), &file]), 0, &["read      4500 lines", "4500 new", "rejected  0"]);
     let mut after = String::new();
     let mut ids = Vec::new();
     loop {
-        let page =
-            server.send("GET", &format!("/v1/collections/letters/records?limit=1000{after}"), &Value::Null).json();
+        let page = server.get(&format!("/v1/collections/letters/records?limit=1000{after}")).json();
         ids.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()));
         let Some(next) = page["next"].as_str() else { break };
         after = format!("&cursor={next}");
@@ -136,19 +109,16 @@ fn more_lines_than_one_request_takes_are_stored_in_order() {
 
 #[test]
 fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let csv = write(
-        dir.path(),
-        "bad.csv",
+    let server = TestServer::start(&[]);
+    let csv = server.put_file("bad.csv",
         b"id,title,content\r\n1,\xe7\x81\xaf,\"two\r\nlines\"\r\n2,only two\r\n\r\n_3,x,y\r\n4,\xff,z\r\n5,\"a\n\nb\",c\n,no id,here\n",
     );
     let lines =
-        write(dir.path(), "bad.jsonl", "{\"id\":\"6\",\"title\":{\"a\":1}}\n{oops\n\n{\"id\":\"7\",\"title\":\"x\"}\n");
-    let list = dir.path().join("rejects.jsonl");
+        server.put_file("bad.jsonl", "{\"id\":\"6\",\"title\":{\"a\":1}}\n{oops\n\n{\"id\":\"7\",\"title\":\"x\"}\n");
+    let list = server.folder().join("rejects.jsonl");
     let list = list.to_str().unwrap();
     let output = import(&["--to", server.url(), "--rejects", list, &csv, &lines]);
-    says(&output, 3, &["read      9 lines", "3 new", "rejected  6, listed in"]);
+    expect_exit(&output, 3, &["read      9 lines", "3 new", "rejected  6, listed in"]);
     let found: Vec<(bool, u64, String, String)> = rejects(list)
         .iter()
         .map(|reject| {
@@ -176,7 +146,7 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
     assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["1", "5", "7"]);
 
     let output = import(&["--to", server.url(), "--rejects", list, "--rejects-with-text", &lines]);
-    ended(&output, 3);
+    expect_exit(&output, 3, &[]);
     let texts: Vec<Value> = rejects(list).iter().map(|reject| reject["text"].clone()).collect();
     assert_eq!(texts, [json!("{\"id\":\"6\",\"title\":{\"a\":1}}"), json!("{oops")]);
 }
@@ -187,16 +157,11 @@ fn text_of(name: &str, reject: &Value) -> String {
 
 #[test]
 fn a_quote_that_is_not_closed_takes_no_row_along() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let text = format!("id,title\n{}2,\"路灯坏了\n{}", numbered_row(1), (3..=40).map(numbered_row).collect::<String>());
-    let file = write(dir.path(), "open.csv", text);
-    let said = ended(&import(&["--to", server.url(), &file]), 3);
-    assert!(said.contains("39 new") && said.contains("rejected  1"), "{said}");
-    assert!(
-        said.contains(&format!("{file}:3: open_quote: the quote that begins a value in line 3 is not closed")),
-        "{said}"
-    );
+    let file = server.put_file("open.csv", text);
+    let said = expect_exit(&import(&["--to", server.url(), &file]), 3, &["39 new", "rejected  1"]);
+    expect_parts(&said, &[&format!("{file}:3: open_quote: the quote that begins a value in line 3 is not closed")]);
     assert!(!said.contains("路灯"), "{said}");
     assert_eq!(verdicts(&server).len(), 39);
 }
@@ -207,63 +172,59 @@ fn numbered_row(n: u32) -> String {
 
 #[test]
 fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let rows = "id,标题,来电人,来电时间,user\n1,柳河路路灯长期不亮,secret,2026-03-02,甲\n2,青松苑电梯频繁故障,secret,2026-03-03,乙\n";
-    let file = write(dir.path(), "calls.csv", rows);
+    let file = server.put_file("calls.csv", rows);
     let counted = ["2 new", "columns   标题 (text), time (time), user (identity)\nnot used  来电人\n", "rejected  0"];
     let output = import(&["--to", server.url(), &file]);
-    says(&output, 0, &counted);
+    expect_exit(&output, 0, &counted);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("columns used: id (id), 标题 (text), 来电时间 as time (time), user (identity)\n"), "{said}");
     assert!(said.contains("columns not used: 来电人; stored as they came"), "{said}");
-    assert!(!said.contains("secret") && !said.contains("unused_member"), "{said}");
+    expect_no_parts(&said, &["secret", "unused_member"]);
     // An import into a directory has the same result, and fields that the settings use are not reported as unused.
-    let data = dir.path().join("directory");
-    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &counted);
+    let data = server.folder().join("directory");
+    expect_exit(&import(&["--to", data.to_str().unwrap(), &file]), 0, &counted);
     let fields = json!({"fields": [{"name": "标题", "role": "text"}, {"name": "来电人", "role": "identity"},
         {"name": "来电时间", "role": "time"}, {"name": "user", "role": "ignore"}]});
-    assert_eq!(server.send("DELETE", "/v1/collections/letters", &Value::Null).status, 204);
-    assert_eq!(server.send("PUT", "/v1/collections/letters", &fields).status, 201);
-    let said = ended(&import(&["--to", server.url(), &file]), 0);
-    assert!(said.contains("标题 (text), 来电人 (identity), 来电时间 (time), user (ignore)\nstored"), "{said}");
+    server.send("DELETE", "/v1/collections/letters", &Value::Null).expect_status(204);
+    server.send("PUT", "/v1/collections/letters", &fields).expect_status(201);
+    let said = expect_exit(
+        &import(&["--to", server.url(), &file]),
+        0,
+        &["标题 (text), 来电人 (identity), 来电时间 (time), user (ignore)\nstored"],
+    );
     assert!(!said.contains("not used"), "{said}");
 }
 
 #[test]
 fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
     let dir = tempfile::tempdir().unwrap();
-    let (key, config) = new_key(dir.path(), "write");
+    let (key, config) = configured_key(dir.path(), "write");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
-    let file = write(dir.path(), "calls.csv", "id,内容,坐席\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
-    let said = ended(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0);
-    assert!(said.contains("2 new") && !said.contains("columns not used"), "{said}");
+    let file = put_file(dir.path(), "calls.csv", "id,内容,坐席\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let said = expect_exit(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0, &["2 new"]);
+    expect_no_parts(&said, &["columns not used"]);
     assert!(said.contains("may not read the settings"), "{said}");
     assert!(said.contains(&format!("{file}:2: warning: unused_member at /坐席: no field")), "{said}");
 }
 
 #[test]
 fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let odd = (1..=7).map(|n| row_with_time(n, "secret day")).collect::<String>();
-    let file =
-        write(dir.path(), "times.csv", format!("id,title,time\n{}{odd}", row_with_time(9, "2018年1月5日 星期五")));
+    let file = server.put_file("times.csv", format!("id,title,time\n{}{odd}", row_with_time(9, "2018年1月5日 星期五")));
     let output = import(&["--to", server.url(), &file]);
     let places: Vec<String> = (3..=7).map(|line| format!("{file}:{line}")).collect();
     let counted = format!("warned    7 unreadable_time ({} …)\nrejected  0\n", places.join(", "));
-    says(&output, 0, &["read      8 lines", "8 new", &counted]);
+    expect_exit(&output, 0, &["read      8 lines", "8 new", &counted]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said.matches("unreadable_time").count(), 1, "explained once:\n{said}");
-    assert!(
-        said.contains(&format!("{file}:3: warning: unreadable_time at /time: ")) && said.contains("RFC 3339"),
-        "{said}"
-    );
+    expect_parts(&said, &[&format!("{file}:3: warning: unreadable_time at /time: "), "RFC 3339"]);
     assert!(!said.contains("secret"), "{said}");
-    let record = server.send("GET", "/v1/collections/letters/records/1", &Value::Null).json();
-    assert_eq!(record["row"]["time"], "secret day");
-    let data = dir.path().join("directory");
-    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &[&counted]);
+    assert_eq!(server.get("/v1/collections/letters/records/1").json()["row"]["time"], "secret day");
+    let data = server.folder().join("directory");
+    expect_exit(&import(&["--to", data.to_str().unwrap(), &file]), 0, &[&counted]);
 }
 
 fn row_with_time(n: u32, time: &str) -> String {
@@ -274,31 +235,29 @@ fn row_with_time(n: u32, time: &str) -> String {
 fn without_a_rejects_file_the_reasons_are_shown_and_never_the_text() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let file = write(dir.path(), "a.jsonl", "{\"id\":\"1\",\"title\":\"x\"}\n{\"title\":\"a secret matter\"}\n");
-    let said = ended(&import(&["--to", data.to_str().unwrap(), &file]), 3);
-    assert!(said.contains(&format!("{file}:2: no_id")) && said.contains("--make-ids"), "{said}");
+    let file = put_file(dir.path(), "a.jsonl", "{\"id\":\"1\",\"title\":\"x\"}\n{\"title\":\"a secret matter\"}\n");
+    let said =
+        expect_exit(&import(&["--to", data.to_str().unwrap(), &file]), 3, &[&format!("{file}:2: no_id"), "--make-ids"]);
     assert!(!said.contains("secret"), "{said}");
 }
 
 #[test]
 fn made_ids_name_file_and_line_and_stay_the_same() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = write(dir.path(), "inbox.csv", "\u{feff}标题,内容\n路灯,\"坏了\n很久\"\n电梯,停了\n");
-    says(&import(&["--to", server.url(), &file]), 2, &["no column \"id\"", "--make-ids"]);
+    let server = TestServer::start(&[]);
+    let file = server.put_file("inbox.csv", "\u{feff}标题,内容\n路灯,\"坏了\n很久\"\n电梯,停了\n");
+    expect_exit(&import(&["--to", server.url(), &file]), 2, &["no column \"id\"", "--make-ids"]);
     for unchanged in ["0 unchanged", "2 unchanged"] {
-        says(&import(&["--to", server.url(), "--make-ids", &file]), 0, &[unchanged]);
+        expect_exit(&import(&["--to", server.url(), "--make-ids", &file]), 0, &[unchanged]);
     }
     assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["inbox-2", "inbox-4"]);
-    let record = server.send("GET", "/v1/collections/letters/records/inbox-2", &Value::Null).json();
+    let record = server.get("/v1/collections/letters/records/inbox-2").json();
     assert_eq!(record["row"], json!({ "id": "inbox-2", "标题": "路灯", "内容": "坏了\n很久" }));
 }
 
 #[test]
 fn null_of_a_dump_is_no_value_unless_told_otherwise() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = write(dir.path(), "dump.csv", "id,title,content,user\nd1,NULL,路灯坏了半个月没有人修,\\N\n");
+    let server = TestServer::start(&[]);
+    let file = server.put_file("dump.csv", "id,title,content,user\nd1,NULL,路灯坏了半个月没有人修,\\N\n");
     assert_eq!(
         import_into_collection("nulls", &[], &server, &file),
         json!({ "id": "d1", "content": "路灯坏了半个月没有人修" })
@@ -309,31 +268,27 @@ fn null_of_a_dump_is_no_value_unless_told_otherwise() {
 
 fn import_into_collection(name: &str, more: &[&str], server: &TestServer, file: &str) -> Value {
     let arguments = [&["--to", server.url(), "--collection", name, file][..], more].concat();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().expect("doppel runs");
-    says(&output, 0, &["stored    1"]);
-    server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
+    expect_exit(&run(&[&["import"], &arguments[..]].concat(), &[]), 0, &["stored    1"]);
+    server.get(&format!("/v1/collections/{name}/records/d1")).json()["row"].clone()
 }
 
 #[test]
 fn standard_input_is_a_file_called_minus() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
+    let server = TestServer::start(&[]);
     let text = format!("\u{feff}{}", jsonl(3));
     let output = import_with(&["--to", server.url(), "--format", "jsonl", "-"], text.as_bytes(), &[]);
-    says(&output, 0, &["read      3 lines", "3 new"]);
-    says(&import(&["--to", server.url(), "-"]), 2, &["--format"]);
+    expect_exit(&output, 0, &["read      3 lines", "3 new"]);
+    expect_exit(&import(&["--to", server.url(), "-"]), 2, &["--format"]);
 }
 
 #[test]
 fn skipped_lines_are_left_out_and_a_rejects_file_is_continued() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let first = write(dir.path(), "first.csv", "id,title\na,\"x\ny\"\nb\nc,z\nd,w,w\n");
-    let second = write(dir.path(), "second.jsonl", jsonl(1));
-    let list = write(dir.path(), "rejects.jsonl", "{\"line\":0}\n");
+    let server = TestServer::start(&[]);
+    let first = server.put_file("first.csv", "id,title\na,\"x\ny\"\nb\nc,z\nd,w,w\n");
+    let second = server.put_file("second.jsonl", jsonl(1));
+    let list = server.put_file("rejects.jsonl", "{\"line\":0}\n");
     let output = import(&["--to", server.url(), "--rejects", &list, "--skip-lines", "4", &first, &second]);
-    says(&output, 3, &["read      3 lines", "rejected  1"]);
+    expect_exit(&output, 3, &["read      3 lines", "rejected  1"]);
     assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["c", "r1"]);
     let lines: Vec<u64> = rejects(&list).iter().map(|reject| reject["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [0, 6]);
@@ -341,36 +296,29 @@ fn skipped_lines_are_left_out_and_a_rejects_file_is_continued() {
 
 #[test]
 fn a_signal_stops_it_and_it_can_go_on_from_there() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let server = TestServer::start(&[]);
+    let arguments = ["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"];
+    let mut child = start_doppel(&arguments, &[]);
     // Standard input stays open, so that only a signal ends the command.
     let mut input = child.stdin.take().expect("piped");
     input.write_all(jsonl(2500).as_bytes()).expect("it reads");
     input.flush().expect("it reads");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while stored_records(&server) < 2000 {
-        assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success());
+    until("the first batch arrives", || server.count("letters") >= 2000);
+    send_signal(child.id(), "TERM");
     let output = child.wait_with_output().expect("it ends");
     drop(input);
-    says(&output, 1, &["stopped by a signal", "-: 2000 lines done", "--skip-lines 2000 -", "read      2000 lines"]);
+    expect_exit(
+        &output,
+        1,
+        &["stopped by a signal", "-: 2000 lines done", "--skip-lines 2000 -", "read      2000 lines"],
+    );
     let rest = import_with(
         &["--to", server.url(), "--format", "jsonl", "--skip-lines", "2000", "-"],
         jsonl(2500).as_bytes(),
         &[],
     );
-    says(&rest, 0, &["read      500 lines", "500 new"]);
-    assert_eq!(stored_records(&server), 2500);
-}
-
-fn stored_records(server: &TestServer) -> u64 {
-    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
+    expect_exit(&rest, 0, &["read      500 lines", "500 new"]);
+    assert_eq!(server.count("letters"), 2500);
 }
 
 #[test]
@@ -379,42 +327,32 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     let data = dir.path().join("data");
     let to = data.to_str().unwrap();
     let text = "{\"id\":\"1\",\"title\":\"路灯\"}\n{oops\n";
-    let file = write(dir.path(), "in.jsonl", text);
-    let key = write(dir.path(), "key", "dpl_a_b\n");
-    std::os::unix::fs::symlink(&file, other_path("symbolic.jsonl", &dir)).unwrap();
-    fs::hard_link(&file, other_path("hard.jsonl", &dir)).unwrap();
+    let file = put_file(dir.path(), "in.jsonl", text);
+    let key = put_file(dir.path(), "key", "dpl_a_b\n");
+    std::os::unix::fs::symlink(&file, file_path(&dir, "symbolic.jsonl")).unwrap();
+    fs::hard_link(&file, file_path(&dir, "hard.jsonl")).unwrap();
     fs::create_dir(&data).unwrap();
-    let within = write(&data, "version", "kept");
+    let within = put_file(&data, "version", "kept");
     for rejects in [
         file.clone(),
-        other_path("symbolic.jsonl", &dir),
-        other_path("hard.jsonl", &dir),
-        other_path("data/../in.jsonl", &dir),
+        file_path(&dir, "symbolic.jsonl"),
+        file_path(&dir, "hard.jsonl"),
+        file_path(&dir, "data/../in.jsonl"),
         key.clone(),
         within,
     ] {
         let before = fs::read(&rejects).unwrap();
-        says(
-            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]),
-            2,
-            &["written over while it is in use"],
-        );
-        says(
-            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, "--skip-lines", "1", &file]),
-            2,
-            &["written over"],
-        );
+        let output = import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]);
+        expect_exit(&output, 2, &["written over while it is in use"]);
+        let output = import(&["--to", to, "--key-file", &key, "--rejects", &rejects, "--skip-lines", "1", &file]);
+        expect_exit(&output, 2, &["written over"]);
         assert_eq!(fs::read(&rejects).unwrap(), before, "{rejects}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--to", to, "--collection", "letters", "--format", "jsonl", "--rejects", &file, "-"]);
     let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
-    says(&output, 2, &["written over while it is in use (-)"]);
+    expect_exit(&output, 2, &["written over while it is in use (-)"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
-}
-
-fn other_path(name: &str, dir: &tempfile::TempDir) -> String {
-    dir.path().join(name).to_str().expect("a plain path").to_owned()
 }
 
 /// Returns the files in `dir` whose names begin with `name`.
@@ -435,21 +373,19 @@ fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
         fs::remove_file(&list).ok();
         earlier.iter().for_each(|text| fs::write(&list, text).unwrap());
         let server = TestServer::start_in(dir.path().join(format!("data-{}", earlier.is_some())));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-        command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
-        command.arg("--rejects").arg(&list).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
+        let list = list.to_str().expect("a plain path");
+        let arguments =
+            ["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-", "--rejects", list];
+        let mut child = start_doppel(&arguments, &[]);
         let mut input = child.stdin.take().expect("piped");
         input.write_all(format!("{{oops\n{}", jsonl(2500)).as_bytes()).expect("it reads");
         input.flush().expect("it reads");
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while beginning_with(dir.path(), "rejects.jsonl.").iter().all(|part| fs::metadata(part).unwrap().len() == 0) {
-            assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        assert_eq!(fs::read_to_string(&list).ok().as_deref(), earlier, "it is not complete");
-        assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success());
-        let said = ended(&child.wait_with_output().expect("it ends"), 1);
+        until("the first batch arrives", || {
+            beginning_with(dir.path(), "rejects.jsonl.").iter().any(|part| fs::metadata(part).unwrap().len() > 0)
+        });
+        assert_eq!(fs::read_to_string(list).ok().as_deref(), earlier, "it is not complete");
+        send_signal(child.id(), "TERM");
+        let said = expect_exit(&child.wait_with_output().expect("it ends"), 1, &[]);
         let found = beginning_with(dir.path(), "rejects.jsonl");
         let kept = found.last().unwrap().to_str().unwrap();
         assert_eq!(found.len(), if earlier.is_some() { 2 } else { 1 }, "{found:?}");
@@ -457,7 +393,7 @@ fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
         assert!(said.contains(&format!("rejected  1, listed in {kept}\n")), "{said}");
         assert_eq!(said.contains(&format!("to go on, give --rejects {kept}")), earlier.is_some(), "{said}");
         if let Some(text) = earlier {
-            assert_eq!(fs::read_to_string(&list).unwrap(), text);
+            assert_eq!(fs::read_to_string(list).unwrap(), text);
         }
     }
 }
@@ -468,20 +404,14 @@ fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
     let data = dir.path().join("data");
     let server = TestServer::start_in(&data);
     let address = server.url().trim_start_matches("http://").to_owned();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let arguments = ["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"];
+    let mut child = start_doppel(&arguments, &[]);
     let mut input = child.stdin.take().expect("piped");
     let text = jsonl(5000);
     let (first, rest) = text.split_at(text.find("{\"id\":\"r2001\"").unwrap());
     input.write_all(first.as_bytes()).expect("it reads");
     input.flush().expect("it reads");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while stored_count(&server) < 1 {
-        assert!(std::time::Instant::now() < deadline, "nothing arrives");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("a record arrives", || server.count("letters") >= 1);
     server.kill();
     let mut again = Command::new(env!("CARGO_BIN_EXE_doppel"));
     again.args(["serve", "--listen", &address, "--data"]).arg(&data).stdout(Stdio::null()).stderr(Stdio::null());
@@ -491,30 +421,25 @@ fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
     let output = child.wait_with_output().expect("it ends");
     again.kill().expect("it can be killed");
     again.wait().expect("it ends");
-    says(&output, 0, &["read      5000 lines", "rejected  0"]);
-    assert_eq!(stored_count(&TestServer::start_in(&data)), 5000);
-}
-
-fn stored_count(server: &TestServer) -> u64 {
-    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
+    expect_exit(&output, 0, &["read      5000 lines", "rejected  0"]);
+    assert_eq!(TestServer::start_in(&data).count("letters"), 5000);
 }
 
 #[test]
 fn what_cannot_be_reached_is_said_with_a_remedy() {
     let file = sample("letters.jsonl");
-    says(&import(&["--to", "http://127.0.0.1:9", &file]), 1, &["doppel serve"]);
-    says(&import(&["--to", "http://no-such-host.invalid:8080", &file]), 1, &["no-such-host.invalid", "address"]);
-    says(&import(&["--to", "127.0.0.1:8080", &file]), 2, &["write http://127.0.0.1:8080"]);
+    expect_exit(&import(&["--to", "http://127.0.0.1:9", &file]), 1, &["doppel serve"]);
+    expect_exit(&import(&["--to", "http://no-such-host.invalid:8080", &file]), 1, &["no-such-host.invalid", "address"]);
+    expect_exit(&import(&["--to", "127.0.0.1:8080", &file]), 2, &["write http://127.0.0.1:8080"]);
 }
 
 #[test]
 fn a_directory_in_use_and_a_missing_file_are_failures() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());
-    says(&import(&["--to", dir.path().to_str().unwrap(), &sample("letters.csv")]), 1, &["process"]);
-    says(&import(&["--to", server.url(), &sample("letters.csv"), "missing.csv"]), 1, &["missing.csv"]);
-    let listed = server.send("GET", "/v1/collections", &Value::Null).json();
-    assert_eq!(listed["items"], json!([]), "nothing is sent when a file is missing");
+    expect_exit(&import(&["--to", dir.path().to_str().unwrap(), &sample("letters.csv")]), 1, &["process"]);
+    expect_exit(&import(&["--to", server.url(), &sample("letters.csv"), "missing.csv"]), 1, &["missing.csv"]);
+    assert_eq!(server.get("/v1/collections").json()["items"], json!([]), "nothing is sent when a file is missing");
 }
 
 #[test]
@@ -523,54 +448,50 @@ fn a_header_that_cannot_be_used_is_wrong_usage() {
     let data = dir.path().join("data");
     let data = data.to_str().unwrap();
     for (text, named) in [("id,标题,标题\n1,a,b\n", "标题"), ("id,,b\n1,a,b\n", "column 2"), ("", "empty")] {
-        says(&import(&["--to", data, &write(dir.path(), "x.csv", text)]), 2, &["x.csv", named]);
+        expect_exit(&import(&["--to", data, &put_file(dir.path(), "x.csv", text)]), 2, &["x.csv", named]);
     }
-    says(&import(&["--to", data, &write(dir.path(), "x.txt", "")]), 2, &["x.txt", "--format"]);
-    let twice = [write(dir.path(), "y.csv", "a\n1\n"), write(dir.path(), "y.jsonl", "{}\n")];
-    says(&import(&["--to", data, "--make-ids", &twice[0], &twice[1]]), 2, &["y-1"]);
+    expect_exit(&import(&["--to", data, &put_file(dir.path(), "x.txt", "")]), 2, &["x.txt", "--format"]);
+    let twice = [put_file(dir.path(), "y.csv", "a\n1\n"), put_file(dir.path(), "y.jsonl", "{}\n")];
+    expect_exit(&import(&["--to", data, "--make-ids", &twice[0], &twice[1]]), 2, &["y-1"]);
 }
 
 /// Makes a key with these scopes. Returns the key and a configuration that accepts it.
-fn new_key(dir: &Path, scopes: &str) -> (String, String) {
-    let made =
-        Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", scopes]).output();
-    let made = made.expect("it runs");
-    let said = String::from_utf8(made.stderr).expect("UTF-8");
-    let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned();
-    (key, write(dir, "doppel.toml", made.stdout))
+fn configured_key(dir: &Path, scopes: &str) -> (String, String) {
+    let (section, key) = new_key("desk", scopes);
+    (key, put_file(dir, "doppel.toml", section))
 }
 
 #[test]
 fn a_key_is_taken_from_a_file_or_the_environment() {
     let dir = tempfile::tempdir().unwrap();
-    let (key, config) = new_key(dir.path(), "write");
+    let (key, config) = configured_key(dir.path(), "write");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
-    let key_file = write(dir.path(), "key", format!("{key}\n"));
+    let key_file = put_file(dir.path(), "key", format!("{key}\n"));
     let file = sample("letters.csv");
     let to = ["--to", server.url(), &file];
-    says(&import(&to), 1, &["--key-file"]);
-    says(&import_with(&to, b"", &[("DOPPEL_KEY", &key)]), 0, &["12 new"]);
-    says(&import(&["--to", server.url(), "--key-file", &key_file, &file]), 0, &["12 unchanged"]);
-    let said = ended(&import_with(&to, b"", &[("DOPPEL_KEY", "dpl_desk_wrong")]), 1);
+    expect_exit(&import(&to), 1, &["--key-file"]);
+    expect_exit(&import_with(&to, b"", &[("DOPPEL_KEY", &key)]), 0, &["12 new"]);
+    expect_exit(&import(&["--to", server.url(), "--key-file", &key_file, &file]), 0, &["12 unchanged"]);
+    let said = expect_exit(&import_with(&to, b"", &[("DOPPEL_KEY", "dpl_desk_wrong")]), 1, &[]);
     assert!(!said.contains("dpl_desk_wrong"), "{said}");
 }
 
 #[test]
 fn a_key_of_other_collections_is_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    let (admin, config) = new_key(dir.path(), "read,write,admin");
+    let (admin, config) = configured_key(dir.path(), "read,write,admin");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
     let wanted = serde_json::json!({ "name": "limited", "scopes": ["read", "write"], "collections": ["other"] });
     let made = server.send_as(&admin, "POST", "/v1/admin/keys", &wanted).json();
     let key = made["key"].as_str().expect("the key");
     let to = ["--to", server.url(), &sample("letters.csv")];
     let remedy = "the key is limited to other collections than letters; doppel keys create NAME --scopes write --collections letters";
-    says(&import_with(&to, b"", &[("DOPPEL_KEY", key)]), 1, &[remedy]);
+    expect_exit(&import_with(&to, b"", &[("DOPPEL_KEY", key)]), 1, &[remedy]);
 }
 
 #[test]
 fn the_help_shows_examples() {
-    let said = ended(&import(&["--help"]), 0);
+    let said = expect_exit(&import(&["--help"]), 0, &[]);
     for part in
         ["doppel import --to http://127.0.0.1:8080 --collection letters letters.csv", "Exit codes", "DOPPEL_KEY"]
     {
@@ -580,20 +501,19 @@ fn the_help_shows_examples() {
 
 #[test]
 fn what_is_sent_compressed_is_stored_as_what_is_sent_plain() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(folder.path().join("data"));
-    let file = write(folder.path(), "a.jsonl", jsonl(300));
+    let server = TestServer::start(&[]);
+    let file = server.put_file("a.jsonl", jsonl(300));
     let counts = ["300 new", "300 unchanged", "300 unchanged"];
     for (how, counted) in [&[][..], &["--compress", "zstd"], &["--compress", "gzip"]].iter().zip(counts) {
         let output = import(&[&["--to", server.url(), &file], *how].concat());
-        says(&output, 0, &[counted]);
+        expect_exit(&output, 0, &[counted]);
     }
-    let metrics = server.send("GET", "/metrics", &Value::Null).text;
+    let metrics = server.get("/metrics").text;
     for coding in ["gzip", "zstd"] {
         let counted = format!("doppel_http_compressed_bodies_total{{encoding=\"{coding}\"}} 1\n");
         assert!(metrics.contains(&counted), "{metrics}");
     }
-    let directory = folder.path().join("other");
+    let directory = server.folder().join("other");
     let to = directory.to_str().unwrap();
-    says(&import(&["--to", to, "--compress", "zstd", &file]), 2, &["--compress is for a service"]);
+    expect_exit(&import(&["--to", to, "--compress", "zstd", &file]), 2, &["--compress is for a service"]);
 }

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-use crate::import::{import_with, jsonl, says, write};
-use crate::support::TestServer;
+use crate::import::{import_with, jsonl};
+use crate::support::{TestServer, expect_exit, put_file};
 
 /// A proxy that accepts TLS connections and passes them on. Dropping this value ends the proxy.
 struct TlsProxy {
@@ -67,7 +66,7 @@ fn authority(dir: &Path, file: &str) -> anyhow::Result<(CertifiedIssuer<'static,
     params.distinguished_name.push(DnType::CommonName, file);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-    let path = write(dir, file, issuer.pem());
+    let path = put_file(dir, file, issuer.pem());
     Ok((issuer, path))
 }
 
@@ -76,61 +75,50 @@ fn import(arguments: &[&str], system: &str) -> Output {
     import_with(arguments, b"", &[("SSL_CERT_FILE", system), ("SSL_CERT_DIR", "")])
 }
 
-fn stored(server: &TestServer) -> u64 {
-    let found = server.send("GET", "/v1/collections/letters", &Value::Null);
-    if found.status == 404 { 0 } else { found.json()["records"].as_u64().expect("a number of records") }
-}
-
 #[test]
 fn a_service_behind_tls_is_trusted_by_an_option_or_by_the_system() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
-    let (_, other) = authority(dir.path(), "other.pem").unwrap();
+    let server = TestServer::start(&[]);
+    let (issuer, ca) = authority(server.folder(), "ca.pem").unwrap();
+    let (_, other) = authority(server.folder(), "other.pem").unwrap();
     let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
     // Several requests use one connection, and their bodies and answers are sent at the same time.
-    let file = write(dir.path(), "letters.jsonl", jsonl(4500));
-    says(&import(&["--to", &front.url, "--ca", &ca, &file], &other), 0, &["4500 new", "rejected  0"]);
-    says(&import(&["--to", &front.url, &file], &ca), 0, &["4500 unchanged", "rejected  0"]);
-    assert_eq!(stored(&server), 4500);
+    let file = server.put_file("letters.jsonl", jsonl(4500));
+    expect_exit(&import(&["--to", &front.url, "--ca", &ca, &file], &other), 0, &["4500 new", "rejected  0"]);
+    expect_exit(&import(&["--to", &front.url, &file], &ca), 0, &["4500 unchanged", "rejected  0"]);
+    assert_eq!(server.count("letters"), 4500);
 }
 
 #[test]
 fn a_service_that_is_not_trusted_gets_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
-    let (_, other) = authority(dir.path(), "other.pem").unwrap();
-    let file = write(dir.path(), "letters.jsonl", jsonl(3));
+    let server = TestServer::start(&[]);
+    let (issuer, ca) = authority(server.folder(), "ca.pem").unwrap();
+    let (_, other) = authority(server.folder(), "other.pem").unwrap();
+    let file = server.put_file("letters.jsonl", jsonl(3));
     let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
     let untrusted = ["the certificate of https://127.0.0.1:", "UnknownIssuer", "--ca FILE"];
-    says(&import(&["--to", &front.url, &file], &other), 1, &untrusted);
+    expect_exit(&import(&["--to", &front.url, &file], &other), 1, &untrusted);
     // Only the authority that the option names is trusted.
-    says(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
+    expect_exit(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
     let elsewhere = TlsProxy::start(&server, &issuer, "desk.example").unwrap();
-    says(
-        &import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca),
-        1,
-        &["desk.example", "is not trusted", "use a name"],
-    );
+    let output = import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca);
+    expect_exit(&output, 1, &["desk.example", "is not trusted", "use a name"]);
     let mut expired = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     (expired.not_before, expired.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
     let front = TlsProxy::with(&server, &issuer, &expired).unwrap();
-    says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["xpired", "have it renewed"]);
+    expect_exit(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["xpired", "have it renewed"]);
     let mut own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let front = TlsProxy::with(&server, &issuer, &own).unwrap();
-    says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
-    assert_eq!(stored(&server), 0);
+    expect_exit(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
+    assert_eq!(server.count("letters"), 0);
 }
 
 #[test]
 fn who_speaks_to_tls_without_it_is_told_what_to_write() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let (issuer, _) = authority(dir.path(), "ca.pem").unwrap();
+    let server = TestServer::start(&[]);
+    let (issuer, _) = authority(server.folder(), "ca.pem").unwrap();
     let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();
-    let file = write(dir.path(), "letters.jsonl", jsonl(1));
+    let file = server.put_file("letters.jsonl", jsonl(1));
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--collection", "letters", "--to", &front.url.replace("https:", "http:"), &file]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -146,14 +134,15 @@ fn who_speaks_to_tls_without_it_is_told_what_to_write() {
 fn certificates_that_cannot_be_used_are_refused_before_anything_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let (_, ca) = authority(dir.path(), "ca.pem").unwrap();
-    let file = write(dir.path(), "letters.jsonl", jsonl(1));
+    let file = put_file(dir.path(), "letters.jsonl", jsonl(1));
     let to = "https://127.0.0.1:1";
     let missing = dir.path().join("missing.pem").display().to_string();
-    says(&import(&["--to", to, "--ca", &file, &file], &ca), 2, &["no certificate in PEM form"]);
-    says(&import(&["--to", to, "--ca", &missing, &file], &ca), 1, &["cannot read", "missing.pem"]);
-    says(&import(&["--to", "http://127.0.0.1:1", "--ca", &ca, &file], &ca), 2, &["--ca is for a service with https"]);
+    expect_exit(&import(&["--to", to, "--ca", &file, &file], &ca), 2, &["no certificate in PEM form"]);
+    expect_exit(&import(&["--to", to, "--ca", &missing, &file], &ca), 1, &["cannot read", "missing.pem"]);
+    let output = import(&["--to", "http://127.0.0.1:1", "--ca", &ca, &file], &ca);
+    expect_exit(&output, 2, &["--ca is for a service with https"]);
     let data = dir.path().join("data").display().to_string();
-    says(&import(&["--to", &data, "--ca", &ca, &file], &ca), 2, &["--ca is for a service with https"]);
-    let none = write(dir.path(), "none.pem", "");
-    says(&import(&["--to", to, &file], &none), 1, &["no certificates to trust", "--ca FILE"]);
+    expect_exit(&import(&["--to", &data, "--ca", &ca, &file], &ca), 2, &["--ca is for a service with https"]);
+    let none = put_file(dir.path(), "none.pem", "");
+    expect_exit(&import(&["--to", to, &file], &none), 1, &["no certificates to trust", "--ca FILE"]);
 }

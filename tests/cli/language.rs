@@ -1,18 +1,9 @@
 //! Help and messages of the command line are in the language that the caller chose.
 
-use crate::support::run;
+use crate::support::run_to_exit;
 
 /// Environment variables and their values.
 type EnvironmentVariables<'a> = &'a [(&'a str, &'a str)];
-
-/// Returns standard output and standard error of `doppel`, and checks that its exit code is `code`.
-#[track_caller]
-fn said(arguments: &[&str], environment: EnvironmentVariables<'_>, code: i32) -> [String; 2] {
-    let output = run(arguments, environment);
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said:?}");
-    said
-}
 
 #[test]
 fn help_is_chinese_by_the_option_or_the_environment() {
@@ -23,20 +14,20 @@ fn help_is_chinese_by_the_option_or_the_environment() {
         (&["import", "--help"], &[("DOPPEL_LANG", ""), ("LC_ALL", ""), ("LC_MESSAGES", ""), ("LANG", "zh_CN.UTF-8")]),
     ];
     for (arguments, environment) in chosen {
-        let [help, _] = said(arguments, environment, 0);
+        let [help, _] = run_to_exit(arguments, environment, 0);
         assert!(help.contains("用法：doppel import [选项]") && help.contains("登记文件或数据库中的信访件"), "{help}");
         assert!(help.contains("选项：") && help.contains("--collection") && !help.contains("Options:"), "{help}");
         for english in ["Exit codes", "possible values", "[default", "Print help"] {
             assert!(!help.contains(english), "{english}: {help}");
         }
     }
-    let [help, _] = said(&["import", "--help", "--lang", "en"], &[("DOPPEL_LANG", "zh-CN")], 0);
+    let [help, _] = run_to_exit(&["import", "--help", "--lang", "en"], &[("DOPPEL_LANG", "zh-CN")], 0);
     assert!(help.contains("Usage: doppel import") && help.contains("Exit codes"), "{help}");
 }
 
 #[test]
 fn the_commands_are_listed_in_chinese() {
-    let [help, _] = said(&["--help", "--lang", "zh-CN"], &[], 0);
+    let [help, _] = run_to_exit(&["--help", "--lang", "zh-CN"], &[], 0);
     assert!(
         help.contains("命令：") && help.contains("运行 HTTP 服务（默认）") && !help.contains("Commands:"),
         "{help}"
@@ -55,10 +46,10 @@ fn wrong_usage_and_errors_are_told_in_chinese() {
         (&["config", "check", "--config", "missing.toml"], 1, "配置文件 missing.toml 不存在"),
     ];
     for (arguments, code, expected) in table {
-        let [_, said] = said(arguments, chinese, code);
+        let [_, said] = run_to_exit(arguments, chinese, code);
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!said.contains("error:") && !said.contains("For more information"), "{arguments:?}: {said}");
     }
-    let [_, refused] = said(&["import", "--lang", "fr"], &[], 2);
+    let [_, refused] = run_to_exit(&["import", "--lang", "fr"], &[], 2);
     assert!(refused.contains("give zh-CN or en"), "{refused}");
 }

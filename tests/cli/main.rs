@@ -32,3 +32,8 @@ fn stoppable() -> std::process::Command {
     command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel")]);
     command
 }
+
+/// Returns a text in UTF-16 with a byte order mark.
+fn utf16(text: &str) -> Vec<u8> {
+    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_xlsxwriter::{ExcelDateTime, Format, Workbook};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, run};
+use crate::support::{TestServer, put_file, run};
 
 const HEADER: [&str; 5] = ["工单编号", "留言主题", "留言详情", "信访日期", "办理单位"];
 const ROWS: [[&str; 5]; 2] = [
@@ -44,16 +44,6 @@ fn workbook(path: &Path) {
     book.save(path).expect("made here");
 }
 
-fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
-    let path = dir.join(name);
-    fs::write(&path, bytes).expect("made here");
-    path.to_str().expect("made here").to_owned()
-}
-
-fn utf16(text: &str) -> Vec<u8> {
-    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
-}
-
 /// Returns exit code, standard output and standard error of an import.
 fn import(arguments: &[&str]) -> (Option<i32>, String, String) {
     import_into("letters", arguments)
@@ -83,16 +73,15 @@ fn number_in(name: &str, sum: &Value) -> u64 {
 
 #[test]
 fn every_format_and_encoding_gives_the_same_records() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let book = dir.path().join("登记表.xlsx");
+    let server = TestServer::start(&[]);
+    let book = server.folder().join("登记表.xlsx");
     workbook(&book);
     let files = [
-        (put(dir.path(), "utf8.csv", csv(",")), "read as UTF-8, delimiter ,"),
-        (put(dir.path(), "mark.csv", format!("\u{feff}{}", csv(","))), "read as UTF-8, delimiter ,"),
-        (put(dir.path(), "gbk.csv", encoding_rs::GB18030.encode(&csv(";")).0), "read as GB18030, delimiter ;"),
-        (put(dir.path(), "sep.csv", format!("sep=;\r\n{}", csv(";"))), "delimiter ;"),
-        (put(dir.path(), "wide.tsv", utf16(&csv("\t"))), "read as UTF-16, delimiter tab"),
+        (server.put_file("utf8.csv", csv(",")), "read as UTF-8, delimiter ,"),
+        (server.put_file("mark.csv", format!("\u{feff}{}", csv(","))), "read as UTF-8, delimiter ,"),
+        (server.put_file("gbk.csv", encoding_rs::GB18030.encode(&csv(";")).0), "read as GB18030, delimiter ;"),
+        (server.put_file("sep.csv", format!("sep=;\r\n{}", csv(";"))), "delimiter ;"),
+        (server.put_file("wide.tsv", crate::utf16(&csv("\t"))), "read as UTF-16, delimiter tab"),
         (
             book.to_str().unwrap().to_owned(),
             "sheet Sheet1; its shared texts are held in memory; line 2 names the columns",
@@ -106,10 +95,8 @@ fn every_format_and_encoding_gives_the_same_records() {
         let used =
             "columns used: 工单编号 (id), 留言主题 (text), 留言详情 (text), 信访日期 as time (time), 办理单位 (unit)";
         assert!(said.contains(used) && !said.contains("not compared"), "{file}: {said}");
-        let record =
-            |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
-        let first = record("7");
-        let second = record("8");
+        let [first, second] =
+            ["7", "8"].map(|id| server.get(&format!("/v1/collections/{collection}/records/{id}")).json());
         // A time that cannot be read would cause a warning.
         assert!(!out.contains("warned"), "{file}: {out}{said}");
         let times = [&first["row"]["time"], &second["row"]["time"]];
@@ -130,27 +117,27 @@ fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
     workbook(&book);
     let bytes = fs::read(&book).unwrap();
     let refused = [
-        (put(dir.path(), "cut.xlsx", &bytes[..bytes.len() / 2]), "damaged or cut off"),
-        (put(dir.path(), "text.xlsx", csv(",")), "give --format csv"),
-        (put(dir.path(), "book.csv", &bytes), "give --format xlsx"),
-        (put(dir.path(), "empty.csv", ""), "is empty"),
-        (put(dir.path(), "empty.xlsx", ""), "is empty"),
-        (put(dir.path(), "picture.csv", b"\x89PNG\r\n\0\0"), "neither text nor a workbook"),
-        (put(dir.path(), "twice.csv", "id,标题,标题\n1,a,b\n"), "two columns named \"标题\" (2 and 3)"),
-        (put(dir.path(), "noid.csv", "标题,内容\na,b\n"), "--id-field COLUMN"),
+        (put_file(dir.path(), "cut.xlsx", &bytes[..bytes.len() / 2]), "damaged or cut off"),
+        (put_file(dir.path(), "text.xlsx", csv(",")), "give --format csv"),
+        (put_file(dir.path(), "book.csv", &bytes), "give --format xlsx"),
+        (put_file(dir.path(), "empty.csv", ""), "is empty"),
+        (put_file(dir.path(), "empty.xlsx", ""), "is empty"),
+        (put_file(dir.path(), "picture.csv", b"\x89PNG\r\n\0\0"), "neither text nor a workbook"),
+        (put_file(dir.path(), "twice.csv", "id,标题,标题\n1,a,b\n"), "two columns named \"标题\" (2 and 3)"),
+        (put_file(dir.path(), "noid.csv", "标题,内容\na,b\n"), "--id-field COLUMN"),
     ];
     for (file, why) in &refused {
         let (code, out, said) = import(&["--to", "./not-there", "--dry-run", file]);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{file}: {said}");
         assert!(said.contains(why) && said.contains(file.as_str()), "{file}: {said}");
     }
-    let header = put(dir.path(), "header.csv", "id,标题\n");
+    let header = put_file(dir.path(), "header.csv", "id,标题\n");
     assert_eq!(dry_run(&header, &[]).0, 0);
     // Undecodable bytes, an open quote, and a row with another number of cells: each loses only its own row.
     let mut text = "id,标题\n1,路灯不亮了\n2,X\n3,\"井盖\n4,电梯停了\n5,a,b\n6,夜市太吵\n".as_bytes().to_vec();
     let at = text.iter().position(|byte| *byte == b'X').unwrap();
     text[at] = 0xff;
-    let (lines, to_send, rejected, said) = dry_run(&put(dir.path(), "rows.csv", text), &[]);
+    let (lines, to_send, rejected, said) = dry_run(&put_file(dir.path(), "rows.csv", text), &[]);
     assert_eq!((lines, to_send, rejected), (6, 3, 3), "{said}");
     for code in [":3: not_utf8", ":4: open_quote", ":6: wrong_number_of_values"] {
         assert!(said.contains(code), "{code}: {said}");
@@ -159,9 +146,8 @@ fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
 
 #[test]
 fn columns_are_what_was_said_and_what_cannot_be_is_said_before_anything_is_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = put(dir.path(), "calls.csv", "件,事由,备注,何时\n1,三号路的路灯不亮,secret,03/04/2024\n");
+    let server = TestServer::start(&[]);
+    let file = server.put_file("calls.csv", "件,事由,备注,何时\n1,三号路的路灯不亮,secret,03/04/2024\n");
     let arguments = ["--to", server.url(), &file, "--id-field", "件"];
     for (more, why) in [
         (["--map", "事=content"], "no file has a column of this name"),
@@ -179,18 +165,17 @@ fn columns_are_what_was_said_and_what_cannot_be_is_said_before_anything_is_read(
     assert!(said.contains("columns left out: 备注"), "{said}");
     assert!(said.contains(":2: warning: unreadable_time at /time: column 何时: "), "{said}");
     assert!(out.contains("1 unreadable_time") && !said.contains("secret"), "{out}{said}");
-    let record = server.send("GET", "/v1/collections/letters/records/1", &Value::Null).json();
+    let record = server.get("/v1/collections/letters/records/1").json();
     assert_eq!(record["row"]["time"], json!("03/04/2024"));
     assert_eq!(record["row"].get("备注"), None);
 }
 
 #[test]
 fn ids_made_of_content_stay_the_same_wherever_a_row_stands() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let rows = ["三号路的路灯不亮", "文昌巷口井盖裂开", "三号路的路灯不亮"];
-    let first = put(dir.path(), "a.csv", format!("内容\n{}\n", rows.join("\n")));
-    let moved = put(dir.path(), "b.csv", format!("内容\n小区电梯又停了\n{}\n", rows.join("\n")));
+    let first = server.put_file("a.csv", format!("内容\n{}\n", rows.join("\n")));
+    let moved = server.put_file("b.csv", format!("内容\n小区电梯又停了\n{}\n", rows.join("\n")));
     for (file, counted) in
         [(&first, "3 new, 0 replaced, 0 updated, 0 unchanged"), (&first, "3 unchanged"), (&moved, "1 new")]
     {

@@ -6,7 +6,7 @@ use std::path::Path;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, run};
+use crate::support::{TestServer, expect_members, expect_no_parts, expect_parts, run};
 
 /// Texts about different matters.
 pub(crate) const LETTERS: [&str; 6] = [
@@ -17,12 +17,6 @@ pub(crate) const LETTERS: [&str; 6] = [
     "实验小学门口的斑马线磨得看不见了，早晚高峰车辆不减速，家长担心孩子安全，请重新施划。",
     "青年公园厕所停水两个月，臭气熏天，游客只能到马路对面的商场借用，请园林部门尽快修复。",
 ];
-
-pub(crate) fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
-    let path = dir.join(name);
-    fs::write(&path, bytes).expect("made here");
-    path.to_str().expect("made here").to_owned()
-}
 
 pub(crate) fn book(dir: &Path, name: &str, fill: impl FnOnce(&mut Workbook)) -> String {
     let path = dir.join(name);
@@ -57,7 +51,7 @@ fn refused(server: &TestServer, arguments: &[&str]) -> String {
 
 /// Returns the rows of a collection with their ids, in the order of the ids.
 pub(crate) fn rows(server: &TestServer, collection: &str) -> Vec<(String, Value)> {
-    let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
+    let list = server.get(&format!("/v1/collections/{collection}/records?limit=1000")).json();
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
     let mut rows: Vec<(String, Value)> =
         items.iter().map(|item| (item["id"].as_str().expect("an id").to_owned(), item["row"].clone())).collect();
@@ -71,8 +65,7 @@ fn ids(rows: &[(String, Value)]) -> Vec<&str> {
 
 #[test]
 fn columns_of_a_hotline_are_known_in_every_format() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let header = ["工单编号", "诉求标题", "市民诉求", "推送时间", "问题点位"];
     let objects: Vec<Value> = (0..6)
         .map(|number: usize| {
@@ -82,17 +75,14 @@ fn columns_of_a_hotline_are_known_in_every_format() {
         .collect();
     let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
     let files = [
-        put(dir.path(), "a.csv", text_of_register(",", &joined_line, &cells_of, &header)),
-        put(
-            dir.path(),
-            "b.csv",
-            encoding_rs::GB18030.encode(&text_of_register(",", &joined_line, &cells_of, &header)).0,
-        ),
-        put(dir.path(), "c.tsv", text_of_register("\t", &joined_line, &cells_of, &header)),
-        put(dir.path(), "d.csv", text_of_register("|", &joined_line, &cells_of, &header)),
-        put(dir.path(), "e.jsonl", lines),
-        put(dir.path(), "f.json", serde_json::to_string_pretty(&objects).unwrap()),
-        book(dir.path(), "g.xlsx", |book| {
+        server.put_file("a.csv", text_of_register(",", &joined_line, &cells_of, &header)),
+        server
+            .put_file("b.csv", encoding_rs::GB18030.encode(&text_of_register(",", &joined_line, &cells_of, &header)).0),
+        server.put_file("c.tsv", text_of_register("\t", &joined_line, &cells_of, &header)),
+        server.put_file("d.csv", text_of_register("|", &joined_line, &cells_of, &header)),
+        server.put_file("e.jsonl", lines),
+        server.put_file("f.json", serde_json::to_string_pretty(&objects).unwrap()),
+        book(server.folder(), "g.xlsx", |book| {
             let sheet = book.add_worksheet();
             write(sheet, 0, &header);
             for number in 0..6 {
@@ -139,36 +129,35 @@ fn text_of_register(
 
 #[test]
 fn a_file_without_a_text_is_refused_with_its_columns() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let table = put(dir.path(), "a.csv", "编号,标题,材料\n1,来信,secret\n");
-    let lines = put(dir.path(), "b.jsonl", "{\"id\":1,\"标题\":\"来信\",\"材料\":\"secret\"}\n");
+    let server = TestServer::start(&[]);
+    let table = server.put_file("a.csv", "编号,标题,材料\n1,来信,secret\n");
+    let lines = server.put_file("b.jsonl", "{\"id\":1,\"标题\":\"来信\",\"材料\":\"secret\"}\n");
     for file in [&table, &lines] {
         let said = refused(&server, &[file]);
-        assert!(said.contains("标题") && said.contains("材料") && said.contains("--map"), "{said}");
+        expect_parts(&said, &["标题", "材料", "--map"]);
         assert!(!said.contains("secret"), "{said}");
         let (sum, said) = import(&server, "mapped", &[file, "--map", "材料=content"]);
         assert_eq!(sum["rejected"], 0, "{sum}{said}");
     }
-    assert_eq!(server.send("GET", "/v1/collections/refused", &Value::Null).status, 404);
+    server.get("/v1/collections/refused").expect_status(404);
 }
 
 #[test]
 fn ids_keep_their_digits_or_their_rows_are_rejected() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let ids_as_written =
         ["\"=\"\"00456\"\"\"", "'440305198802022345", "4.40305E+17", "4.40305E+17", "\"440305198802022347\t\"", "0012"];
     let lines: String = ids_as_written.iter().zip(LETTERS).map(|(id, text)| format!("{id},{text}\n")).collect();
-    let table = put(dir.path(), "ids.csv", format!("编号,内容\n{lines}"));
+    let table = server.put_file("ids.csv", format!("编号,内容\n{lines}"));
     let (sum, said) = import(&server, "text", &[&table]);
     assert_eq!((&sum["outcomes"]["new"], &sum["rejected"]), (&json!(4), &json!(2)), "{sum}{said}");
-    assert!(said.contains(":4: inexact_id") && said.contains(":5: inexact_id") && !said.contains("4.40"), "{said}");
+    expect_parts(&said, &[":4: inexact_id", ":5: inexact_id"]);
+    expect_no_parts(&said, &["4.40"]);
     let kept = rows(&server, "text");
     assert_eq!(ids(&kept), ["0012", "00456", "440305198802022345", "440305198802022347"]);
 
     let padded = Format::new().set_num_format("000000");
-    let file = book(dir.path(), "ids.xlsx", |book| {
+    let file = book(server.folder(), "ids.xlsx", |book| {
         let sheet = book.add_worksheet();
         write(sheet, 0, &["编号", "内容", "手机"]);
         for (row, text) in (1..).zip(LETTERS) {
@@ -193,10 +182,9 @@ fn ids_keep_their_digits_or_their_rows_are_rejected() {
 
 #[test]
 fn no_row_takes_the_place_of_another_row_of_its_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let lines = format!("编号,内容\n1,{}\n1,{}\n1,{}\n2,{}\n", LETTERS[0], LETTERS[1], LETTERS[0], LETTERS[2]);
-    let (sum, said) = import(&server, "twice", &[&put(dir.path(), "twice.csv", lines)]);
+    let (sum, said) = import(&server, "twice", &[&server.put_file("twice.csv", lines)]);
     assert_eq!((&sum["rejected"], &sum["outcomes"]["new"]), (&json!(1), &json!(2)), "{sum}{said}");
     assert!(said.contains(":3: repeated_id"), "{said}");
     assert_eq!(sum["outcomes"]["unchanged"], 1, "the same row again does no harm");
@@ -205,14 +193,13 @@ fn no_row_takes_the_place_of_another_row_of_its_file() {
 
 #[test]
 fn a_table_that_is_given_back_has_the_cells_that_it_had() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let lines = format!(
         "编号,内容,备注\n\"=\"\"007\"\"\",{},'5\n'440305198802022345,{},4.40305E+17\n合计,2,\n",
         LETTERS[0], LETTERS[1]
     );
-    let table = put(dir.path(), "in.csv", &lines);
-    let out = dir.path().join("out.csv");
+    let table = server.put_file("in.csv", &lines);
+    let out = server.folder().join("out.csv");
     let output =
         run(&["check", "--to", server.url(), "--collection", "none", "--out", out.to_str().unwrap(), &table], &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -225,9 +212,8 @@ fn a_table_that_is_given_back_has_the_cells_that_it_had() {
 
 #[test]
 fn the_records_of_a_workbook_are_found_below_titles_and_headings() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let titled = book(dir.path(), "titled.xlsx", |book| {
+    let server = TestServer::start(&[]);
+    let titled = book(server.folder(), "titled.xlsx", |book| {
         let sheet = book.add_worksheet();
         write(sheet, 0, &["来访登记", "来访登记", "来访登记"]);
         write(sheet, 1, &["填表人：王五", "", "2025年3月"]);
@@ -243,7 +229,7 @@ fn the_records_of_a_workbook_are_found_below_titles_and_headings() {
     assert!(said.contains("line 3 names the columns, the 2 above are left out"), "{said}");
     assert_eq!(rows(&server, "titled")[1].1["user"], "钱七");
 
-    let headed = book(dir.path(), "headed.xlsx", |book| {
+    let headed = book(server.folder(), "headed.xlsx", |book| {
         let sheet = book.add_worksheet();
         let plain = Format::new();
         sheet.merge_range(0, 0, 1, 0, "编号", &plain).expect("made here");
@@ -258,15 +244,14 @@ fn the_records_of_a_workbook_are_found_below_titles_and_headings() {
     assert_eq!((&sum["verdicts"]["original"], &sum["rejected"]), (&json!(6), &json!(0)), "{sum}{said}");
     assert!(said.contains("lines 1 and 2 name the columns"), "{said}");
     let (_, row) = &rows(&server, "headed")[0];
-    assert_eq!((&row["title"], &row["content"]), (&json!("来信"), &json!(LETTERS[0])), "{row}");
+    expect_members(row, &json!({ "title": "来信", "content": LETTERS[0] }));
     assert_eq!(row["办理情况/时间"], "2025-03-01", "a time of the handling is no time of the letter: {row}");
 }
 
 #[test]
 fn merged_cells_count_for_each_of_their_rows_and_errors_for_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = book(dir.path(), "merged.xlsx", |book| {
+    let server = TestServer::start(&[]);
+    let file = book(server.folder(), "merged.xlsx", |book| {
         let sheet = book.add_worksheet();
         let plain = Format::new();
         write(sheet, 0, &["编号", "来电人", "诉求内容", "登记时间", "备注"]);
@@ -289,9 +274,8 @@ fn merged_cells_count_for_each_of_their_rows_and_errors_for_none() {
 
 #[test]
 fn the_sheet_with_the_records_is_read_and_the_others_are_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
-    let file = book(dir.path(), "sheets.xlsx", |book| {
+    let server = TestServer::start(&[]);
+    let file = book(server.folder(), "sheets.xlsx", |book| {
         let hidden = book.add_worksheet().set_name("选项").expect("made here");
         write(hidden, 0, &["编号", "内容"]);
         write(hidden, 1, &["h", "城管局"]);
@@ -312,8 +296,8 @@ fn the_sheet_with_the_records_is_read_and_the_others_are_named() {
     let (sum, said) = import(&server, "named", &[&file, "--sheet", "二月"]);
     assert_eq!(sum["outcomes"]["new"], 3, "{sum}{said}");
     let said = refused(&server, &[&file, "--sheet", "三月"]);
-    assert!(said.contains("选项, 说明, 一月, 二月"), "{said}");
-    let months = book(dir.path(), "months.xlsx", |book| {
+    expect_parts(&said, &["选项, 说明, 一月, 二月"]);
+    let months = book(server.folder(), "months.xlsx", |book| {
         for (name, text) in [("一月", LETTERS[0]), ("二月", LETTERS[1])] {
             let sheet = book.add_worksheet().set_name(name).expect("made here");
             write(sheet, 0, &["编号", "内容"]);
@@ -326,12 +310,11 @@ fn the_sheet_with_the_records_is_read_and_the_others_are_named() {
 
 #[test]
 fn columns_of_one_name_are_mapped_by_their_numbers() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let lines = format!("编号,诉求内容,诉求内容\n1,见附件,{}\n2,见附件,{}\n", LETTERS[0], LETTERS[1]);
-    let file = put(dir.path(), "twice.csv", lines);
+    let file = server.put_file("twice.csv", lines);
     let said = refused(&server, &[&file]);
-    assert!(said.contains("two columns named \"诉求内容\" (2 and 3)") && said.contains("--map 3=FIELD"), "{said}");
+    expect_parts(&said, &["two columns named \"诉求内容\" (2 and 3)", "--map 3=FIELD"]);
     let (sum, said) = import(&server, "numbered", &[&file, "--map", "2=", "--map", "3=content"]);
     assert_eq!((&sum["verdicts"]["original"], &sum["rejected"]), (&json!(2), &json!(0)), "{sum}{said}");
     assert_eq!(rows(&server, "numbered")[0].1, json!({"id": "1", "content": LETTERS[0]}));

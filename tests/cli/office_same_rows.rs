@@ -7,7 +7,7 @@ use doppel_sources::tables::guard::samples;
 use serde_json::{Map, Value, json};
 use sqlx::{Connection, SqliteConnection};
 
-use crate::office_registers::{LETTERS, book, import, put, rows, write};
+use crate::office_registers::{LETTERS, book, import, rows, write};
 use crate::support::{TestServer, run};
 
 /// Matters other than those of [`LETTERS`].
@@ -94,7 +94,7 @@ fn sqlite(dir: &Path, rows: &[[String; 4]]) -> String {
 
 /// Returns the verdict of each record, and the record that it duplicates.
 fn verdicts(server: &TestServer, collection: &str) -> BTreeMap<String, (Value, Value)> {
-    let list = server.send("GET", &format!("/v1/collections/{collection}/records?limit=1000"), &Value::Null).json();
+    let list = server.get(&format!("/v1/collections/{collection}/records?limit=1000")).json();
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
     items.iter().map(|item| (item["id"].as_str().expect("an id").to_owned(), verdict_and_original(item))).collect()
 }
@@ -105,11 +105,11 @@ fn verdict_and_original(item: &Value) -> (Value, Value) {
 
 /// Returns the members of each group by its original.
 fn groups(server: &TestServer, collection: &str) -> BTreeMap<String, Vec<String>> {
-    let list = server.send("GET", &format!("/v1/collections/{collection}/groups?limit=1000"), &Value::Null).json();
+    let list = server.get(&format!("/v1/collections/{collection}/groups?limit=1000")).json();
     let mut groups = BTreeMap::new();
     for group in list["items"].as_array().unwrap_or_else(|| panic!("{list}")) {
         let id = group["id"].as_str().expect("an id");
-        let detail = server.send("GET", &format!("/v1/collections/{collection}/groups/{id}"), &Value::Null).json();
+        let detail = server.get(&format!("/v1/collections/{collection}/groups/{id}")).json();
         let members = detail["members"].as_array().expect("members").iter();
         let mut members: Vec<String> = members.map(|id| id.as_str().expect("an id").to_owned()).collect();
         members.sort();
@@ -120,20 +120,19 @@ fn groups(server: &TestServer, collection: &str) -> BTreeMap<String, Vec<String>
 
 #[test]
 fn the_same_rows_give_the_same_records_and_verdicts_in_every_format() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let table = thirty_rows();
     let comma = delimited(&table, ",");
     let objects = objects(&table);
     let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
     let files = [
-        put(dir.path(), "utf8.csv", &comma),
-        put(dir.path(), "gbk.csv", encoding_rs::GB18030.encode(&comma).0),
-        put(dir.path(), "rows.tsv", delimited(&table, "\t")),
-        xlsx(dir.path(), &table),
-        put(dir.path(), "rows.ods", ods(&table)),
-        put(dir.path(), "rows.jsonl", lines),
-        put(dir.path(), "rows.json", serde_json::to_string(&objects).expect("made here")),
+        server.put_file("utf8.csv", &comma),
+        server.put_file("gbk.csv", encoding_rs::GB18030.encode(&comma).0),
+        server.put_file("rows.tsv", delimited(&table, "\t")),
+        xlsx(server.folder(), &table),
+        server.put_file("rows.ods", ods(&table)),
+        server.put_file("rows.jsonl", lines),
+        server.put_file("rows.json", serde_json::to_string(&objects).expect("made here")),
     ];
     let mut all = Vec::new();
     for (number, file) in files.iter().enumerate() {
@@ -142,7 +141,7 @@ fn the_same_rows_give_the_same_records_and_verdicts_in_every_format() {
         assert_eq!((&sum["rejected"], &sum["lines"]), (&json!(0), &json!(30)), "{file}: {sum}{said}");
         all.push((file.clone(), collection));
     }
-    let database = sqlite(dir.path(), &table);
+    let database = sqlite(server.folder(), &table);
     let (sum, said) = import(&server, "database", &["--from", &database, "--table", "orders"]);
     assert_eq!(sum["rejected"], json!(0), "{sum}{said}");
     all.push((database, "database".to_owned()));
@@ -154,8 +153,7 @@ fn the_same_rows_give_the_same_records_and_verdicts_in_every_format() {
     }
     // Over HTTP the members keep their names.
     for (row, object) in table.iter().zip(&objects) {
-        let answer = server.send("PUT", &format!("/v1/collections/http/records/{}", row[0]), object);
-        assert_eq!(answer.status, 201, "{}", answer.text);
+        server.send("PUT", &format!("/v1/collections/http/records/{}", row[0]), object).expect_status(201);
     }
     assert_eq!(verdicts(&server, "http"), expected);
     for (id, (verdict, original)) in &expected {
@@ -185,8 +183,7 @@ fn check_source(more: &[&str], database: &str) -> (Option<i32>, String) {
 
 #[test]
 fn the_order_of_an_import_changes_neither_groups_nor_originals() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let server = TestServer::start_in(dir.path().join("data"));
+    let server = TestServer::start(&[]);
     let oldest_first = thirty_rows();
     let mut newest_first = oldest_first.clone();
     newest_first.reverse();
@@ -194,7 +191,7 @@ fn the_order_of_an_import_changes_neither_groups_nor_originals() {
     let shuffled: Vec<[String; 4]> = (0..30).map(|number| oldest_first[number * 7 % 30].clone()).collect();
     let mut all = Vec::new();
     for (collection, rows) in [("oldest", &oldest_first), ("newest", &newest_first), ("shuffled", &shuffled)] {
-        let file = put(dir.path(), &format!("{collection}.csv"), delimited(rows, ","));
+        let file = server.put_file(&format!("{collection}.csv"), delimited(rows, ","));
         let (sum, said) = import(&server, collection, &[&file]);
         assert_eq!(sum["rejected"], json!(0), "{sum}{said}");
         all.push(groups(&server, collection));

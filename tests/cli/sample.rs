@@ -1,5 +1,6 @@
 //! Promises of `doppel sample` on the command line.
 
+use crate::support::expect_parts;
 use std::fs;
 
 use assert_cmd::Command;
@@ -33,7 +34,7 @@ fn a_share_beyond_one_half_is_wrong_usage() {
 fn without_forms_there_are_letters_alone_and_labelled_pairs_of_orders_otherwise() {
     assert_eq!(labelled_pairs("0"), "");
     let labelled = labelled_pairs("0.5");
-    assert!(labelled.contains("\"label\":\"same\"") && labelled.contains("\"label\":\"template\""), "{labelled}");
+    expect_parts(&labelled, &["\"label\":\"same\"", "\"label\":\"template\""]);
     assert!(labelled.contains("\"signs\":["), "{labelled}");
     let output = doppel(&["sample", "--records", "5", "--seed", "1", "--out", "unused", "--forms", "1.1"]).code(2);
     assert!(String::from_utf8_lossy(&output.get_output().stderr).contains("0 to 1"));

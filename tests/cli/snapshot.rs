@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestServer, run};
+use crate::support::{TestServer, expect_parts, output_text, run, send_signal, until};
 use serde_json::{Value, json};
 
 /// Runs `doppel snapshot` to its end. Returns its output and its exit code.
@@ -16,8 +15,7 @@ fn snapshot(arguments: &[&str]) -> (String, Option<i32>) {
 }
 
 fn said(output: &Output) -> (String, Option<i32>) {
-    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
-    (text, output.status.code())
+    (output_text(output), output.status.code())
 }
 
 #[track_caller]
@@ -54,17 +52,6 @@ fn some_records(folder: &Path) -> PathBuf {
     data
 }
 
-/// Waits for the end of the task.
-fn ended(server: &TestServer, asked: &crate::support::TestResponse) {
-    assert_eq!(asked.status, 202, "{}", asked.text);
-    let at = asked.header("location").expect("a location").to_owned();
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while server.send("GET", &at, &Value::Null).json()["status"] != "succeeded" {
-        assert!(Instant::now() < given_up, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Returns the answers of a service to all questions whose answers must survive a backup.
 fn answers(server: &TestServer) -> BTreeMap<String, Value> {
     let mut paths: Vec<String> = vec!["/v1/collections".into(), "/v1/tasks".into()];
@@ -86,7 +73,7 @@ fn answers(server: &TestServer) -> BTreeMap<String, Value> {
     paths
         .into_iter()
         .map(|path: String| {
-            let answer = server.send("GET", &path, &Value::Null);
+            let answer = server.get(&path);
             let mut body = answer.json();
             // The duration and the id of the request differ between two calls.
             for passing in ["took_us", "request_id"] {
@@ -113,23 +100,20 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
     );
     assert!(decided.status < 300, "{}", decided.text);
     let settings = json!({ "collection": "letters", "settings": { "verify": { "duplicate": 0.4 }, "text": { "user_words": ["东门"] } }, "activate": false });
-    ended(&server, &server.send("POST", "/v1/admin/reindex", &settings));
-    assert_eq!(server.send("DELETE", "/v1/collections/letters/records/23", &Value::Null).status, 204);
-    assert_eq!(server.send("POST", "/v1/collections/hotline/statistics", &Value::Null).status, 200);
+    assert_eq!(server.ended_task(&server.send("POST", "/v1/admin/reindex", &settings))["status"], "succeeded");
+    server.send("DELETE", "/v1/collections/letters/records/23", &Value::Null).expect_status(204);
+    server.send("POST", "/v1/collections/hotline/statistics", &Value::Null).expect_status(200);
     server.settle();
-    let said = done(&["create", "--from", server.url()]);
-    assert!(said.contains("47 records"), "{said}");
+    expect_parts(&done(&["create", "--from", server.url()]), &["47 records"]);
     let file = folder.path().join("letters.snapshot");
-    let said = done(&["create", "--from", server.url(), "--out", path(&file)]);
-    assert!(said.contains("verified"), "{said}");
+    expect_parts(&done(&["create", "--from", server.url(), "--out", path(&file)]), &["verified"]);
     let before = answers(&server);
     // These records are registered after the snapshot and are not part of it.
     (24..30).for_each(|number| put(&server, "letters", number));
     server.stop();
     for from in [&kept, &file] {
         let to = folder.path().join("restored");
-        let said = done(&["restore", path(from), "--data", path(&to)]);
-        assert!(said.contains("47 records of 2 collection(s)"), "{said}");
+        expect_parts(&done(&["restore", path(from), "--data", path(&to)]), &["47 records of 2 collection(s)"]);
         let doctor = run(&["doctor", "--data", path(&to)], &[]);
         assert!(doctor.status.success() && String::from_utf8_lossy(&doctor.stdout).contains(" 0 faults"));
         let restored = TestServer::start_in(&to);
@@ -158,11 +142,7 @@ fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_
     let listed = done(&["list", path(&kept)]);
     assert_eq!(listed.lines().count(), 3, "{listed}");
     let oldest = listed.lines().nth(1).and_then(|line| line.split(' ').next()).expect("a name").to_owned();
-    let verified = done(&["verify", path(&kept)]);
-    assert!(
-        verified.contains(&format!("{oldest}: whole")) && verified.contains("2 snapshots, 0 damaged"),
-        "{verified}"
-    );
+    expect_parts(&done(&["verify", path(&kept)]), &[&format!("{oldest}: whole"), "2 snapshots, 0 damaged"]);
     done(&["verify", path(&kept), "--id", &oldest]);
     done(&["verify", path(&file)]);
     assert!(done(&["prune", path(&kept), "--keep", "1"]).contains(&oldest));
@@ -378,11 +358,7 @@ fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
             .spawn()
             .expect("doppel runs");
         let least = if point.contains("off") { 4 } else { 1 };
-        let given_up = Instant::now() + Duration::from_secs(60);
-        while !has_moved(least, &to) {
-            assert!(Instant::now() < given_up, "it did not come to {point}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(&format!("it comes to {point}"), || has_moved(least, &to));
         child.kill().expect("it runs");
         child.wait().expect("it ends");
         let opened = run(&["doctor", "--data", path(&to)], &[]);
@@ -412,13 +388,8 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("doppel runs");
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while !to.join("doppel.restoring/doppel.manifest").exists() {
-        assert!(Instant::now() < given_up, "it did not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
-    assert!(asked.success());
+    until("it begins", || to.join("doppel.restoring/doppel.manifest").exists());
+    send_signal(child.id(), "TERM");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(!to.exists());
 }
@@ -430,26 +401,25 @@ fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
     let server = &keyed.server;
     let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["read"] });
-    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
-    assert_eq!(made.status, 201, "{}", made.text);
+    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked).expect_status(201);
     let key = made.json()["key"].as_str().expect("the key").to_owned();
     let account = json!({ "name": "zhang", "display_name": "张伟", "role": "clerk", "password": "a good password" });
-    assert_eq!(server.send_as(office, "POST", "/v1/admin/accounts", &account).status, 201);
+    server.send_as(office, "POST", "/v1/admin/accounts", &account).expect_status(201);
     let file = folder.path().join("letters.snapshot");
     let key_file = folder.path().join("office.key");
     fs::write(&key_file, office).expect("written");
     done(&["create", "--from", server.url(), "--key-file", path(&key_file), "--out", path(&file)]);
-    assert_eq!(server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).status, 204);
+    server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).expect_status(204);
     for (options, says, status) in
         [(&[][..], "revoke again", 200), (&["--without-keys"][..], "left out 1 key(s): backup", 401)]
     {
         let to = folder.path().join(format!("restored-{status}"));
         let said = done(&[&["restore", path(&file), "--data", path(&to)], options].concat());
-        assert!(said.contains(says) && said.contains("backup") && said.contains("1 account(s)"), "{said}");
+        expect_parts(&said, &[says, "backup", "1 account(s)"]);
         let config = keyed.file();
         let restored = TestServer::start_with(&to, &["--config", path(&config)], &[]);
-        assert_eq!(restored.send_as(&key, "GET", "/v1/collections", &Value::Null).status, status);
-        let accounts = restored.send_as(office, "GET", "/v1/admin/accounts", &Value::Null).json();
+        assert_eq!(restored.get_as(&key, "/v1/collections").status, status);
+        let accounts = restored.get_as(office, "/v1/admin/accounts").json();
         let kept = usize::from(status == 200);
         assert_eq!(accounts["items"].as_array().map(Vec::len), Some(kept), "{accounts}");
     }

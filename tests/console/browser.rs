@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::TestServer;
 pub(crate) use crate::support::keyed::{KeyedServer, LAMPS};
+use crate::support::{TestServer, expect_no_parts, expect_parts};
 
 /// An answer of the service.
 #[derive(Clone, Debug)]
@@ -14,6 +14,27 @@ pub(crate) struct PageResponse {
 }
 
 impl PageResponse {
+    /// Checks that the status is `status`.
+    #[track_caller]
+    pub(crate) fn expect_status(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.html);
+        self
+    }
+
+    /// Checks that the page contains all `parts`.
+    #[track_caller]
+    pub(crate) fn has(&self, parts: &[&str]) -> &Self {
+        expect_parts(&self.html, parts);
+        self
+    }
+
+    /// Checks that the page contains none of `parts`.
+    #[track_caller]
+    pub(crate) fn lacks(&self, parts: &[&str]) -> &Self {
+        expect_no_parts(&self.html, parts);
+        self
+    }
+
     /// Returns the header with this lower-case name.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
@@ -29,6 +50,11 @@ impl PageResponse {
         let begin = format!(" {name}=\"");
         let pieces = self.html.split(&begin).skip(1);
         pieces.map(|rest| unescaped(rest.split('"').next().expect("a value"))).collect()
+    }
+
+    /// Returns the ends of the links that begin with `begin`, in the order of the page.
+    pub(crate) fn links(&self, begin: &str) -> Vec<String> {
+        self.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(begin)?.to_owned())).collect()
     }
 
     /// Returns the hidden fields of the first form whose address ends with `action`.
@@ -61,7 +87,7 @@ fn unescaped(text: &str) -> String {
 }
 
 pub(crate) struct TestBrowser<'s> {
-    server: &'s TestServer,
+    pub(crate) server: &'s TestServer,
     pub(crate) jar: BTreeMap<String, String>,
     /// Headers that are sent with every request.
     pub(crate) headers: Vec<(String, String)>,
@@ -142,7 +168,6 @@ impl<'s> TestBrowser<'s> {
         }
     }
 
-    /// Signs in with `key`.
     #[track_caller]
     pub(crate) fn sign_in(&mut self, key: &str) {
         let page = self.open("/console/sign-in");

@@ -3,73 +3,34 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
-use crate::support::TestDesk;
+use crate::support::{TestDesk, awaited, expect_parts};
 
 /// The first letter about lamps. Another letter cites its number.
 const FIRST_LAMPS: &str = "20240301000001";
 const LAMP_LETTERS: [&str; 5] = [FIRST_LAMPS, "lamps-2", "lamps-3", "lamps-4", "lamps-5"];
 
+/// Letters of the events: id, title, content, petitioner and time.
+const LETTERS: &str = "\
+20240301000001|鹤坪花园路灯不亮|市民来电反映：鹤坪花园5号楼的路灯连续多日不亮，晚上漆黑一片，请尽快处理。|甲|2024-03-01 09:30
+lamps-2|鹤坪花园路灯坏了|鹤坪花园6号楼照明全部坏了，夜里看不见路，路灯没有人修。|乙|2024-03-02 10:00
+lamps-3|鹤坪花园没有路灯|您好，我想投诉，鹤坪花园整条路都没有灯光，路灯没人修，一直没有人管。||2024-03-03 08:15
+lamps-4|鹤坪花园路灯不亮|鹤坪花园的路灯又不亮了，晚上漆黑一片，希望有关部门来看一看。|丙|2024-03-03 20:40
+lamps-5|催办|市民催办工单20240301000001，鹤坪花园的路灯还是不亮，查询办理结果。|甲|2024-03-09 09:00
+road-1|砚溪大道路面坑洼|砚溪大道路面坑洼不平，电动车摔倒，请尽快处理。|丁|2024-02-01 09:00
+road-2|砚溪大道道路破损|市民来电反映：砚溪大道道路破损严重，到处是坑，路面没有修。|戊|2024-02-20 09:00
+water-1|松岗新村停水|松岗新村已经停水三天，水压也一直不够，请尽快处理。|己|2024-05-01 09:00
+water-2|松岗新村断水多日|您好，松岗新村自来水断水多日，停水没人管，老人没水做饭。|庚|2024-05-02 09:00
+alone|图书馆开放|社区图书馆周末不开门，上班的人没有机会去借书。|辛|2024-03-02 09:00";
+
 /// Registers four reports of broken lamps within three days and a letter that cites the first one, two reports of a broken road, two of a
 /// water cut, and a letter about something else.
 fn filled(name: &str) -> TestDesk {
     let desk = TestDesk::with(name, &json!({}));
-    for (id, title, content, user, time) in [
-        (
-            FIRST_LAMPS,
-            "鹤坪花园路灯不亮",
-            "市民来电反映：鹤坪花园5号楼的路灯连续多日不亮，晚上漆黑一片，请尽快处理。",
-            "甲",
-            "2024-03-01 09:30",
-        ),
-        (
-            "lamps-2",
-            "鹤坪花园路灯坏了",
-            "鹤坪花园6号楼照明全部坏了，夜里看不见路，路灯没有人修。",
-            "乙",
-            "2024-03-02 10:00",
-        ),
-        (
-            "lamps-3",
-            "鹤坪花园没有路灯",
-            "您好，我想投诉，鹤坪花园整条路都没有灯光，路灯没人修，一直没有人管。",
-            "",
-            "2024-03-03 08:15",
-        ),
-        (
-            "lamps-4",
-            "鹤坪花园路灯不亮",
-            "鹤坪花园的路灯又不亮了，晚上漆黑一片，希望有关部门来看一看。",
-            "丙",
-            "2024-03-03 20:40",
-        ),
-        (
-            "lamps-5",
-            "催办",
-            "市民催办工单20240301000001，鹤坪花园的路灯还是不亮，查询办理结果。",
-            "甲",
-            "2024-03-09 09:00",
-        ),
-        ("road-1", "砚溪大道路面坑洼", "砚溪大道路面坑洼不平，电动车摔倒，请尽快处理。", "丁", "2024-02-01 09:00"),
-        (
-            "road-2",
-            "砚溪大道道路破损",
-            "市民来电反映：砚溪大道道路破损严重，到处是坑，路面没有修。",
-            "戊",
-            "2024-02-20 09:00",
-        ),
-        ("water-1", "松岗新村停水", "松岗新村已经停水三天，水压也一直不够，请尽快处理。", "己", "2024-05-01 09:00"),
-        (
-            "water-2",
-            "松岗新村断水多日",
-            "您好，松岗新村自来水断水多日，停水没人管，老人没水做饭。",
-            "庚",
-            "2024-05-02 09:00",
-        ),
-        ("alone", "图书馆开放", "社区图书馆周末不开门，上班的人没有机会去借书。", "辛", "2024-03-02 09:00"),
-    ] {
+    for line in LETTERS.lines() {
+        let [id, title, content, user, time] = line.split('|').collect::<Vec<_>>().try_into().expect("five parts");
         let category = if id.starts_with("water") { "供水" } else { "市政" };
         let row = json!({"title": title, "content": content, "user": user, "time": time, "诉求类别": category});
         desk.register(id, &row);
@@ -79,9 +40,7 @@ fn filled(name: &str) -> TestDesk {
 
 /// Returns the ids of the linked events, in the order of the page.
 fn events(page: &PageResponse, collection: &str) -> Vec<String> {
-    let begin = format!("/console/{collection}/events/");
-    let ids = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(&begin)?.to_owned()));
-    ids.collect()
+    page.links(&format!("/console/{collection}/events/"))
 }
 
 #[test]
@@ -130,10 +89,14 @@ fn events_are_filtered_by_state_rule_time_place_and_category() {
         let page = clerk.open(&format!("/console/chosen-events/events?{query}"));
         assert_eq!(events(&page, "chosen-events"), expected, "{query}: {}", page.html);
     }
-    let none = clerk.open("/console/chosen-events/events?state=no_dates").html;
-    assert!(none.contains("没有这样的事件"), "{none}");
+    expect_parts(&clerk.open("/console/chosen-events/events?state=no_dates").html, &["没有这样的事件"]);
     let printed = clerk.open("/console/chosen-events/events?state=frequent&from=2024-03-01").html;
-    assert!(printed.contains("class=\"print-only\"><span class=\"note\">多频：多频</span> <span class=\"note\">有来件的时间从：2024-03-01</span> </p>"), "{printed}");
+    expect_parts(
+        &printed,
+        &[
+            "class=\"print-only\"><span class=\"note\">多频：多频</span> <span class=\"note\">有来件的时间从：2024-03-01</span> </p>",
+        ],
+    );
     for (query, label) in [
         ("state=often", "(多频)"),
         ("reports=1", "(多频的最少件数)"),
@@ -159,11 +122,11 @@ fn a_list_of_many_events_has_pages() {
     let first = clerk.open("/console/many-events/events?order=size");
     assert_eq!(events(&first, "many-events").len(), 100);
     let next = first.values("href").into_iter().find(|href| href.contains("cursor=")).expect("a next page");
-    assert!(next.contains("order=size"), "{next}");
+    expect_parts(&next, &["order=size"]);
     let second = clerk.open(&next);
     assert_eq!(events(&second, "many-events").len(), 1);
-    assert!(second.html.contains("回到第一页") && !second.html.contains("rel=\"next\""), "{}", second.html);
-    assert!(first.html.contains("共 101 个事件"), "{}", first.html);
+    second.has(&["回到第一页"]).lacks(&["rel=\"next\""]);
+    first.has(&["共 101 个事件"]);
 }
 
 #[test]
@@ -198,8 +161,8 @@ fn an_event_shows_its_records_by_time_with_reasons_and_the_values_they_name() {
     }
     let alone = clerk.get("/console/one-event/events/alone");
     assert_eq!((alone.status, alone.header("location")), (303, "/console/one-event/case/alone"));
-    assert_eq!(clerk.get("/console/one-event/events/nobody").status, 404);
-    assert_eq!(clerk.get("/console/one-event/events/lamps-3?reports=1").status, 422);
+    clerk.get("/console/one-event/events/nobody").expect_status(404);
+    clerk.get("/console/one-event/events/lamps-3?reports=1").expect_status(422);
 }
 
 #[test]
@@ -209,17 +172,13 @@ fn a_record_links_to_its_event_once_the_events_were_asked_for() {
     let before = clerk.open("/console/linked-event/case/lamps-2").html;
     assert!(!before.contains("所属事件"), "nobody asked for the events yet: {before}");
     clerk.open("/console/linked-event/events");
-    let begun = Instant::now();
-    let case = loop {
-        let case = clerk.open("/console/linked-event/case/lamps-2");
-        if case.html.contains("所属事件") {
-            break case;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", case.html);
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let case = awaited(
+        "the event",
+        || clerk.open("/console/linked-event/case/lamps-2"),
+        |case| case.html.contains("所属事件"),
+    );
     assert_eq!(events(&case, "linked-event"), [FIRST_LAMPS], "{}", case.html);
-    assert!(case.html.contains("4 件</span> <span class=\"verdict repeat\">多频</span>"), "{}", case.html);
+    case.has(&["4 件</span> <span class=\"verdict repeat\">多频</span>"]);
     assert!(!clerk.open("/console/linked-event/case/alone").html.contains("所属事件"));
 }
 
@@ -252,11 +211,9 @@ fn hostile_texts_of_events_are_shown_as_text() {
 
 #[test]
 fn a_key_reads_the_events_of_its_collections_only() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let made = json!({"name": "elsewhere", "scopes": ["read"], "collections": ["hotline"]});
-    let made = keyed.server.send_as(keyed.key("office"), "POST", "/v1/admin/keys", &made).json();
+    let made = keyed.send("office", "POST", "/v1/admin/keys", &made).json();
     let mut elsewhere = TestBrowser::new(&keyed.server);
     elsewhere.sign_in(made["key"].as_str().expect("a key"));
     let mut writer = keyed.signed_in("intake");
@@ -287,22 +244,16 @@ fn without_texts_the_page_says_why_there_are_no_events() {
 fn while_events_are_being_found_the_page_says_how_far_and_tries_again() {
     use crate::support::TestServer;
 
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], &[("FAILPOINTS", "events::finding=1*sleep(7000)")]);
+    let server = TestServer::start(&[("FAILPOINTS", "events::finding=1*sleep(7000)")]);
     for id in ["a", "b"] {
         let path = format!("/v1/collections/letters/records/{id}");
-        assert_eq!(server.send("PUT", &path, &json!({ "content": LAMPS })).status, 201);
+        server.send("PUT", &path, &json!({ "content": LAMPS })).expect_status(201);
     }
     let mut clerk = TestBrowser::new(&server);
     let path = "/console/letters/events?state=not_reached";
-    let waiting = clerk.get(path);
-    assert_eq!(waiting.status, 503, "{}", waiting.html);
-    assert!(waiting.html.contains("2 件中已读 2 件") && waiting.html.contains("再试一次"), "{}", waiting.html);
-    assert!(
-        waiting.html.contains("<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"),
-        "{}",
-        waiting.html
-    );
+    let waiting = clerk.get(path).expect_status(503);
+    waiting.has(&["2 件中已读 2 件", "再试一次"]);
+    waiting.has(&["<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"]);
     assert!(
         waiting.values("href").contains(&path.to_owned()) && waiting.values("hx-get") == [path],
         "{}",
@@ -314,7 +265,7 @@ fn while_events_are_being_found_the_page_says_how_far_and_tries_again() {
     while clerk.get(path).status == 503 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the events are never found");
     }
-    assert!(server.send("GET", "/v1/collections/letters/events", &Value::Null).json()["total"] == 1);
+    assert!(server.get("/v1/collections/letters/events").json()["total"] == 1);
 }
 
 #[test]
@@ -328,26 +279,24 @@ fn a_clerk_corrects_an_event_and_takes_the_correction_back() {
     let answer = clerk.post(&remove, &page.form(&remove), &[("record", "lamps-2")]);
     assert_eq!((answer.status, answer.header("location")), (303, path), "{}", answer.html);
     let page = clerk.open(path);
-    assert!(page.html.contains("信访件 4 件") && page.html.contains("已作出 4 条认定"), "{}", page.html);
+    page.has(&["信访件 4 件", "已作出 4 条认定"]);
     assert_eq!(clerk.get("/console/corrected-event/events/lamps-2").status, 303, "it is in no event");
     let undo = "/console/corrected-event/undo";
-    let undone = clerk.post(undo, &page.form(undo), &[]);
-    assert_eq!(undone.status, 303, "{}", undone.html);
+    clerk.post(undo, &page.form(undo), &[]).expect_status(303);
     let page = clerk.open(path);
-    assert!(page.html.contains("信访件 5 件"), "{}", page.html);
+    page.has(&["信访件 5 件"]);
 
     // The citing letter and the duplicate, if there is one, need a decision as the others do.
     let confirm = format!("{action}/confirm");
-    assert_eq!(clerk.post(&confirm, &page.form(&confirm), &[]).status, 303);
+    clerk.post(&confirm, &page.form(&confirm), &[]).expect_status(303);
     let page = clerk.open(path);
-    assert!(page.html.contains("人工认定同一事件"), "{}", page.html);
+    page.has(&["人工认定同一事件"]);
     let merge = format!("{action}/merge");
-    assert_eq!(clerk.post(&merge, &page.form(&merge), &[("with", "road-2")]).status, 303);
+    clerk.post(&merge, &page.form(&merge), &[("with", "road-2")]).expect_status(303);
     let page = clerk.open(path);
     // The roads were reported first.
-    assert!(page.html.contains("信访件 7 件"), "{}", page.html);
-    let missing = clerk.post(&merge, &page.form(&format!("{action}/merge")), &[("with", "nowhere")]);
-    assert_eq!(missing.status, 404, "{}", missing.html);
+    page.has(&["信访件 7 件"]);
+    clerk.post(&merge, &page.form(&format!("{action}/merge")), &[("with", "nowhere")]).expect_status(404);
     let none = clerk.post(&remove, &page.form(&remove), &[]);
     assert_eq!(none.status, 422, "nothing is chosen: {}", none.html);
 }
@@ -358,10 +307,10 @@ fn the_handling_of_an_event_is_shown_and_selects_events() {
     let mut clerk = TestBrowser::new(&desk.server);
     let path = "/console/handled-event/events/lamps-3";
     let page = clerk.open(path);
-    assert!(page.html.contains("此事件尚无人办理。"), "{}", page.html);
+    page.has(&["此事件尚无人办理。"]);
     let action = format!("/console/handled-event/events/{FIRST_LAMPS}/handling");
     let fields = [("status", "assigned"), ("unit", "城管局"), ("note", "<b>已派单</b>"), ("by", "王某")];
-    assert_eq!(clerk.post(&action, &page.form(&action), &fields).status, 303);
+    clerk.post(&action, &page.form(&action), &fields).expect_status(303);
     let page = clerk.open(path);
     for shown in ["已保存。", "<b>已交办</b> 城管局", "&#60;b&#62;已派单", " · 王某", "value=\"王某\""]
     {
@@ -369,10 +318,10 @@ fn the_handling_of_an_event_is_shown_and_selects_events() {
     }
     let listed = clerk.open("/console/handled-event/events?status=assigned");
     assert_eq!(events(&listed, "handled-event"), [FIRST_LAMPS], "{}", listed.html);
-    assert!(listed.html.contains("已交办</td>"), "{}", listed.html);
+    listed.has(&["已交办</td>"]);
     let export = listed.values("href").into_iter().find(|href| href.contains("events.xlsx")).expect("a link to a file");
     assert_eq!(export, "/console/handled-event/events.xlsx?status=assigned");
     let open = clerk.open("/console/handled-event/events?status=open");
     assert_eq!(events(&open, "handled-event"), ["water-1", "road-1"], "{}", open.html);
-    assert_eq!(clerk.post(&action, &page.form(&action), &[("status", "lost")]).status, 422);
+    clerk.post(&action, &page.form(&action), &[("status", "lost")]).expect_status(422);
 }

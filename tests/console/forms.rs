@@ -1,20 +1,21 @@
 //! Forms from other pages, and forms without the necessary permission, have no effect.
 
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
-use crate::support::{OwnServer, TestServer, shared_server};
+use crate::support::{TestServer, shared_server};
 use serde_json::{Value, json};
 
 /// Registers two letters that repeat each other.
-fn pair(server: &OwnServer, name: &str) {
+fn pair(server: &TestServer, name: &str) {
     for id in ["a", "b"] {
-        let put = server.send("PUT", &format!("/v1/collections/{name}/records/{id}"), &json!({ "content": LAMPS }));
-        assert_eq!(put.status, 201, "{}", put.text);
+        server
+            .send("PUT", &format!("/v1/collections/{name}/records/{id}"), &json!({ "content": LAMPS }))
+            .expect_status(201);
     }
 }
 
 #[track_caller]
 fn assert_undecided(server: &TestServer, name: &str) {
-    let decisions = server.send("GET", &format!("/v1/collections/{name}/decisions"), &Value::Null).json();
+    let decisions = server.get(&format!("/v1/collections/{name}/decisions")).json();
     assert_eq!(decisions["items"], json!([]), "{decisions}");
 }
 
@@ -32,16 +33,15 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
         more.extend(token.map(|token| ("token", token)));
         let refused = browser.post("/console/tokens/decide", &form, &more);
         assert_eq!(refused.status, 403, "{token:?}");
-        assert!(refused.html.contains("页面已过期"), "{}", refused.html);
+        refused.has(&["页面已过期"]);
     }
     // A browser without the cookie that belongs to the token.
-    let refused = TestBrowser::new(&server).post("/console/tokens/decide", &other, &[("judgement", "same")]);
-    assert_eq!(refused.status, 403);
+    TestBrowser::new(&server).post("/console/tokens/decide", &other, &[("judgement", "same")]).expect_status(403);
     for path in ["/console/tokens/check", "/console/tokens/register", "/console/sign-out", "/console/sign-in"] {
         assert_eq!(browser.post(path, &[], &[("row", "{\"content\":\"a\"}")]).status, 403, "{path}");
     }
     assert_undecided(&server, "tokens");
-    assert_eq!(server.send("GET", "/v1/collections/tokens", &Value::Null).json()["records"], 2);
+    assert_eq!(server.get("/v1/collections/tokens").json()["records"], 2);
 }
 
 /// Sends the form as if a page of another site made the browser send it.
@@ -82,37 +82,33 @@ fn a_form_from_another_place_does_nothing_without_keys() {
 #[test]
 fn a_form_from_another_place_does_nothing_with_keys_also_from_one_that_may_call_the_api() {
     let keyed = KeyedServer::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://portal.example\"]")]);
-    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/a", &json!({ "content": LAMPS }));
-    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/foreign/records/b", &json!({ "content": LAMPS }));
+    keyed.send("intake", "PUT", "/v1/collections/foreign/records/a", &json!({ "content": LAMPS }));
+    keyed.send("intake", "PUT", "/v1/collections/foreign/records/b", &json!({ "content": LAMPS }));
     let mut browser = keyed.signed_in("desk");
     let form = browser.open("/console/foreign/case/a").form("/console/foreign/decide");
     for header in FOREIGN.into_iter().chain([("origin", "https://portal.example")]) {
         assert_eq!(send_from(&mut browser, &form, &[header]).status, 403, "{header:?}");
     }
-    let decisions = keyed.server.send_as(keyed.key("reader"), "GET", "/v1/collections/foreign/decisions", &Value::Null);
-    assert_eq!(decisions.json()["items"], json!([]));
+    assert_eq!(keyed.get("reader", "/v1/collections/foreign/decisions").json()["items"], json!([]));
 }
 
 #[test]
 fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut reader = keyed.signed_in("reader");
     let token: Vec<_> = reader.open("/console").form("/console/sign-out").into_iter().collect();
     for path in ["/console/letters/inbox?show=all", "/console/letters/case/a"] {
         let page = reader.open(path);
         assert!(!page.has_form("/console/letters/decide") && page.html.contains("class=\"pair\""), "{}", page.html);
     }
-    let checked = reader.post("/console/letters/check", &token, &[("paste", LAMPS)]);
-    assert_eq!(checked.status, 200, "{}", checked.html);
+    let checked = reader.post("/console/letters/check", &token, &[("paste", LAMPS)]).expect_status(200);
     assert!(!checked.has_form("/console/letters/register") && checked.html.contains("全文相同"), "{}", checked.html);
     let decide = [("a", "a"), ("b", "b"), ("seen", "0"), ("judgement", "same"), ("back", "/console")];
     let row = [("row", "{\"content\":\"路灯坏了\"}"), ("once", "1")];
     for (path, fields) in [("/console/letters/decide", &decide[..]), ("/console/letters/register", &row[..])] {
         let refused = reader.post(path, &token, fields);
         assert_eq!(refused.status, 403, "{path}");
-        assert!(refused.html.contains("没有执行此操作的权限"), "{}", refused.html);
+        refused.has(&["没有执行此操作的权限"]);
     }
     assert_eq!(keyed.decision("a", "b"), Value::Null);
     // A key that may only write sees no page.
@@ -137,6 +133,6 @@ fn what_is_no_form_or_too_much_of_one_is_refused() {
     let json = browser.send("POST", "/console/sign-in", Some("{}"), &[("content-type", "application/json")]);
     assert_eq!((json.status, json.header("content-type")), (415, "text/html; charset=utf-8"));
     let long = format!("paste={}", "a".repeat(2 << 20));
-    assert_eq!(browser.send("POST", "/console/letters/check", Some(&long), &[]).status, 413);
-    assert_eq!(browser.send("POST", "/console/letters/check", Some("a=%ff"), &[]).status, 400);
+    browser.send("POST", "/console/letters/check", Some(&long), &[]).expect_status(413);
+    browser.send("POST", "/console/letters/check", Some("a=%ff"), &[]).expect_status(400);
 }

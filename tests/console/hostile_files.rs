@@ -10,9 +10,9 @@ use doppel_sources::tables::guard::{HELD_PER_TEXT, samples};
 use rust_xlsxwriter::Workbook;
 use serde_json::json;
 
-use crate::browser::{KeyedServer, LAMPS, TestBrowser};
+use crate::browser::{KeyedServer, TestBrowser};
 use crate::files::{action, begin, ended, give, send};
-use crate::support::TestDesk;
+use crate::support::{TestDesk, until};
 
 /// Returns the value of a line in a file of the kernel about a process.
 fn line(pid: u32, file: &str, name: &str) -> Option<String> {
@@ -37,7 +37,7 @@ fn hostile_workbooks_are_refused_and_the_service_lives() {
     let many = ("too many empty texts", "xlsx", samples::empty_texts(texts));
     let hostile = samples::hostile().into_iter().map(|file| (file.name, file.extension, file.bytes));
     for (name, extension, bytes) in hostile.chain([many]) {
-        let (status, head, body) = send(&desk.server, &clerk, &action, &format!("a.{extension}"), &bytes);
+        let (status, head, body) = send(&clerk, &action, &format!("a.{extension}"), &bytes);
         assert_eq!(status, 422, "{name}: {head}\n{}", String::from_utf8_lossy(&body));
     }
     assert_eq!(clerk.open(page).status, 200, "it still answers");
@@ -49,8 +49,7 @@ fn hostile_workbooks_are_refused_and_the_service_lives() {
 
 #[test]
 fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let mut book = Workbook::new();
     let sheet = book.add_worksheet();
     for (column, name) in ["编号", "内容"].into_iter().enumerate() {
@@ -63,7 +62,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let mut bytes = Vec::new();
     book.save_to_writer(Cursor::new(&mut bytes)).expect("a workbook");
     let mut clerk = keyed.signed_in("desk");
-    let file = give(&keyed.server, &mut clerk, "来信.xlsx", &bytes);
+    let file = give(&mut clerk, "来信.xlsx", &bytes);
     begin(&mut clerk, &file, "check");
     // The process runs while rows are being processed. Its last step before reading is to limit its address space.
     let service = keyed.server.pid();
@@ -104,11 +103,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
 
     // The process ends together with the work.
     let form = clerk.open(&file).form(&format!("{file}/stop"));
-    assert_eq!(clerk.post(&format!("{file}/stop"), &form, &[]).status, 303);
+    clerk.post(&format!("{file}/stop"), &form, &[]).expect_status(303);
     ended(&mut clerk, &file);
-    let begun = Instant::now();
-    while !children(service).is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the process outlives the work");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the process ends", || children(service).is_empty());
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
-use crate::support::{TestDesk, TestServer};
+use crate::support::{TestDesk, TestServer, expect_members, expect_parts};
 
 const MARKET: &str = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，请尽快整治。";
 
@@ -47,9 +47,9 @@ fn the_inbox_has_totals_orders_and_conditions() {
     let desk = office("orders");
     let mut clerk = TestBrowser::new(&desk.server);
     let page = inbox(&mut clerk, "orders/inbox");
-    assert!(page.html.contains("共 4 件，其中与初件全文相同 2 件，内容相近 2 件"), "{}", page.html);
+    page.has(&["共 4 件，其中与初件全文相同 2 件，内容相近 2 件"]);
     assert_eq!(queue(&page), ["longer", "again", "copy-2", "copy-1"]);
-    assert!(page.html.contains("甲 · 2024-03-05 09:30") && page.html.contains("住建局"), "{}", page.html);
+    page.has(&["甲 · 2024-03-05 09:30", "住建局"]);
     let first = queue(&inbox(&mut clerk, "orders/inbox?order=probable"));
     assert_eq!(first[..2], ["copy-2", "copy-1"], "exact copies are the most probable");
     let last = queue(&inbox(&mut clerk, "orders/inbox?order=uncertain"));
@@ -67,8 +67,7 @@ fn the_inbox_has_totals_orders_and_conditions() {
     ] {
         assert_eq!(queue(&inbox(&mut clerk, &format!("orders/inbox?{query}"))), expected, "{query}");
     }
-    let wrong = clerk.get("/console/orders/inbox?from=soon");
-    assert!(wrong.status == 422 && wrong.html.contains("时间请写成"), "{}", wrong.html);
+    clerk.get("/console/orders/inbox?from=soon").expect_status(422).has(&["时间请写成"]);
     for odd in ["order=x", "verdict=x", "band=x", "page=0"] {
         assert_eq!(clerk.get(&format!("/console/orders/inbox?{odd}")).status, 422, "{odd} is not offered");
     }
@@ -95,7 +94,7 @@ fn after_a_decision_the_next_record_is_shown_on_every_page() {
 
 fn judgements(server: &TestServer, collection: &str) -> Vec<(String, String)> {
     let path = format!("/v1/collections/{collection}/decisions?limit=1000");
-    let answer = server.send("GET", &path, &Value::Null).json();
+    let answer = server.get(&path).json();
     let items = answer["items"].as_array().expect("items").iter();
     items.map(|item| (format!("{} {}", item["a"], item["b"]).replace('"', ""), item["judgement"].to_string())).collect()
 }
@@ -104,10 +103,9 @@ fn judgements(server: &TestServer, collection: &str) -> Vec<(String, String)> {
 fn exact_copies_are_decided_in_one_step_and_taken_back_in_one_step() {
     let desk = office("copies");
     let mut clerk = TestBrowser::new(&desk.server);
-    let page = inbox(&mut clerk, "copies/inbox");
-    assert!(page.html.contains("action=\"/console/copies/batch\""), "{}", page.html);
+    inbox(&mut clerk, "copies/inbox").has(&["action=\"/console/copies/batch\""]);
     let shown = clerk.open("/console/copies/batch?kind=exact");
-    assert!(shown.html.contains("将把下列 2 件") && shown.html.contains("尚未作任何改动"), "{}", shown.html);
+    shown.has(&["将把下列 2 件", "尚未作任何改动"]);
     assert_eq!(judgements(&desk.server, "copies"), [], "a preview changes nothing");
     // A record that arrives after the preview does not belong to the batch.
     desk.register("copy-3", &json!({"content": LAMPS}));
@@ -117,13 +115,12 @@ fn exact_copies_are_decided_in_one_step_and_taken_back_in_one_step() {
     let same: Vec<(String, String)> =
         ["copy-1 first", "copy-2 first"].map(|pair| (pair.to_owned(), "\"same\"".to_owned())).to_vec();
     assert_eq!(judgements(&desk.server, "copies"), same);
-    let history = desk.send("GET", "/decisions/copy-1/first", &Value::Null).json()["history"][0].clone();
-    assert_eq!((&history["by"], &history["note"]), (&json!("李某"), &json!("批量")));
+    let history = desk.get("/decisions/copy-1/first").json()["history"][0].clone();
+    expect_members(&history, &json!({ "by": "李某", "note": "批量" }));
     let after = inbox(&mut clerk, "copies/inbox");
     assert_eq!(queue(&after), ["copy-3", "longer", "again"]);
-    assert!(after.html.contains("已作出 2 条认定"), "{}", after.html);
-    let undone = clerk.post("/console/copies/undo", &after.form("/console/copies/undo"), &[]);
-    assert_eq!(undone.status, 303, "{}", undone.html);
+    after.has(&["已作出 2 条认定"]);
+    clerk.post("/console/copies/undo", &after.form("/console/copies/undo"), &[]).expect_status(303);
     assert!(judgements(&desk.server, "copies").iter().all(|(_, judgement)| judgement == "\"withdrawn\""));
     assert_eq!(queue(&inbox(&mut clerk, "copies/inbox")).len(), 5);
 }
@@ -135,18 +132,15 @@ fn a_batch_has_the_chosen_kind_and_conditions_and_leaves_out_the_ticked_records(
     let petitioner = clerk.open("/console/kinds/batch?kind=petitioner");
     assert!(petitioner.html.contains("将把下列 2 件"), "again and copy-2: {}", petitioner.html);
     let unit = format!("/console/kinds/batch?kind=petitioner&unit={}", encoded("住建局"));
-    let narrowed = clerk.open(&unit);
-    assert!(narrowed.html.contains("将把下列 1 件") && narrowed.html.contains("value=\"again\""), "{}", narrowed.html);
+    clerk.open(&unit).has(&["将把下列 1 件", "value=\"again\""]);
     let above = clerk.open("/console/kinds/batch?kind=above-80");
-    assert!(above.html.contains("将把下列 4 件"), "{}", above.html);
+    above.has(&["将把下列 4 件"]);
     let form = above.form("/console/kinds/batch");
-    let done = clerk.post("/console/kinds/batch", &form, &[("leave", "longer"), ("leave", "copy-1")]);
-    assert_eq!(done.status, 303, "{}", done.html);
+    clerk.post("/console/kinds/batch", &form, &[("leave", "longer"), ("leave", "copy-1")]).expect_status(303);
     let decided: Vec<String> = judgements(&desk.server, "kinds").into_iter().map(|(pair, _)| pair).collect();
     assert_eq!(decided, ["again first", "copy-2 first"]);
-    let empty = clerk.open("/console/kinds/batch?kind=petitioner");
-    assert!(empty.html.contains("没有待认定的重件") && !empty.html.contains("name=\"state\""), "{}", empty.html);
-    assert_eq!(clerk.get("/console/kinds/batch?kind=all").status, 422);
+    clerk.open("/console/kinds/batch?kind=petitioner").has(&["没有待认定的重件"]).lacks(&["name=\"state\""]);
+    clerk.get("/console/kinds/batch?kind=all").expect_status(422);
 }
 
 #[test]
@@ -155,13 +149,11 @@ fn a_batch_is_refused_if_its_records_or_decisions_changed_since_the_preview() {
     let mut clerk = TestBrowser::new(&desk.server);
     let shown = clerk.open("/console/stale/batch?kind=exact");
     desk.ask("PUT", "/decisions/copy-1/first", &json!({"judgement": "not_same", "by": "他人"}));
-    let refused = clerk.post("/console/stale/batch", &shown.form("/console/stale/batch"), &[]);
-    assert!(refused.status == 409 && refused.html.contains("预览之后情况有变"), "{}", refused.html);
+    let refused = clerk.post("/console/stale/batch", &shown.form("/console/stale/batch"), &[]).expect_status(409);
+    refused.has(&["预览之后情况有变"]);
     assert!(refused.html.contains("将把下列 1 件"), "a new preview: {}", refused.html);
-    let replaced = desk.send("PUT", "/records/copy-2", &json!({"content": MARKET}));
-    assert_eq!(replaced.status, 200, "{}", replaced.text);
-    let again = clerk.post("/console/stale/batch", &refused.form("/console/stale/batch"), &[]);
-    assert_eq!(again.status, 409, "{}", again.html);
+    desk.send("PUT", "/records/copy-2", &json!({"content": MARKET})).expect_status(200);
+    clerk.post("/console/stale/batch", &refused.form("/console/stale/batch"), &[]).expect_status(409);
     assert_eq!(judgements(&desk.server, "stale"), [("copy-1 first".to_owned(), "\"not_same\"".to_owned())]);
 }
 
@@ -170,29 +162,27 @@ fn a_batch_is_refused_if_the_earlier_record_was_replaced_since_the_preview() {
     let desk = office("replaced");
     let mut clerk = TestBrowser::new(&desk.server);
     let shown = clerk.open("/console/replaced/batch?kind=exact");
-    let replaced = desk.send("PUT", "/records/first", &json!({"content": MARKET}));
-    assert_eq!(replaced.status, 200, "{}", replaced.text);
-    let done = clerk.post("/console/replaced/batch", &shown.form("/console/replaced/batch"), &[]);
-    assert!(done.status == 409 && done.html.contains("预览之后情况有变"), "{}", done.html);
+    desk.send("PUT", "/records/first", &json!({"content": MARKET})).expect_status(200);
+    clerk
+        .post("/console/replaced/batch", &shown.form("/console/replaced/batch"), &[])
+        .expect_status(409)
+        .has(&["预览之后情况有变"]);
     assert_eq!(judgements(&desk.server, "replaced"), []);
 }
 
 #[test]
 fn a_batch_needs_the_right_to_decide_and_is_in_the_audit_log() {
-    let keyed = KeyedServer::start(&[]);
-    for id in ["a", "b", "c"] {
-        keyed.put(id, LAMPS);
-    }
+    let keyed = KeyedServer::with(&["a", "b", "c"]);
     let mut reader = keyed.signed_in("reader");
     assert!(!reader.open("/console/letters/inbox").html.contains("/batch\""), "not offered");
-    assert_eq!(reader.get("/console/letters/batch?kind=exact").status, 403);
+    reader.get("/console/letters/batch?kind=exact").expect_status(403);
     let mut clerk = keyed.signed_in("desk");
     let form = clerk.open("/console/letters/batch?kind=exact").form("/console/letters/batch");
-    assert_eq!(reader.post("/console/letters/batch", &form, &[]).status, 403);
+    reader.post("/console/letters/batch", &form, &[]).expect_status(403);
     let without_token: Vec<_> = form.iter().filter(|(name, _)| name != "token").cloned().collect();
-    assert_eq!(clerk.post("/console/letters/batch", &without_token, &[]).status, 403);
+    clerk.post("/console/letters/batch", &without_token, &[]).expect_status(403);
     assert_eq!(keyed.decision("a", "b"), Value::Null);
-    assert_eq!(clerk.post("/console/letters/batch", &form, &[]).status, 303);
+    clerk.post("/console/letters/batch", &form, &[]).expect_status(303);
     assert_eq!(keyed.decision("a", "b")["history"][0]["by"], "desk");
     let log = keyed.server.log();
     let words = ["audit", "POST", "/console/letters/batch", "303", "desk"];
@@ -207,25 +197,22 @@ fn a_group_is_merged_under_a_chosen_original_and_taken_back() {
         keyed.put(&format!("r{number:02}"), LAMPS);
     }
     let mut clerk = keyed.signed_in("desk");
-    let group = clerk.open("/console/letters/groups/r00");
-    assert!(group.html.contains("一键并单") && group.html.contains("value=\"r00\" selected"), "{}", group.html);
+    clerk.open("/console/letters/groups/r00").has(&["一键并单", "value=\"r00\" selected"]);
     let path = "/console/letters/groups/r00/merge";
     let shown = clerk.open(&format!("{path}?original=r07"));
-    assert!(shown.html.contains("将作出 39 条认定") && shown.html.contains("（r07）"), "{}", shown.html);
-    let done = clerk.post(path, &shown.form(path), &[]);
-    assert_eq!(done.status, 303, "{}", done.html);
-    let asked = |path: &str| keyed.server.send_as(keyed.key("reader"), "GET", path, &Value::Null).json();
-    let group = asked("/v1/collections/letters/groups/r00");
-    assert_eq!((&group["original"], &group["size"]), (&json!("r07"), &json!(40)));
+    shown.has(&["将作出 39 条认定", "（r07）"]);
+    clerk.post(path, &shown.form(path), &[]).expect_status(303);
+    let group = "/v1/collections/letters/groups/r00";
+    expect_members(&keyed.get("reader", group).json(), &json!({ "original": "r07", "size": 40 }));
     let undo = clerk.open("/console/letters/groups/r00").form("/console/letters/undo");
-    assert_eq!(clerk.post("/console/letters/undo", &undo, &[]).status, 303);
-    assert_eq!(asked("/v1/collections/letters/groups/r00")["original"], "r00");
-    assert_eq!(clerk.get(&format!("{path}?original=nobody")).status, 422);
+    clerk.post("/console/letters/undo", &undo, &[]).expect_status(303);
+    assert_eq!(keyed.get("reader", group).json()["original"], "r00");
+    clerk.get(&format!("{path}?original=nobody")).expect_status(422);
     let other = json!({"judgement": "not_same", "by": "他人"});
-    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/r01/r02", &other);
+    keyed.send("intake", "PUT", "/v1/collections/letters/decisions/r01/r02", &other);
     let refused = clerk.open(&format!("{path}?original=r07"));
     assert!(refused.html.contains("不能整组认定") && !refused.has_form(path), "{}", refused.html);
-    assert_eq!(keyed.signed_in("reader").get(&format!("{path}?original=r07")).status, 403);
+    keyed.signed_in("reader").get(&format!("{path}?original=r07")).expect_status(403);
 }
 
 #[test]
@@ -234,17 +221,16 @@ fn the_banner_names_the_records_by_their_titles_for_readers_of_the_collection() 
     for (id, title) in [("a", "三号路路灯"), ("b", "路灯一直不亮")] {
         let row = json!({"title": title, "content": LAMPS});
         let path = format!("/v1/collections/letters/records/{id}");
-        assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", &path, &row).status, 201);
+        keyed.send("intake", "PUT", &path, &row).expect_status(201);
     }
     let mut clerk = keyed.signed_in("desk");
     let form = decision(&clerk.open("/console/letters/inbox"));
-    assert_eq!(clerk.post("/console/letters/decide", &form, &[("judgement", "same")]).status, 303);
+    clerk.post("/console/letters/decide", &form, &[("judgement", "same")]).expect_status(303);
     let notice = clerk.jar.get("doppel_done").expect("the cookie of the notice").clone();
     assert!(!notice.contains("%E8%B7%AF") && !notice.contains('路'), "no text of a record is in the cookie: {notice}");
-    let told = clerk.open("/console/letters/inbox").html;
-    assert!(told.contains("已认定为同一事项。 路灯一直不亮 ↔ 三号路路灯"), "{told}");
+    expect_parts(&clerk.open("/console/letters/inbox").html, &["已认定为同一事项。 路灯一直不亮 ↔ 三号路路灯"]);
     let rights = json!({"name": "north", "scopes": ["read", "write"], "collections": ["north-1"]});
-    let made = keyed.server.send_as(keyed.key("office"), "POST", "/v1/admin/keys", &rights).json();
+    let made = keyed.send("office", "POST", "/v1/admin/keys", &rights).json();
     let mut other = TestBrowser::new(&keyed.server);
     other.sign_in(made["key"].as_str().expect("the key"));
     other.jar.insert("doppel_done".into(), notice);

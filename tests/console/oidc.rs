@@ -1,5 +1,6 @@
 //! Signing in at an identity provider.
 
+use crate::support::expect_members;
 use serde_json::{Value, json};
 
 use crate::browser::{KeyedServer, PageResponse, TestBrowser};
@@ -39,8 +40,7 @@ impl ProvidedOffice {
     #[track_caller]
     fn begin(&self, browser: &mut TestBrowser<'_>) -> String {
         let form = browser.open("/console/sign-in?next=%2Fconsole%2F-%2Fme").form("/console/sign-in/oidc");
-        let led = browser.post("/console/sign-in/oidc", &form, &[]);
-        assert_eq!(led.status, 200, "{}", led.html);
+        let led = browser.post("/console/sign-in/oidc", &form, &[]).expect_status(200);
         let addresses = led.values("href");
         addresses.into_iter().next().expect("an address")
     }
@@ -54,7 +54,7 @@ impl ProvidedOffice {
 
     fn accounts(&self) -> Value {
         let office = self.keyed.key("office");
-        self.keyed.server.send_as(office, "GET", "/v1/admin/accounts", &Value::Null).json()["items"].clone()
+        self.keyed.server.get_as(office, "/v1/admin/accounts").json()["items"].clone()
     }
 }
 
@@ -67,10 +67,7 @@ fn the_provider_gives_name_and_role_and_each_sign_in_follows_it() {
     assert_eq!((led.status, led.header("location")), (303, "/console/-/me"), "{}", led.html);
     assert!(browser.open("/console/-/me").html.contains("张伟 (zhang)"));
     let made = &office.accounts()[0];
-    assert_eq!(
-        (&made["name"], &made["role"], &made["created_by"], &made["has_password"]),
-        (&json!("zhang"), &json!("clerk"), &json!("(oidc)"), &json!(false))
-    );
+    expect_members(made, &json!({ "name": "zhang", "role": "clerk", "created_by": "(oidc)", "has_password": false }));
     let mut other = TestBrowser::new(&office.keyed.server);
     let claims = json!({ "preferred_username": "zhang", "name": "张伟", "groups": ["lead", "viewer"] });
     assert_eq!(office.sign_in(&mut other, &claims).status, 303);
@@ -93,7 +90,7 @@ fn a_sign_in_at_the_provider_does_not_enable_a_disabled_account() {
     assert_eq!(office.sign_in(&mut browser, &clerk).status, 303);
     let disabled = json!({ "display_name": "张伟", "role": "clerk", "disabled": true });
     let key = office.keyed.key("office");
-    assert_eq!(office.keyed.server.send_as(key, "PUT", "/v1/admin/accounts/zhang", &disabled).status, 200);
+    office.keyed.server.send_as(key, "PUT", "/v1/admin/accounts/zhang", &disabled).expect_status(200);
     let lead = json!({ "preferred_username": "zhang", "name": "张伟", "groups": ["lead"] });
     assert_eq!(office.sign_in(&mut browser, &lead).status, 403);
     assert_eq!(office.accounts()[0]["disabled"], true);
@@ -108,13 +105,12 @@ fn without_roles_an_administrator_makes_the_account() {
     assert!(refused.status == 403 && refused.html.contains("请联系系统管理员"), "{}", refused.html);
     let body = json!({ "name": "zhang", "display_name": "张伟", "role": "viewer" });
     let key = office.keyed.key("office").to_owned();
-    let made = office.keyed.server.send_as(&key, "POST", "/v1/admin/accounts", &body);
-    assert_eq!(made.status, 201);
+    office.keyed.server.send_as(&key, "POST", "/v1/admin/accounts", &body).expect_status(201);
     assert_eq!(office.sign_in(&mut browser, &claims).status, 303);
     assert_eq!(office.accounts()[0]["role"], "viewer");
     let disabled = json!({ "display_name": "张伟", "role": "viewer", "disabled": true });
     office.keyed.server.send_as(&key, "PUT", "/v1/admin/accounts/zhang", &disabled);
-    assert_eq!(browser.get("/console").status, 303);
+    browser.get("/console").expect_status(303);
     assert_eq!(office.sign_in(&mut browser, &claims).status, 403);
 }
 
@@ -130,15 +126,14 @@ fn a_code_is_good_for_one_sign_in_of_one_browser() {
     // The answer for one browser is sent by another one: an attacker signs a victim in under the attacker's name.
     let mut victim = TestBrowser::new(server);
     victim.open("/console/sign-in");
-    let refused = victim.get(&back);
-    assert!(refused.status == 403 && refused.html.contains("已过期"), "{}", refused.html);
+    victim.get(&back).expect_status(403).has(&["已过期"]);
     assert_eq!(office.provider.asked(), 0, "the code is not even shown to the provider");
     assert_eq!(browser.get(&back).status, 403, "the state was used");
 
     let address = office.begin(&mut browser);
     let query = office.provider.sign_in(&address, "code-2", &claims);
     let before = browser.jar.clone();
-    assert_eq!(browser.get(&format!("{CALLBACK}?{query}")).status, 303);
+    browser.get(&format!("{CALLBACK}?{query}")).expect_status(303);
     assert_ne!(browser.jar["doppel_desk"], before["doppel_desk"], "a new token");
     let mut old = TestBrowser::new(server);
     old.jar = before;
@@ -151,12 +146,11 @@ fn a_code_is_good_for_one_sign_in_of_one_browser() {
     let second = office.begin(&mut old);
     let query = office.provider.sign_in(&second, "code-4", &claims);
     let mixed = query.replace("code-4", "code-3");
-    assert_eq!(old.get(&format!("{CALLBACK}?{mixed}")).status, 403);
-    let unknown = old.get(&format!("{CALLBACK}?code=code-4&state=none"));
-    assert_eq!(unknown.status, 403);
+    old.get(&format!("{CALLBACK}?{mixed}")).expect_status(403);
+    old.get(&format!("{CALLBACK}?code=code-4&state=none")).expect_status(403);
     let denied = office.begin(&mut old);
     let state = denied.split("state=").nth(1).and_then(|rest| rest.split('&').next()).expect("a state").to_owned();
-    assert_eq!(old.get(&format!("{CALLBACK}?error=access_denied&state={state}")).status, 403);
+    old.get(&format!("{CALLBACK}?error=access_denied&state={state}")).expect_status(403);
     let log = server.log();
     assert!(!log.contains("code-2") && !log.contains(SECRET), "no code and no secret is in the log: {log}");
 }
@@ -177,7 +171,7 @@ fn a_token_with_another_nonce_or_audience_signs_nobody_in() {
         assert_eq!(refused.status, 403, "{claim}: {}", refused.html);
     }
     assert_eq!(office.accounts(), json!([]));
-    assert_eq!(browser.get("/console").status, 303);
+    browser.get("/console").expect_status(303);
 }
 
 #[test]
@@ -185,14 +179,13 @@ fn only_a_form_of_the_desk_begins_a_sign_in_and_a_provider_that_is_away_is_named
     let office = ProvidedOffice::start(&[("DOPPEL_CONSOLE__OIDC__ISSUER", "http://127.0.0.1:9/away")]);
     let mut browser = TestBrowser::new(&office.keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in/oidc");
-    assert_eq!(browser.post("/console/sign-in/oidc", &[], &[]).status, 403);
-    assert_eq!(browser.get("/console/sign-in/oidc").status, 405);
-    let away = browser.post("/console/sign-in/oidc", &form, &[]);
-    assert_eq!(away.status, 503, "{}", away.html);
+    browser.post("/console/sign-in/oidc", &[], &[]).expect_status(403);
+    browser.get("/console/sign-in/oidc").expect_status(405);
+    browser.post("/console/sign-in/oidc", &form, &[]).expect_status(503);
     browser.sign_in(office.keyed.key("desk"));
     let plain = KeyedServer::start(&[]);
     let mut browser = TestBrowser::new(&plain.server);
     let page = browser.open("/console/sign-in");
-    assert!(!page.html.contains("/console/sign-in/oidc"), "{}", page.html);
-    assert_eq!(browser.post("/console/sign-in/oidc", &page.form("/console/sign-in"), &[]).status, 404);
+    page.lacks(&["/console/sign-in/oidc"]);
+    browser.post("/console/sign-in/oidc", &page.form("/console/sign-in"), &[]).expect_status(404);
 }

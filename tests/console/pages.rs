@@ -1,10 +1,8 @@
 //! Every page links only to the service, contains no inline code, uses the language of the reader, and shows texts without interpreting
 //! them.
 
-use std::time::{Duration, Instant};
-
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser, encoded};
-use crate::support::{TestDesk, TestServer, expect_problem, shared_server};
+use crate::support::{TestDesk, TestServer, expect_parts, expect_problem, shared_server};
 use serde_json::{Value, json};
 
 /// Registers a letter, a letter that repeats it, a letter of the same petitioner, and a letter that is too short.
@@ -14,25 +12,12 @@ fn letters(name: &str) -> TestDesk {
     desk.register("b", &lamp_letter(&format!("{LAMPS}请尽快处理。"), "乙"));
     desk.register("c", &lamp_letter("幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。", "甲"));
     desk.register("d", &json!({"content": "好"}));
-    searchable(&desk, 4);
+    desk.wait_for_search("/search", 4);
     desk
 }
 
 fn lamp_letter(content: &str, user: &str) -> Value {
     json!({"title": "路灯不亮", "content": content, "user": user, "time": "2024-03-01 09:30"})
-}
-
-/// Waits until a search finds `count` letters.
-pub(crate) fn searchable(desk: &TestDesk, count: u64) {
-    let begin = Instant::now();
-    loop {
-        let answer = desk.send("GET", "/search", &Value::Null);
-        if answer.status == 200 && answer.json()["total"]["count"] == count && answer.json()["as_of"]["behind"] == 0 {
-            return;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "{}", answer.text);
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn all_pages(collection: &str) -> Vec<String> {
@@ -224,8 +209,7 @@ fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_t
     assert!(case.contains("case/bare-2?tab=duplicates&#38;with=bare-1"), "what it was found to repeat: {case}");
     assert!(case.contains("2024-03-01 09:30"), "when it was submitted: {case}");
     let checked = browser.get("/console/bare-desk/check").form("/console/bare-desk/check");
-    let page = browser.post("/console/bare-desk/check", &checked, &[("paste", LAMPS)]);
-    assert!(page.status == 200 && page.html.contains("bare-1"), "{}", page.html);
+    browser.post("/console/bare-desk/check", &checked, &[("paste", LAMPS)]).expect_status(200).has(&["bare-1"]);
 }
 
 fn letter_by(user: &str) -> Value {
@@ -244,9 +228,9 @@ fn text_of_records_is_text_wherever_it_stands() {
     let id = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%3E";
     desk.register(id, &evil_row("", evil));
     desk.register("other", &evil_row("请处理", evil));
-    searchable(&desk, 2);
+    desk.wait_for_search("/search", 2);
     let note = json!({"judgement": "same", "by": evil, "note": evil});
-    assert_eq!(desk.send("PUT", &format!("/decisions/{id}/other"), &note).status, 200);
+    desk.send("PUT", &format!("/decisions/{id}/other"), &note).expect_status(200);
     let mut browser = TestBrowser::new(&desk.server);
     let query = encoded(evil);
     let paths = [
@@ -271,16 +255,12 @@ fn text_of_records_is_text_wherever_it_stands() {
         &[("paste", &format!("{LAMPS}{evil}")), ("row.user", evil), ("id", evil)],
     ));
     for page in pages {
-        assert!(page.html.contains("&#60;script&#62;alert(1)"), "{}", page.html);
+        page.has(&["&#60;script&#62;alert(1)"]);
         assert_nothing_inline(
             &PageResponse { html: page.html.replace("href=\"#main\"", ""), ..page.clone() },
             "a page",
         );
-        assert!(
-            !page.html.contains("<img") && !page.html.contains("<b onclick") && !page.html.contains("<script>"),
-            "{}",
-            page.html
-        );
+        page.lacks(&["<img", "<b onclick", "<script>"]);
     }
 }
 
@@ -316,7 +296,7 @@ fn of_two_similar_letters_the_differences_are_marked_and_the_probability_is_expl
     assert!(chinese.contains("文字基本相同") && chinese.matches("class=\"step\"").count() > 2, "{chinese}");
     let english = TestBrowser::new(&desk.server).with("accept-language", "en");
     let english = { english }.open("/console/differences/case/b?with=a").html;
-    assert!(english.contains("Marked: text that only one of the records has"), "{english}");
+    expect_parts(&english, &["Marked: text that only one of the records has"]);
     assert!(english.contains("Before comparing: two records rarely concern one matter"), "{english}");
     desk.register("c", &json!({"title": "路灯不亮", "content": letter("23号", "。")}));
     let copy = TestBrowser::new(&desk.server).open("/console/differences/case/c?with=a").html;
@@ -325,11 +305,10 @@ fn of_two_similar_letters_the_differences_are_marked_and_the_probability_is_expl
 
 #[test]
 fn the_page_of_a_record_links_to_the_system_of_the_office() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let environment = [("DOPPEL_CONSOLE__RECORD_URL", "https://cases.example/{collection}?id={id}")];
-    let server = TestServer::start_with(folder.path(), &[], &environment);
+    let server = TestServer::start(&environment);
     let row = json!({ "id": "2024/7 甲", "content": LAMPS });
-    assert_eq!(server.send("POST", "/v1/collections/letters/records", &row).status, 201);
+    server.send("POST", "/v1/collections/letters/records", &row).expect_status(201);
     let page = TestBrowser::new(&server).open("/console/letters/case/2024%2F7%20%E7%94%B2");
     let link = "https://cases.example/letters?id=2024%2F7%20%E7%94%B2";
     assert!(page.values("href").contains(&link.to_owned()) && page.html.contains("在业务系统中打开"), "{}", page.html);
@@ -347,7 +326,7 @@ fn long_rows_do_not_keep_a_page_from_being_shown() {
             &json!({"title": "路灯不亮", "content": content, "user": "甲", "scan": scan}),
         );
     }
-    searchable(&desk, 12);
+    desk.wait_for_search("/search", 12);
     let mut browser = TestBrowser::new(&desk.server);
     for path in
         ["search?q=%E8%B7%AF%E7%81%AF", "case/9", "case/9?tab=petitioner", "case/9?tab=related", "inbox?show=all"]
@@ -382,17 +361,16 @@ fn a_browser_is_led_to_the_desk_and_programs_are_not() {
     let server = shared_server();
     let led = TestBrowser::new(&server).with("accept", "text/html,*/*;q=0.8").get("/");
     assert_eq!((led.status, led.header("location")), (303, "/console"));
-    assert_eq!(server.send("GET", "/", &Value::Null).json()["name"], "doppel");
+    assert_eq!(server.get("/").json()["name"], "doppel");
     let first = TestBrowser::new(&server).get("/console/letters");
     assert_eq!((first.status, first.header("location")), (303, "/console/letters/inbox"));
 }
 
 #[test]
 fn where_the_desk_is_turned_off_there_is_nothing_of_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_CONSOLE__ENABLED", "false")]);
+    let server = TestServer::start(&[("DOPPEL_CONSOLE__ENABLED", "false")]);
     for path in ["/console", "/console/sign-in", "/console/letters/inbox"] {
-        expect_problem(&server.send("GET", path, &Value::Null), 404, "unknown_route");
+        expect_problem(&server.get(path), 404, "unknown_route");
     }
     let led = TestBrowser::new(&server).with("accept", "text/html").get("/");
     assert_eq!((led.status, led.header("location")), (303, "/docs/"));
@@ -402,20 +380,13 @@ fn where_the_desk_is_turned_off_there_is_nothing_of_it() {
 fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
     let desk = letters("errors");
     let mut browser = TestBrowser::new(&desk.server).with("accept-language", "en");
-    let gone = browser.get("/console/errors/case/nobody");
-    assert_eq!(gone.status, 404);
-    assert!(
-        gone.html.contains("There is no such record") && gone.html.contains(gone.header("x-request-id")),
-        "{}",
-        gone.html
-    );
+    let gone = browser.get("/console/errors/case/nobody").expect_status(404);
+    gone.has(&["There is no such record", gone.header("x-request-id")]);
     let wrong = browser.send("PUT", "/console", None, &[]);
     assert_eq!((wrong.status, wrong.header("content-type")), (405, "text/html; charset=utf-8"));
     let keyed = KeyedServer::start(&[]);
     let mut writer = keyed.signed_in("intake");
-    let refused = writer.get("/console");
-    assert_eq!(refused.status, 403);
-    assert!(refused.html.contains("没有执行此操作的权限") && refused.html.contains("退出"), "{}", refused.html);
+    writer.get("/console").expect_status(403).has(&["没有执行此操作的权限", "退出"]);
 }
 
 #[test]
@@ -433,5 +404,5 @@ fn a_case_shows_how_the_earlier_one_was_handled() {
         }
     }
     let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
-    assert!(english.contains("status: 已办结") && english.contains("unit: 城管局"), "{english}");
+    expect_parts(&english, &["status: 已办结", "unit: 城管局"]);
 }

@@ -1,10 +1,9 @@
 //! Accounts at the desk: signing in with a password, roles, the pages of administrators, and the ends of sessions.
 
-use std::time::{Duration, Instant};
-
+use crate::support::awaited;
 use serde_json::{Value, json};
 
-use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
+use crate::browser::{KeyedServer, PageResponse, TestBrowser};
 
 /// The password of all accounts of the tests.
 const PASSWORD: &str = "a good password";
@@ -13,9 +12,7 @@ const ROLES: [&str; 4] = ["viewer", "clerk", "lead", "administrator"];
 
 /// A service with two letters that repeat each other, and an account for each role with the name of the role.
 fn office() -> KeyedServer {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     for role in ROLES {
         make(&keyed, role, role, &Value::Null);
     }
@@ -26,8 +23,7 @@ fn office() -> KeyedServer {
 fn make(keyed: &KeyedServer, name: &str, role: &str, collections: &Value) {
     let body = json!({ "name": name, "display_name": format!("人员{name}"), "role": role, "password": PASSWORD,
         "collections": collections });
-    let made = keyed.server.send_as(keyed.key("office"), "POST", ACCOUNTS, &body);
-    assert_eq!(made.status, 201, "{}", made.text);
+    keyed.send("office", "POST", ACCOUNTS, &body).expect_status(201);
 }
 
 /// Sends the form for a password.
@@ -54,16 +50,14 @@ fn a_person_signs_in_with_a_password_and_decides_under_their_name() {
     let keyed = office();
     let mut clerk = signed_in(&keyed, "clerk");
     let case = clerk.open("/console/letters/case/b");
-    assert!(case.html.contains("<b>人员clerk</b>"), "{}", case.html);
+    case.has(&["<b>人员clerk</b>"]);
     let form = case.form("/console/letters/decide");
-    let decided = clerk.post("/console/letters/decide", &form, &[("judgement", "same"), ("by", "someone else")]);
-    assert_eq!(decided.status, 303, "{}", decided.html);
+    clerk.post("/console/letters/decide", &form, &[("judgement", "same"), ("by", "someone else")]).expect_status(303);
     let decision = keyed.decision("a", "b");
     assert_eq!(decision["history"][0]["by"], "人员clerk (clerk)", "{decision}");
     let form = token(&mut clerk);
     let step = [("status", "assigned"), ("unit", "市政处"), ("by", "someone else")];
-    let handled = clerk.post("/console/letters/events/a/handling", &form, &step);
-    assert_eq!(handled.status, 303, "{}", handled.html);
+    clerk.post("/console/letters/events/a/handling", &form, &step).expect_status(303);
     assert!(clerk.open("/console/letters/events/a").html.contains("人员clerk (clerk)"));
     until_logged(&keyed, &["audit", "/console/letters/decide", "key=\"clerk\""]);
 }
@@ -71,11 +65,11 @@ fn a_person_signs_in_with_a_password_and_decides_under_their_name() {
 /// Waits until one line of the log has all these parts.
 #[track_caller]
 fn until_logged(keyed: &KeyedServer, parts: &[&str]) {
-    let begin = Instant::now();
-    while !keyed.server.log().lines().any(|line| parts.iter().all(|part| line.contains(part))) {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{parts:?} are not in {}", keyed.server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    awaited(
+        "a line of the log",
+        || keyed.server.log(),
+        |log| log.lines().any(|line| parts.iter().all(|part| line.contains(part))),
+    );
 }
 
 /// Every route of the desk, and the lowest role that it lets in.
@@ -250,8 +244,7 @@ fn each_role_sees_in_its_menu_what_it_may_open() {
 #[test]
 fn an_account_for_some_collections_sees_only_these_and_no_people() {
     let keyed = office();
-    let other = keyed.server.send_as(keyed.key("office"), "PUT", "/v1/collections/hotline", &json!({}));
-    assert_eq!(other.status, 201);
+    keyed.send("office", "PUT", "/v1/collections/hotline", &json!({})).expect_status(201);
     make(&keyed, "north", "administrator", &json!(["hotline"]));
     let mut browser = signed_in(&keyed, "north");
     let start = browser.open("/console").html;
@@ -260,9 +253,8 @@ fn an_account_for_some_collections_sees_only_these_and_no_people() {
         assert_eq!(browser.get(path).status, 403, "{path}");
     }
     let form = token(&mut browser);
-    let refused = browser.post("/console/-/people/lead/remove", &form, &[]);
-    assert_eq!(refused.status, 403);
-    assert_eq!(browser.get("/console/hotline/inbox").status, 200);
+    browser.post("/console/-/people/lead/remove", &form, &[]).expect_status(403);
+    browser.get("/console/hotline/inbox").expect_status(200);
 }
 
 #[test]
@@ -274,14 +266,11 @@ fn an_administrator_makes_changes_and_removes_an_account() {
     let made = administrator.post("/console/-/people", &form, &given);
     assert_eq!((made.status, made.header("cache-control")), (200, "no-store"), "{}", made.html);
     let password = made.html.split("<code>").nth(1).and_then(|rest| rest.split('<').next()).expect("a password");
-    let again = administrator.post("/console/-/people", &form, &given);
-    assert!(
-        again.status == 409 && again.html.contains("这个名称已被") && again.html.contains("张伟"),
-        "{}",
-        again.html
-    );
-    let wrong = administrator.post("/console/-/people", &form, &[("name", "李"), ("role", "clerk")]);
-    assert!(wrong.status == 422 && wrong.html.contains("账号"), "{}", wrong.html);
+    administrator.post("/console/-/people", &form, &given).expect_status(409).has(&["这个名称已被", "张伟"]);
+    administrator
+        .post("/console/-/people", &form, &[("name", "李"), ("role", "clerk")])
+        .expect_status(422)
+        .has(&["账号"]);
 
     let mut zhang = TestBrowser::new(&keyed.server);
     assert_eq!(try_password(&mut zhang, "Zhang", password).status, 303);
@@ -289,24 +278,25 @@ fn an_administrator_makes_changes_and_removes_an_account() {
     assert!(page.html.contains("张伟 (zhang)"), "the session is listed: {}", page.html);
     let form = page.form("/console/-/people/zhang");
     let changed = [("display_name", "张伟"), ("role", "lead")];
-    assert_eq!(administrator.post("/console/-/people/zhang", &form, &changed).status, 303);
+    administrator.post("/console/-/people/zhang", &form, &changed).expect_status(303);
     assert_eq!(zhang.get("/console").status, 303, "another role ends the session");
     assert_eq!(try_password(&mut zhang, "zhang", password).status, 303);
-    assert_eq!(zhang.get("/console/letters/quality").status, 200);
+    zhang.get("/console/letters/quality").expect_status(200);
 
-    let stale = administrator.post("/console/-/people/zhang", &form, &[("display_name", "张三"), ("role", "clerk")]);
-    assert!(stale.status == 409 && stale.html.contains("刚被他人修改过"), "{}", stale.html);
+    administrator
+        .post("/console/-/people/zhang", &form, &[("display_name", "张三"), ("role", "clerk")])
+        .expect_status(409)
+        .has(&["刚被他人修改过"]);
     let form = administrator.open("/console/-/people/zhang").form("/console/-/people/zhang");
     let renamed = [("display_name", "张大伟"), ("role", "lead")];
-    assert_eq!(administrator.post("/console/-/people/zhang", &form, &renamed).status, 303);
+    administrator.post("/console/-/people/zhang", &form, &renamed).expect_status(303);
     assert!(zhang.open("/console").html.contains("张大伟"), "another name ends nothing");
-    let reset = administrator.post("/console/-/people/zhang/password", &form, &[]);
-    assert!(reset.status == 200 && !reset.html.contains(password), "{}", reset.html);
+    administrator.post("/console/-/people/zhang/password", &form, &[]).expect_status(200).lacks(&[password]);
     assert_eq!(zhang.get("/console").status, 303, "another password ends the session");
     assert_eq!(try_password(&mut zhang, "zhang", password).status, 403);
-    assert_eq!(administrator.post("/console/-/people/zhang/remove", &form, &[]).status, 303);
+    administrator.post("/console/-/people/zhang/remove", &form, &[]).expect_status(303);
     assert!(!administrator.open("/console/-/people").html.contains("/console/-/people/zhang"));
-    assert_eq!(administrator.get("/console/-/people/zhang").status, 404);
+    administrator.get("/console/-/people/zhang").expect_status(404);
 }
 
 #[test]
@@ -320,7 +310,7 @@ fn an_administrator_cannot_lock_themselves_out() {
     for (action, fields) in [("", &viewer[..]), ("/password", &[]), ("/remove", &[])] {
         assert_eq!(administrator.post(&format!("{path}{action}"), &form, fields).status, 409, "{action}");
     }
-    assert_eq!(administrator.get("/console/-/people").status, 200);
+    administrator.get("/console/-/people").expect_status(200);
 }
 
 #[test]
@@ -329,13 +319,13 @@ fn a_disabled_account_opens_nothing_and_its_sessions_end() {
     let mut clerk = signed_in(&keyed, "clerk");
     let body = json!({ "display_name": "人员clerk", "role": "clerk", "disabled": true });
     let path = format!("{ACCOUNTS}/clerk");
-    assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &body).status, 200);
-    assert_eq!(clerk.get("/console").status, 303);
+    keyed.send("office", "PUT", &path, &body).expect_status(200);
+    clerk.get("/console").expect_status(303);
     let refused = try_password(&mut clerk, "clerk", PASSWORD);
     let wrong = try_password(&mut TestBrowser::new(&keyed.server), "nobody", PASSWORD);
     assert_eq!((refused.status, wrong.status), (403, 403));
     assert_eq!(alert(&refused), alert(&wrong), "the page does not tell which accounts exist");
-    assert_eq!(keyed.server.send_as(keyed.key("office"), "DELETE", &path, &Value::Null).status, 204);
+    keyed.send("office", "DELETE", &path, &Value::Null).expect_status(204);
     assert_eq!(try_password(&mut clerk, "clerk", PASSWORD).status, 403);
 }
 
@@ -351,13 +341,13 @@ fn a_session_that_ended_does_not_begin_again_when_the_change_is_taken_back() {
         let mut silent = signed_in(&keyed, "clerk");
         let mut changed = first.clone();
         changed[member] = value;
-        assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &changed).status, 200);
+        keyed.send("office", "PUT", &path, &changed).expect_status(200);
         assert_eq!(asking.get("/console").status, 303, "{member}");
-        assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &first).status, 200);
+        keyed.send("office", "PUT", &path, &first).expect_status(200);
         assert_eq!(asking.get("/console").status, 303, "{member}: it asked meanwhile");
         assert_eq!(silent.get("/console").status, 303, "{member}: it did not ask meanwhile");
     }
-    assert_eq!(signed_in(&keyed, "clerk").get("/console").status, 200);
+    signed_in(&keyed, "clerk").get("/console").expect_status(200);
 }
 
 #[test]
@@ -368,17 +358,16 @@ fn a_form_that_is_older_than_a_change_does_not_enable_an_account_again() {
     let form = administrator.open(page).form(page);
     let path = format!("{ACCOUNTS}/clerk");
     let body = json!({ "display_name": "人员clerk", "role": "clerk", "disabled": true });
-    assert_eq!(keyed.server.send_as(keyed.key("office"), "PUT", &path, &body).status, 200);
+    keyed.send("office", "PUT", &path, &body).expect_status(200);
     let fields = [("display_name", "人员"), ("role", "clerk")];
     let refused = administrator.post(page, &form, &fields);
     assert!(refused.status == 409 && alert(&refused).contains("刚被他人修改过"), "{}", refused.html);
     let without: Vec<_> = form.iter().filter(|(name, _)| name != "changed_at").cloned().collect();
     assert_eq!(administrator.post(page, &without, &fields).status, 409, "without the time of the last change");
     let again = refused.form(page);
-    assert_eq!(
-        administrator.post(page, &again, &[("display_name", "人员"), ("role", "clerk"), ("disabled", "1")]).status,
-        303
-    );
+    administrator
+        .post(page, &again, &[("display_name", "人员"), ("role", "clerk"), ("disabled", "1")])
+        .expect_status(303);
     assert_eq!(try_password(&mut TestBrowser::new(&keyed.server), "clerk", PASSWORD).status, 403);
 }
 
@@ -401,7 +390,7 @@ fn a_person_changes_their_password_and_keeps_only_this_session() {
         let fields = [("present", present), ("wanted", wanted), ("again", again)];
         assert_eq!(here.post("/console/-/me/password", &form, &fields).status, status, "{present} {wanted}");
     }
-    assert_eq!(there.get("/console").status, 200);
+    there.get("/console").expect_status(200);
     let before = here.jar.clone();
     let fields = [("present", PASSWORD), ("wanted", new), ("again", new)];
     let changed = here.post("/console/-/me/password", &form, &fields);
@@ -424,11 +413,11 @@ fn sessions_are_ended_by_their_owner_and_by_administrators() {
     let mut second = signed_in(&keyed, "viewer").with("user-agent", "another browser");
     let own = viewer.open("/console/-/me");
     assert_eq!(own.html.matches("name=\"session\"").count(), 2, "only own sessions: {}", own.html);
-    assert!(own.html.contains("127.0.0.1") && own.html.contains("本次登录"), "{}", own.html);
+    own.has(&["127.0.0.1", "本次登录"]);
     let of_viewer = session_after("本次登录", &own);
     let form = token(&mut clerk);
     assert_eq!(end(&mut clerk, &form, &of_viewer), 404, "the session of another person");
-    assert_eq!(viewer.get("/console").status, 200);
+    viewer.get("/console").expect_status(200);
     let form = token(&mut viewer);
     assert_eq!(end(&mut viewer, &form, &of_viewer), 303);
     assert_eq!((viewer.get("/console").status, second.get("/console").status), (303, 200));
@@ -437,7 +426,7 @@ fn sessions_are_ended_by_their_owner_and_by_administrators() {
     let of_clerk = session_after("人员clerk (clerk)</th>", &all);
     let form = token(&mut administrator);
     assert_eq!(end(&mut administrator, &form, &of_clerk), 303);
-    assert_eq!(clerk.get("/console").status, 303);
+    clerk.get("/console").expect_status(303);
     assert_eq!(end(&mut administrator, &form, "none"), 404);
 }
 
@@ -463,13 +452,12 @@ fn a_cookie_that_somebody_planted_is_never_the_session_of_a_person() {
     assert_ne!(victim.jar["doppel_desk"], planted);
     let mut attacker = TestBrowser::new(&keyed.server);
     attacker.jar.insert("doppel_desk".into(), planted);
-    assert_eq!(attacker.get("/console").status, 303);
+    attacker.get("/console").expect_status(303);
     // A form of another browser, or without a token, changes nothing.
     let foreign = token(&mut victim);
     let mut administrator = signed_in(&keyed, "administrator");
     for fields in [&foreign[..], &[]] {
-        let refused = administrator.post("/console/-/people/clerk/remove", fields, &[]);
-        assert_eq!(refused.status, 403, "{}", refused.html);
+        administrator.post("/console/-/people/clerk/remove", fields, &[]).expect_status(403);
     }
     let mut without = TestBrowser::new(&keyed.server);
     let refused = without.post("/console/sign-in", &[], &[("name", "clerk"), ("password", PASSWORD)]);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use calamine::{Data, Reader, Xlsx};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::browser::{LAMPS, PageResponse, TestBrowser, encoded};
-use crate::support::{TestDesk, TestRandom};
+use crate::support::{TestDesk, TestRandom, expect_parts};
 
 /// A letter with the parts by which it is counted.
 #[derive(Clone, Debug)]
@@ -147,7 +147,7 @@ fn statistics_of_a_period_agree_with_a_count_letter_by_letter() {
     let chosen = within(&letters, "2024-02-26", "2024-03-03");
     assert!(chosen.len() > 10 && chosen.len() < letters.len() - 10, "{}", chosen.len());
     let undated = letters.iter().filter(|letter| letter.day.is_none()).count();
-    assert!(page.html.contains(&format!("有 {undated} 件没有信访时间，不计入任何一期。")), "{}", page.html);
+    page.has(&[&format!("有 {undated} 件没有信访时间，不计入任何一期。")]);
 
     let days = table(&page, "每日来件");
     assert_eq!((days.len(), days[0][0].as_str(), days[7][0].as_str()), (8, "2024-03-03", "合计"), "{days:?}");
@@ -165,7 +165,7 @@ fn statistics_of_a_period_agree_with_a_count_letter_by_letter() {
 
     let received = clerk.open("/console/counted-period/statistics?by=receipt&days=7");
     assert_eq!(table(&received, "每日来件")[7][5], "60");
-    assert!(received.html.contains("按收件时间") && !received.html.contains("没有信访时间"), "{}", received.html);
+    received.has(&["按收件时间"]).lacks(&["没有信访时间"]);
     let months = clerk.open("/console/counted-period/statistics?from=2023-12-15&to=2024-03-31");
     let months: Vec<[String; 2]> =
         table(&months, "每月来件").iter().map(|row| [row[0].clone(), row[5].clone()]).collect();
@@ -175,8 +175,7 @@ fn statistics_of_a_period_agree_with_a_count_letter_by_letter() {
 
     // A change is counted at once.
     desk.delete("l0");
-    let page = clerk.open("/console/counted-period/statistics?by=receipt&days=7");
-    assert_eq!(table(&page, "每日来件")[7][5], "59");
+    assert_eq!(table(&clerk.open("/console/counted-period/statistics?by=receipt&days=7"), "每日来件")[7][5], "59");
 }
 
 #[test]
@@ -187,7 +186,7 @@ fn a_report_agrees_with_its_workbook_and_with_a_count_letter_by_letter() {
     let before = within(&letters, "2024-02-19", "2024-02-25").len();
     let [all, repeats, replied] = numbers(&week);
     let page = clerk.open("/console/reported/report?date=2024-02-29");
-    assert!(page.html.contains("<h1>周报 2024-02-26 至 2024-03-03</h1>"), "{}", page.html);
+    page.has(&["<h1>周报 2024-02-26 至 2024-03-03</h1>"]);
     for (label, value) in [("来件", all), ("上期来件", before as u64)] {
         let shown = format!("<dt>{label}</dt><dd>{value}</dd>");
         assert!(page.html.contains(&shown), "{shown} is missing in {}", page.html);
@@ -221,7 +220,7 @@ fn a_report_agrees_with_its_workbook_and_with_a_count_letter_by_letter() {
     assert!(units.iter().any(|row| row[0] == Data::String("=1+1".into())), "{units:?}");
 
     let month = clerk.open("/console/reported/report?period=month&date=2024-02-29");
-    assert!(month.html.contains("<h1>月报 2024-02-01 至 2024-02-29</h1>"), "{}", month.html);
+    month.has(&["<h1>月报 2024-02-01 至 2024-02-29</h1>"]);
     assert_eq!(table(&month, "每日来件").len(), 30, "29 days and their sum");
     let english =
         TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/reported/report?date=2024-02-29");
@@ -258,8 +257,8 @@ fn a_report_lists_the_frequent_events_the_places_and_the_decisions() {
     assert!(page.values("href").contains(&place), "{place} is missing in {}", page.html);
     assert!(page.html.contains("<dt>人工认定同一事件</dt><dd>0</dd>"), "decided today: {}", page.html);
     let now = clerk.open("/console/frequent-report/report");
-    assert!(now.html.contains("<dt>人工认定同一事件</dt><dd>1</dd>"), "{}", now.html);
-    assert!(now.html.contains("本期没有多频事件。"), "{}", now.html);
+    now.has(&["<dt>人工认定同一事件</dt><dd>1</dd>"]);
+    now.has(&["本期没有多频事件。"]);
     let latest = "/console/frequent-report/report?period=week&date=2024-03-18";
     assert!(now.values("href").contains(&latest.to_owned()), "the latest letter: {}", now.html);
 
@@ -279,16 +278,16 @@ fn missing_roles_have_no_table_and_missing_texts_no_events() {
     for path in ["statistics", "report"] {
         let page = clerk.open(&format!("/console/plain-report/{path}"));
         assert!(page.html.contains("按收件时间"), "no letter has a time: {}", page.html);
-        assert!(!page.html.contains("<h2>按") && !page.html.contains("已有答复"), "{}", page.html);
+        page.lacks(&["<h2>按", "已有答复"]);
     }
     let own = clerk.open("/console/plain-report/statistics?by=time").html;
-    assert!(own.contains("有 2 件没有信访时间") && own.contains("这段时间里没有来件"), "{own}");
+    expect_parts(&own, &["有 2 件没有信访时间", "这段时间里没有来件"]);
 
     let bare = TestDesk::with("bare-report", &json!({"preset": "signatures"}));
     bare.register("a", &json!({ "content": LAMPS, "time": "2024-03-01", "承办单位": "城管局" }));
     let page = TestBrowser::new(&bare.server).open("/console/bare-report/report?date=2024-03-01");
-    assert!(page.html.contains("<dt>来件</dt><dd>1</dd>") && !page.html.contains("城管局"), "{}", page.html);
-    assert!(page.html.contains("本数据集不保存信访件正文"), "{}", page.html);
+    page.has(&["<dt>来件</dt><dd>1</dd>"]).lacks(&["城管局"]);
+    page.has(&["本数据集不保存信访件正文"]);
     workbook(&bare, "/console/bare-report/report.xlsx?date=2024-03-01");
 
     let settings = json!({"fields": [{"name": "content", "role": "text"}, {"name": "区域", "role": "whole"}, {"name": "time", "role": "time"}]});
@@ -326,8 +325,7 @@ fn wrong_dates_and_choices_are_refused_and_hostile_values_are_shown_as_text() {
         assert_eq!(clerk.get(&format!("/console/wrong-period/{path}")).status, 422, "{path}");
     }
     for path in ["statistics?from=2024-03-01&to=2024-03-01", "report?date=2024-03-01"] {
-        let page = clerk.open(&format!("/console/wrong-period/{path}"));
-        assert!(page.html.contains("&#60;script&#62;alert(1)") && !page.html.contains(evil), "{}", page.html);
+        clerk.open(&format!("/console/wrong-period/{path}")).has(&["&#60;script&#62;alert(1)"]).lacks(&[evil]);
     }
     let latest = clerk.open("/console/wrong-period/statistics");
     assert!(
@@ -344,13 +342,11 @@ fn while_records_are_counted_for_the_first_time_the_page_says_how_far() {
 
     use crate::support::TestServer;
 
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], &[("FAILPOINTS", "counts::reading=1*sleep(7000)")]);
-    assert_eq!(server.send("PUT", "/v1/collections/letters/records/a", &json!({ "content": LAMPS })).status, 201);
+    let server = TestServer::start(&[("FAILPOINTS", "counts::reading=1*sleep(7000)")]);
+    server.send("PUT", "/v1/collections/letters/records/a", &json!({ "content": LAMPS })).expect_status(201);
     let mut clerk = TestBrowser::new(&server);
     let path = "/console/letters/statistics?by=receipt";
-    let waiting = clerk.get(path);
-    assert_eq!(waiting.status, 503, "{}", waiting.html);
+    let waiting = clerk.get(path).expect_status(503);
     assert!(
         waiting.html.contains("正在统计：1 件中已读 1 件") && waiting.values("hx-get") == [path],
         "{}",
@@ -360,5 +356,5 @@ fn while_records_are_counted_for_the_first_time_the_page_says_how_far() {
     while clerk.get(path).status == 503 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the records are never counted");
     }
-    assert_eq!(server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"], 1);
+    assert_eq!(server.get("/v1/collections/letters").json()["records"], 1);
 }

@@ -1,8 +1,7 @@
 //! Signing in: which pages need it, the properties of the cookie, and the events that make it invalid.
 
-use std::time::{Duration, Instant};
-
-use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
+use crate::browser::{KeyedServer, PageResponse, TestBrowser};
+use crate::support::awaited;
 
 const BROWSER: &str = "doppel_desk";
 
@@ -12,8 +11,7 @@ fn session(browser: &TestBrowser<'_>) -> String {
 
 #[test]
 fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let mut browser = TestBrowser::new(&keyed.server);
     for path in [
         "/console",
@@ -30,27 +28,23 @@ fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
     let form = browser.open("/console/sign-in?next=%2Fconsole%2Fletters%2Fcase%2Fa").form("/console/sign-in");
     let led = browser.post("/console/sign-in", &form, &[("key", keyed.key("reader"))]);
     assert_eq!((led.status, led.header("location")), (303, "/console/letters/case/a"));
-    let page = browser.open("/console/letters/case/a");
-    assert!(page.html.contains("河口") && page.html.contains("<b>reader</b>"), "{}", page.html);
+    browser.open("/console/letters/case/a").has(&["河口", "<b>reader</b>"]);
     let again = browser.get("/console/sign-in");
     assert_eq!((again.status, again.header("location")), (303, "/console"), "who is signed in need not");
 }
 
 #[test]
 fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_revoked() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let office = keyed.key("office").to_owned();
-    let other = keyed.server.send_as(&office, "PUT", "/v1/collections/hotline", &serde_json::json!({}));
-    assert_eq!(other.status, 201, "{}", other.text);
+    keyed.server.send_as(&office, "PUT", "/v1/collections/hotline", &serde_json::json!({})).expect_status(201);
     let body = serde_json::json!({ "name": "clerk", "scopes": ["read"], "collections": ["letters"] });
     let made = keyed.server.send_as(&office, "POST", "/v1/admin/keys", &body).json();
     let mut browser = TestBrowser::new(&keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in");
     let led = browser.post("/console/sign-in", &form, &[("key", made["key"].as_str().expect("the key"))]);
     assert_eq!(led.status, 303, "{led:?}");
-    let list = browser.open("/console");
-    assert!(list.html.contains("/console/letters") && !list.html.contains("hotline"), "{}", list.html);
+    browser.open("/console").has(&["/console/letters"]).lacks(&["hotline"]);
     assert!(browser.open("/console/letters/case/a").html.contains("河口"));
     for path in
         ["/console/hotline/inbox", "/console/nowhere/inbox", "/console/hotline/search?q=a", "/console/hotline/work"]
@@ -58,8 +52,7 @@ fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_re
         let refused = browser.get(path);
         assert_eq!(refused.status, 403, "{path}: {}", refused.html);
     }
-    let revoked = keyed.server.send_as(&office, "DELETE", "/v1/admin/keys/clerk", &serde_json::Value::Null);
-    assert_eq!(revoked.status, 204);
+    keyed.server.send_as(&office, "DELETE", "/v1/admin/keys/clerk", &serde_json::Value::Null).expect_status(204);
     let led = browser.get("/console/letters/case/a");
     assert!(led.status == 303 && led.header("location").starts_with("/console/sign-in"), "{led:?}");
 }
@@ -104,15 +97,15 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
     assert_ne!(session(&victim), planted);
     let mut attacker = TestBrowser::new(&keyed.server);
     attacker.jar.insert(BROWSER.into(), planted);
-    assert_eq!(attacker.get("/console").status, 303);
+    attacker.get("/console").expect_status(303);
     // A new sign-in ends the earlier session.
     let before = session(&victim);
     let out = victim.open("/console").form("/console/sign-out");
-    assert_eq!(victim.post("/console/sign-out", &out, &[]).status, 303);
+    victim.post("/console/sign-out", &out, &[]).expect_status(303);
     victim.sign_in(keyed.key("desk"));
     let mut old = TestBrowser::new(&keyed.server);
     old.jar.insert(BROWSER.into(), before.clone());
-    assert_eq!(old.get("/console").status, 303);
+    old.get("/console").expect_status(303);
     assert_ne!(session(&victim), before);
 }
 
@@ -128,7 +121,7 @@ fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
     assert!(!browser.open("/console/sign-in").html.contains("已退出登录"), "told once");
     let mut thief = TestBrowser::new(&keyed.server);
     thief.jar.insert(BROWSER.into(), stolen);
-    assert_eq!(thief.get("/console").status, 303);
+    thief.get("/console").expect_status(303);
 }
 
 #[test]
@@ -163,30 +156,24 @@ fn the_log_names_the_key_of_who_is_signed_in() {
     let keyed = KeyedServer::start(&[]);
     keyed.signed_in("reader").open("/console");
     // The service writes the line after the answer is sent, and another thread reads it.
-    let begin = Instant::now();
-    loop {
-        let log = keyed.server.log();
-        if log.contains("route=\"/console\" status=200") && log.contains("key=\"reader\"") {
-            return;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    awaited(
+        "a line of the log",
+        || keyed.server.log(),
+        |log| log.contains("route=\"/console\" status=200") && log.contains("key=\"reader\""),
+    );
 }
 
 #[test]
 fn a_link_on_another_site_ends_no_session() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let mut clerk = keyed.signed_in("desk");
     let session = clerk.jar.clone();
     // The browser does not send its cookies, because the request comes from another site.
     let led = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
     clerk.jar.clear();
-    let once_more = clerk.send("GET", "/console/letters/case/a", None, &led);
-    assert_eq!(once_more.status, 200, "{}", once_more.html);
+    let once_more = clerk.send("GET", "/console/letters/case/a", None, &led).expect_status(200);
     assert!(once_more.cookies().is_empty(), "{:?}", once_more.headers);
-    assert!(once_more.html.contains("content=\"0;url=/console/letters/case/a\""), "{}", once_more.html);
+    once_more.has(&["content=\"0;url=/console/letters/case/a\""]);
     clerk.jar = session;
     clerk.open("/console/letters/case/a");
 }

@@ -1,8 +1,7 @@
 //! The pages for tasks and quality: their content, the permissions that they need, and the effects of their actions.
 
-use std::time::{Duration, Instant};
-
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
+use crate::support::{awaited, has_ended};
 use serde_json::{Value, json};
 
 const WORK: &str = "/console/letters/work";
@@ -16,7 +15,7 @@ fn fill(keyed: &KeyedServer) {
 }
 
 fn ask(keyed: &KeyedServer, method: &str, path: &str, body: &Value) -> Value {
-    let answer = keyed.server.send_as(keyed.key("office"), method, path, body);
+    let answer = keyed.send("office", method, path, body);
     assert!(answer.status < 300, "{path}: {}", answer.text);
     answer.json()
 }
@@ -29,20 +28,11 @@ fn decide(keyed: &KeyedServer, a: &str, b: &str, judgement: &str, note: &str) {
 /// Waits until no task runs.
 #[track_caller]
 fn idle(keyed: &KeyedServer) {
-    let begun = Instant::now();
-    loop {
-        let tasks = ask(keyed, "GET", "/v1/tasks", &Value::Null);
-        if tasks["items"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .all(|task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")))
-        {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{tasks}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    awaited(
+        "the end of all tasks",
+        || ask(keyed, "GET", "/v1/tasks", &Value::Null),
+        |tasks| tasks["items"].as_array().expect("a list").iter().all(has_ended),
+    );
 }
 
 fn standing(keyed: &KeyedServer) -> Vec<(u64, String)> {
@@ -70,30 +60,26 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
     fill(&keyed);
     let mut office = keyed.signed_in("office");
     let first = office.open(WORK);
-    assert!(first.html.contains("目前没有正在进行的任务") && !first.html.contains("hx-get"), "{}", first.html);
-    let told = press(&mut office, &first, &format!("{WORK}/rebuild"));
-    assert!(told.html.contains("已开始重建索引"), "{}", told.html);
+    first.has(&["目前没有正在进行的任务"]).lacks(&["hx-get"]);
+    press(&mut office, &first, &format!("{WORK}/rebuild")).has(&["已开始重建索引"]);
     idle(&keyed);
     let rebuilt = office.open(WORK);
-    assert!(rebuilt.html.contains("重建索引") && rebuilt.html.contains("件数 4"), "{}", rebuilt.html);
+    rebuilt.has(&["重建索引", "件数 4"]);
     assert_eq!(standing(&keyed), [(1, "ready".to_owned()), (2, "live".to_owned())]);
-    let told = press(&mut office, &rebuilt, &format!("{WORK}/generations/1/activate"));
-    assert!(told.html.contains("正在切换到此版本"), "{}", told.html);
+    press(&mut office, &rebuilt, &format!("{WORK}/generations/1/activate")).has(&["正在切换到此版本"]);
     idle(&keyed);
     assert_eq!(standing(&keyed), [(1, "live".to_owned()), (2, "ready".to_owned())]);
     let back = office.open(WORK);
-    let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
-    assert!(told.html.contains("版本 2 已删除"), "{}", told.html);
+    press(&mut office, &back, &format!("{WORK}/generations/2/discard")).has(&["版本 2 已删除"]);
     assert_eq!(standing(&keyed), [(1, "live".to_owned())]);
     // The form comes from a page that was opened earlier: nothing happens, and the desk reports this.
-    let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
-    assert!(told.html.contains("没有执行：它已不存在"), "{}", told.html);
+    press(&mut office, &back, &format!("{WORK}/generations/2/discard")).has(&["没有执行：它已不存在"]);
 
     let slow = json!({"collection": "letters", "records_per_second": 1});
     let task = ask(&keyed, "POST", "/v1/admin/reindex", &slow);
     let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
     let running = office.open(WORK);
-    assert!(running.html.contains("hx-trigger=\"every 2s\"") && running.html.contains("<progress"), "{}", running.html);
+    running.has(&["hx-trigger=\"every 2s\"", "<progress"]);
     assert!(!running.has_form(&format!("{WORK}/rebuild")), "one task at a time");
     let part = office.open(&format!("{WORK}/now"));
     assert!(!part.html.contains("<html") && part.html.contains("id=\"now\"") && part.header("hx-refresh").is_empty());
@@ -102,10 +88,9 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
     idle(&keyed);
     let part = office.open(&format!("{WORK}/now"));
     assert_eq!(part.header("hx-refresh"), "true", "the page is loaded anew, once");
-    assert!(!part.html.contains("hx-get"), "{}", part.html);
+    part.lacks(&["hx-get"]);
     assert!(office.open(WORK).html.contains("已取消"));
-    let told = press(&mut office, &running, &cancel);
-    assert!(told.html.contains("任务早已结束"), "{}", told.html);
+    press(&mut office, &running, &cancel).has(&["任务早已结束"]);
     assert_eq!(standing(&keyed), [(1, "live".to_owned())]);
 }
 
@@ -131,13 +116,12 @@ fn who_is_no_administrator_changes_nothing() {
             assert_eq!(start.html.contains(&format!("href=\"{path}\"")), is_shown, "{name}: {path}");
             assert_eq!(browser.get(path).status, if is_shown { 200 } else { 403 }, "{name}: {path}");
         }
-        assert_eq!(browser.get(&format!("{WORK}/now")).status, 403);
+        browser.get(&format!("{WORK}/now")).expect_status(403);
         let quality = browser.get(&tried);
         let token = start.form("/console/sign-out");
         for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
             assert!(!quality.has_form(action), "{name}: {action}");
-            let refused = browser.post(action, &token, &[("duplicate", "1")]);
-            assert_eq!(refused.status, 403, "{name}: {action}");
+            assert_eq!(browser.post(action, &token, &[("duplicate", "1")]).status, 403, "{name}: {action}");
         }
     }
     let kept = standing(&keyed);
@@ -152,8 +136,7 @@ fn who_is_no_administrator_changes_nothing() {
     ask(&keyed, "PUT", "/v1/collections/others", &json!({}));
     let mut office = keyed.signed_in("office");
     let form = office.open(WORK).form(&cancel);
-    let sent = office.post(&cancel.replace("/letters/", "/others/"), &form, &[]);
-    assert_eq!(sent.status, 303);
+    office.post(&cancel.replace("/letters/", "/others/"), &form, &[]).expect_status(303);
     assert!(office.open("/console/others/work").html.contains("没有执行"));
 }
 
@@ -176,23 +159,24 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     ] {
         assert!(page.html.contains(said), "{said}: {}", page.html);
     }
-    assert!(!page.html.contains("alert(1)") && !page.html.contains("<b>\""), "{}", page.html);
+    page.lacks(&["alert(1)", "<b>\""]);
     assert!(!page.has_form(&format!("{QUALITY}/try")), "nothing was tried yet");
-    let wrong = office.open(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"));
-    assert!(wrong.html.contains("所填的数不在范围内") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
+    office
+        .open(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"))
+        .has(&["所填的数不在范围内"])
+        .lacks(&["\"><script>"]);
 
     // The longest letter contains all others, so that only the condition on the least evidence refuses it.
     let tried = office.open(&format!("{QUALITY}?duplicate=1"));
-    assert!(tried.html.contains("系统找到的 3 对（不论是否认定）中，2 对会不再算重件"), "{}", tried.html);
-    assert!(tried.html.contains("/console/letters/case/c?with=a"), "{}", tried.html);
+    tried.has(&["系统找到的 3 对（不论是否认定）中，2 对会不再算重件"]);
+    tried.has(&["/console/letters/case/c?with=a"]);
     assert_eq!(standing(&keyed).len(), 1, "looking changes nothing");
-    let told = press(&mut office, &tried, &format!("{QUALITY}/try"));
-    assert!(told.html.contains("正在按这些要求另建一个版本"), "{}", told.html);
+    press(&mut office, &tried, &format!("{QUALITY}/try")).has(&["正在按这些要求另建一个版本"]);
     idle(&keyed);
     assert_eq!(standing(&keyed), [(1, "live".to_owned()), (2, "ready".to_owned())]);
     let compared = ask(&keyed, "GET", "/v1/collections/letters/generations/2/compare", &Value::Null);
     assert_eq!((&compared["lost"], &compared["gained"]), (&json!(2), &json!(0)), "as was said: {compared}");
     let compared = office.open(&format!("{WORK}/generations/2"));
-    assert!(compared.html.contains("只有使用中的版本找到的对: 2"), "{}", compared.html);
-    assert!(compared.html.contains("/console/letters/case/c?with=b"), "{}", compared.html);
+    compared.has(&["只有使用中的版本找到的对: 2"]);
+    compared.has(&["/console/letters/case/c?with=b"]);
 }

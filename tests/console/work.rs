@@ -1,18 +1,14 @@
 //! A clerk screens the inbox, decides and undoes a decision, checks a letter, registers it, and finds it.
 
-use std::time::{Duration, Instant};
-
 use crate::browser::{KeyedServer, LAMPS, TestBrowser, encoded};
-use crate::support::{TestDesk, ids};
-use serde_json::{Value, json};
+use crate::support::{TestDesk, expect_members, expect_parts, ids, until};
+use serde_json::json;
 
 const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
 
 #[test]
 fn decisions_by_form_and_by_the_api_are_the_same() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let form = clerk.open("/console/letters/case/b").form("/console/letters/decide");
     let done = clerk.post(
@@ -23,42 +19,33 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
     assert_eq!((done.status, done.header("location")), (303, "/console/letters/case/b"));
     let decision = keyed.decision("a", "b");
     let said = &decision["history"][0];
-    assert_eq!(
-        (&said["judgement"], &said["by"], &said["note"]),
-        (&json!("not_same"), &json!("desk"), &json!("两处不同的路灯"))
-    );
+    expect_members(said, &json!({ "judgement": "not_same", "by": "desk", "note": "两处不同的路灯" }));
 
     // The notice appears once, with a way to undo the decision.
     let after = clerk.open("/console/letters/case/b");
-    assert!(after.html.contains("已认定为不是同一事项") && after.html.contains("两处不同的路灯"), "{}", after.html);
+    after.has(&["已认定为不是同一事项", "两处不同的路灯"]);
     assert!(!clerk.open("/console/letters/case/b").html.contains("已认定为不是同一事项。"));
-    let undone =
-        clerk.post("/console/letters/decide", &after.form("/console/letters/decide"), &[("judgement", "withdrawn")]);
-    assert_eq!(undone.status, 303, "{}", undone.html);
+    clerk
+        .post("/console/letters/decide", &after.form("/console/letters/decide"), &[("judgement", "withdrawn")])
+        .expect_status(303);
     assert_eq!(keyed.decision("a", "b")["judgement"], "withdrawn");
 
     let by_api = json!({"judgement": "same", "by": "值班员", "note": "电话核实"});
-    let put = keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a/b", &by_api);
-    assert_eq!(put.status, 200, "{}", put.text);
-    let shown = clerk.open("/console/letters/case/a").html;
-    assert!(shown.contains("值班员") && shown.contains("电话核实") && shown.contains("认定记录：同一事项"), "{shown}");
+    keyed.send("intake", "PUT", "/v1/collections/letters/decisions/a/b", &by_api).expect_status(200);
+    expect_parts(&clerk.open("/console/letters/case/a").html, &["值班员", "电话核实", "认定记录：同一事项"]);
 }
 
 /// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
 #[test]
 fn what_was_decided_is_shown_wherever_a_record_is_listed() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let search = format!("/console/letters/search?q={}", encoded("路灯"));
     let pages = ["/console/letters/inbox?show=all", &search, "/console/letters/case/b", "/console/letters/groups/a"];
     let beside = ["/console/letters/case/a", "/console/letters/case/a?tab=related"];
-    let begun = Instant::now();
-    while !lists_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the index of words has not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the index of words is up to date", || {
+        lists_both(&clerk.open(&search).html) && clerk.open(beside[1]).html.contains("with=b")
+    });
     for page in pages.iter().chain(&beside) {
         assert!(!clerk.open(page).html.contains("人工认定："), "{page}: nobody has decided");
     }
@@ -87,31 +74,28 @@ fn lists_both(html: &str) -> bool {
 fn decide_a_b(judgement: &str, keyed: &KeyedServer) {
     let body = json!({"judgement": judgement, "by": "值班员"});
     let path = "/v1/collections/letters/decisions/a/b";
-    assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
+    keyed.send("intake", "PUT", path, &body).expect_status(200);
 }
 
 #[test]
 fn undoing_a_changed_mind_brings_back_what_was_said_before() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let case = "/console/letters/case/b";
     for judgement in ["same", "not_same"] {
         let form = clerk.open(case).form("/console/letters/decide");
-        assert_eq!(clerk.post("/console/letters/decide", &form, &[("judgement", judgement)]).status, 303);
+        clerk.post("/console/letters/decide", &form, &[("judgement", judgement)]).expect_status(303);
     }
     let told = clerk.open(case);
-    assert!(told.html.contains("value=\"same\" data-key=\"u\""), "{}", told.html);
+    told.has(&["value=\"same\" data-key=\"u\""]);
     let undo = told.form("/console/letters/decide");
-    assert_eq!(clerk.post("/console/letters/decide", &undo, &[("judgement", "same")]).status, 303);
+    clerk.post("/console/letters/decide", &undo, &[("judgement", "same")]).expect_status(303);
     assert_eq!(keyed.decision("a", "b")["judgement"], "same");
 }
 
 #[test]
 fn a_letter_is_never_registered_in_place_of_another() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let mut clerk = keyed.signed_in("desk");
     let path = "/console/letters/check";
     let mut form = clerk.open(path).form(path);
@@ -119,48 +103,39 @@ fn a_letter_is_never_registered_in_place_of_another() {
     form.push(("id".into(), "a".into()));
     let checked = clerk.post(path, &form, &[]);
     let register = checked.form("/console/letters/register");
-    let refused = clerk.post("/console/letters/register", &register, &[]);
-    assert_eq!(refused.status, 409, "{}", refused.html);
-    assert!(refused.html.contains("这个编号已有另一件"), "{}", refused.html);
-    let stored = keyed.server.send_as(keyed.key("reader"), "GET", "/v1/collections/letters/records/a", &Value::Null);
-    assert_eq!(stored.json()["row"]["content"], json!(LAMPS));
+    clerk.post("/console/letters/register", &register, &[]).expect_status(409).has(&["这个编号已有另一件"]);
+    assert_eq!(keyed.get("reader", "/v1/collections/letters/records/a").json()["row"]["content"], json!(LAMPS));
 }
 
 #[test]
 fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut first = keyed.signed_in("desk");
     let mut second = keyed.signed_in("desk");
     let path = "/console/letters/inbox";
     let (one, two) =
         (first.open(path).form("/console/letters/decide"), second.open(path).form("/console/letters/decide"));
-    assert_eq!(first.post("/console/letters/decide", &one, &[("judgement", "same"), ("note", "先到")]).status, 303);
-    let told = second.post("/console/letters/decide", &two, &[("judgement", "not_same")]);
-    assert_eq!(told.status, 409);
-    assert!(told.html.contains("已由他人认定") && told.html.contains("先到"), "{}", told.html);
+    first.post("/console/letters/decide", &one, &[("judgement", "same"), ("note", "先到")]).expect_status(303);
+    let told = second.post("/console/letters/decide", &two, &[("judgement", "not_same")]).expect_status(409);
+    told.has(&["已由他人认定", "先到"]);
     assert_eq!(keyed.decision("a", "b")["history"].as_array().map(Vec::len), Some(1));
     // After the second clerk has seen the decision, a different decision is possible.
-    let again =
-        second.post("/console/letters/decide", &told.form("/console/letters/decide"), &[("judgement", "not_same")]);
-    assert_eq!(again.status, 303);
+    second
+        .post("/console/letters/decide", &told.form("/console/letters/decide"), &[("judgement", "not_same")])
+        .expect_status(303);
     assert_eq!(keyed.decision("a", "b")["judgement"], "not_same");
 }
 
 #[test]
 fn a_decision_about_a_replaced_text_is_refused_and_the_new_text_is_shown() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
-    keyed.put("b", LAMPS);
+    let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let form = clerk.open("/console/letters/inbox").form("/console/letters/decide");
     keyed.replace("a", ROADS);
-    let told = clerk.post("/console/letters/decide", &form, &[("judgement", "same")]);
-    assert_eq!(told.status, 409);
-    assert!(told.html.contains("已被替换") && told.html.contains("门口的道路破损严重"), "{}", told.html);
+    let told = clerk.post("/console/letters/decide", &form, &[("judgement", "same")]).expect_status(409);
+    told.has(&["已被替换", "门口的道路破损严重"]);
     let again = told.form("/console/letters/decide");
-    assert_eq!(clerk.post("/console/letters/decide", &again, &[("judgement", "not_same")]).status, 303);
+    clerk.post("/console/letters/decide", &again, &[("judgement", "not_same")]).expect_status(303);
     assert_eq!(keyed.decision("a", "b")["judgement"], "not_same");
 }
 
@@ -181,8 +156,8 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
         page.html.contains("data-key=\"j\"") && !page.html.contains("data-key=\"k\""),
         "the first has none before it"
     );
-    assert_eq!(clerk.post("/console/inbox/decide", &form, &[("judgement", "same"), ("by", "王五")]).status, 303);
-    assert_eq!(desk.ask("GET", "/decisions/c/d", &Value::Null)["history"][0]["by"], "王五");
+    clerk.post("/console/inbox/decide", &form, &[("judgement", "same"), ("by", "王五")]).expect_status(303);
+    assert_eq!(desk.read("/decisions/c/d")["history"][0]["by"], "王五");
 
     let rest = clerk.open("/console/inbox/inbox");
     assert!(rest.form("/console/inbox/decide").contains(&("a".into(), "a".into())) || !rest.html.contains("case/d\""));
@@ -191,9 +166,8 @@ fn the_inbox_is_worked_off_from_the_newest_on() {
     for id in ["a", "b", "c", "d", "e"] {
         assert!(all.values("href").iter().any(|href| href.ends_with(&format!("&at={id}"))), "{id}");
     }
-    let none = clerk.open("/console/inbox/inbox?since=2999-01-01");
-    assert!(none.html.contains("没有需要处理的信访件"), "{}", none.html);
-    assert_eq!(clerk.get("/console/inbox/inbox?since=soon").status, 422);
+    clerk.open("/console/inbox/inbox?since=2999-01-01").has(&["没有需要处理的信访件"]);
+    clerk.get("/console/inbox/inbox?since=soon").expect_status(422);
 }
 
 #[test]
@@ -205,33 +179,25 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
     let check =
         |clerk: &mut TestBrowser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
     let repeat =
-        check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
-    assert_eq!(repeat.status, 200, "{}", repeat.html);
-    assert!(
-        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"different\""),
-        "{}",
-        repeat.html
-    );
-    assert!(repeat.html.contains("同人") && repeat.html.contains("case/a\"") && repeat.html.contains("% 的文字"));
+        check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")])
+            .expect_status(200);
+    repeat.has(&["重件：已有内容相近的信访件", "<mark class=\"different\""]);
+    repeat.has(&["同人", "case/a\"", "% 的文字"]);
     let table = [(ROADS, "初件"), (LAMPS, "全文相同"), ("好", "文字过短")];
     for (text, told) in table {
         let fields = [("paste", text), ("row.title", if text == LAMPS { "路灯" } else { "" })];
         assert!(check(&mut clerk, &fields).html.contains(told), "{text}");
     }
     assert!(check(&mut clerk, &[("paste", "  ")]).html.contains("请先写上内容"));
-    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1, "nothing is stored");
+    assert_eq!(desk.read("")["records"], 1, "nothing is stored");
 
     let register = repeat.form("/console/check/register");
-    let done = clerk.post("/console/check/register", &register, &[]);
-    assert_eq!(done.status, 303, "{}", done.html);
+    let done = clerk.post("/console/check/register", &register, &[]).expect_status(303);
     let again = clerk.post("/console/check/register", &register, &[]);
     assert_eq!(again.header("location"), done.header("location"), "pressed twice");
-    let records = desk.ask("GET", "/records", &Value::Null);
+    let records = desk.read("/records");
     assert_eq!(ids(&records["items"]).len(), 2, "{records}");
-    assert_eq!(
-        (&records["items"][1]["verdict"], &records["items"][1]["row"]["user"]),
-        (&json!("near_duplicate"), &json!("甲"))
-    );
+    expect_members(&records, &json!({ "items/1/verdict": "near_duplicate", "items/1/row/user": "甲" }));
     assert!(clerk.open(done.header("location")).html.contains("已登记"));
 }
 
@@ -243,34 +209,19 @@ fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones()
     desk.register("a%2F1", &letter(LAMPS, "甲"));
     desk.register("b", &letter(&format!("{LAMPS}多谢。"), "乙"));
     desk.register("c", &letter(ROADS, "甲"));
-    wait(&desk, 3);
+    desk.wait_for_search("/search", 3);
     let mut clerk = TestBrowser::new(&desk.server);
     let case = clerk.open("/console/case/case/a%2F1");
-    assert!(
-        case.html.contains("case/b\"") && case.html.contains("工单7") && case.html.contains("不同人"),
-        "{}",
-        case.html
-    );
+    case.has(&["case/b\"", "工单7", "不同人"]);
     assert!(!case.html.contains("case/c\""), "what is no repeat is in another tab");
-    let same = clerk.open("/console/case/case/a%2F1?tab=petitioner");
-    assert!(same.html.contains("case/c\"") && !same.html.contains("case/b\""), "{}", same.html);
+    clerk.open("/console/case/case/a%2F1?tab=petitioner").has(&["case/c\""]).lacks(&["case/b\""]);
     let linked = clerk.open("/console/case/case/a%2F1?with=c");
     assert!(linked.form("/console/case/decide").contains(&("b".into(), "c".into())), "a link shows what it names");
-    let related = clerk.open("/console/case/case/b?tab=related");
-    assert!(related.html.contains("a%2F1") && related.html.contains("共同的词"), "{}", related.html);
+    clerk.open("/console/case/case/b?tab=related").has(&["a%2F1", "共同的词"]);
     // A record that a person has separated stays on the page where this decision can be undone.
     let form = case.form("/console/case/decide");
-    assert_eq!(clerk.post("/console/case/decide", &form, &[("judgement", "not_same")]).status, 303);
-    let apart = clerk.open("/console/case/case/a%2F1");
-    assert!(apart.html.contains("case/b\"") && apart.html.contains("撤销认定"), "{}", apart.html);
-}
-
-fn wait(desk: &TestDesk, count: u64) {
-    let begin = Instant::now();
-    while desk.send("GET", "/search", &Value::Null).json()["total"]["count"] != count {
-        assert!(begin.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    clerk.post("/console/case/decide", &form, &[("judgement", "not_same")]).expect_status(303);
+    clerk.open("/console/case/case/a%2F1").has(&["case/b\"", "撤销认定"]);
 }
 
 #[test]
@@ -282,10 +233,10 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
             &json!({"content": format!("{number}号{LAMPS}"), "time": "2024-03-01 09:30"}),
         );
     }
-    wait(&desk, 25);
+    desk.wait_for_search("/search", 25);
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open(&format!("/console/find/search?q={}", encoded("路灯")));
-    assert!(page.html.contains("<mark class=\"found\">路灯</mark>") && page.html.contains("共 25 件"), "{}", page.html);
+    page.has(&["<mark class=\"found\">路灯</mark>", "共 25 件"]);
     assert!(page.html.contains("2024-03-01 09:30"), "in the collection's zone");
     let next = page.values("href").into_iter().find(|href| href.contains("cursor=")).expect("there is more");
     let rest = clerk.open(&next);
@@ -293,9 +244,7 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 25);
-    let wrong = clerk.get("/console/find/search?q=a&from=soon");
-    assert_eq!(wrong.status, 422);
-    assert!(wrong.html.contains("信访时间从)") && wrong.html.contains("value=\"soon\""), "{}", wrong.html);
+    clerk.get("/console/find/search?q=a&from=soon").expect_status(422).has(&["信访时间从)", "value=\"soon\""]);
 }
 
 fn case_links(page: &crate::browser::PageResponse) -> Vec<String> {
@@ -309,10 +258,10 @@ fn a_passage_far_down_a_long_letter_is_one_click_away() {
     desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
     desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));
     let page = TestBrowser::new(&desk.server).open("/console/far-down/case/b?with=a");
-    assert!(page.html.contains("href=\"#mark-ours\"") && !page.html.contains("href=\"#mark-theirs\""), "{}", page.html);
+    page.has(&["href=\"#mark-ours\""]).lacks(&["href=\"#mark-theirs\""]);
     assert_eq!(
         (page.html.matches("id=\"mark-ours\"").count(), page.html.matches("id=\"mark-theirs\"").count()),
         (1, 1)
     );
-    assert!(page.html.contains(">标题</h3>") && page.html.contains(">正文</h3>"), "{}", page.html);
+    page.has(&[">标题</h3>", ">正文</h3>"]);
 }

@@ -1,18 +1,19 @@
 //! Accounts of people are made, changed and removed over HTTP and by the command line.
 
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::certificates::until;
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestResponse, TestServer, expect_problem, shared_server};
+use crate::support::{
+    TestResponse, TestServer, expect_members, expect_no_parts, expect_parts, expect_problem, run_with, shared_server,
+    until,
+};
 
 const ACCOUNTS: &str = "/v1/admin/accounts";
 
 fn send(keyed: &KeyedServer, method: &str, path: &str, body: &Value) -> TestResponse {
-    keyed.server.send_as(keyed.key("office"), method, &format!("{ACCOUNTS}{path}"), body)
+    keyed.send("office", method, &format!("{ACCOUNTS}{path}"), body)
 }
 
 /// Returns the names of all accounts.
@@ -58,15 +59,15 @@ fn an_account_is_made_listed_changed_and_removed_and_outlives_a_restart() {
     keyed.server.wait();
     let again = TestServer::start_with(&data, &["--config", file.to_str().expect("a path")], &[]);
     let office = keyed.key("office");
-    let list = again.send_as(office, "GET", ACCOUNTS, &Value::Null).json();
-    assert_eq!((&list["items"][1]["role"], &list["items"][1]["disabled"]), (&json!("lead"), &json!(true)), "{list}");
-    assert_eq!(again.send_as(office, "DELETE", "/v1/admin/accounts/zhang", &Value::Null).status, 204);
+    let list = again.get_as(office, ACCOUNTS).json();
+    expect_members(&list, &json!({ "items/1/role": "lead", "items/1/disabled": true }));
+    again.send_as(office, "DELETE", "/v1/admin/accounts/zhang", &Value::Null).expect_status(204);
     let gone = again.send_as(office, "DELETE", "/v1/admin/accounts/zhang", &Value::Null);
     expect_problem(&gone, 404, "unknown_account");
     let audited = ["account made", "account changed", "password set"];
     until("the audit log", || audited.iter().all(|what| keyed.server.log().contains(what)));
     for log in [keyed.server.log(), again.log()] {
-        assert!(!log.contains(&password) && !log.contains("a good password") && !log.contains("argon2"), "{log}");
+        expect_no_parts(&log, &[&password, "a good password", "argon2"]);
     }
 }
 
@@ -97,17 +98,12 @@ fn a_wrong_account_is_refused_by_name() {
     taken["name"] = json!("desk");
     expect_problem(&send(&keyed, "POST", "", &taken), 409, "key_exists");
     let key = json!({ "name": "zhang", "scopes": ["read"] });
-    let made = keyed.server.send_as(keyed.key("office"), "POST", "/v1/admin/keys", &key);
-    expect_problem(&made, 409, "account_exists");
-    expect_problem(
-        &send(&keyed, "PUT", "/nobody", &json!({ "display_name": "a", "role": "lead" })),
-        404,
-        "unknown_account",
-    );
+    expect_problem(&keyed.send("office", "POST", "/v1/admin/keys", &key), 409, "account_exists");
+    let refused = send(&keyed, "PUT", "/nobody", &json!({ "display_name": "a", "role": "lead" }));
+    expect_problem(&refused, 404, "unknown_account");
     expect_problem(&send(&keyed, "PUT", "/A/password", &json!({})), 422, "invalid_name");
     for key in ["desk", "reader", "intake"] {
-        let refused = keyed.server.send_as(keyed.key(key), "GET", ACCOUNTS, &Value::Null);
-        expect_problem(&refused, 403, "missing_scope");
+        expect_problem(&keyed.get(key, ACCOUNTS), 403, "missing_scope");
     }
 }
 
@@ -118,21 +114,15 @@ fn a_password_is_no_key_and_without_keys_there_are_no_accounts() {
         json!({ "name": "zhang", "display_name": "张伟", "role": "administrator", "password": "a-good-password" });
     assert_eq!(send(&keyed, "POST", "", &body).status, 201);
     for token in ["dpl_zhang_a-good-password", "zhang:a-good-password", "a-good-password"] {
-        let refused = keyed.server.send_as(token, "GET", "/v1/collections", &Value::Null);
-        expect_problem(&refused, 401, "invalid_key");
+        expect_problem(&keyed.server.get_as(token, "/v1/collections"), 401, "invalid_key");
     }
     expect_problem(&shared_server().send("POST", ACCOUNTS, &body), 409, "no_configured_key");
 }
 
 /// Runs `doppel account` with the key of the office and `input` on standard input.
 fn account(keyed: &KeyedServer, arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.arg("account").args(arguments).args(["--to", keyed.server.url()]).env("DOPPEL_LANG", "en");
-    command.env("DOPPEL_KEY", keyed.key("office"));
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().expect("it starts");
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
+    let arguments = [&["account"], arguments, &["--to", keyed.server.url()]].concat();
+    run_with(&arguments, input.as_bytes(), &[("DOPPEL_KEY", keyed.key("office"))])
 }
 
 #[track_caller]
@@ -148,7 +138,8 @@ fn the_command_line_makes_the_first_account() {
     let add = ["add", "zhang", "--display-name", "张伟", "--role", "administrator"];
     let (said, told) = done(account(&keyed, &add, ""));
     let shown = told.lines().find(|line| line.split('-').count() == 4).expect("a password");
-    assert!(said.contains("张伟") && !said.contains(shown), "{said}");
+    expect_parts(&said, &["张伟"]);
+    expect_no_parts(&said, &[shown]);
     let (said, told) =
         done(account(&keyed, &["add", "li", "--role", "clerk", "--password-stdin"], "a good password\n"));
     assert!(said.contains("\"display_name\": \"li\"") && told.is_empty(), "{said}{told}");

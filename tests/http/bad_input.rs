@@ -9,6 +9,12 @@ const JSON: &str = "application/json";
 /// Status, code, and pointer of the first violation (`-` for none).
 type ExpectedProblem<'a> = (u16, &'a str, &'a str);
 
+const NO_COLLECTION: ExpectedProblem<'static> = (404, "unknown_collection", "/path/collection");
+const NO_RECORD: ExpectedProblem<'static> = (404, "unknown_record", "/path/id");
+const BAD_COLLECTION: ExpectedProblem<'static> = (422, "invalid_collection", "/path/collection");
+const BAD_FINGERPRINT: ExpectedProblem<'static> = (422, "invalid_fingerprint", "?fingerprint");
+const BAD_ID: ExpectedProblem<'static> = (422, "invalid_id", "/path/id");
+
 /// A request and its expected answer.
 struct BadRequest<'a> {
     what: &'a str,
@@ -28,12 +34,10 @@ fn case<'a>(
     BadRequest { what, method, path: path.into(), body: body.into(), expected }
 }
 
-fn start() -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
-    let created = server.send("PUT", "/v1/collections/desk", &json!({}));
-    assert_eq!(created.status, 201, "{}", created.text);
-    (folder, server)
+fn start() -> TestServer {
+    let server = TestServer::start(&[]);
+    server.send("PUT", "/v1/collections/desk", &json!({})).expect_status(201);
+    server
 }
 
 #[track_caller]
@@ -57,16 +61,16 @@ fn still_works(server: &TestServer) {
     let answer = server.send("PUT", &format!("{RECORDS}/good"), &good);
     assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
     assert_eq!(answer.json()["verdict"], "original");
-    let list = server.send("GET", RECORDS, &Value::Null).json();
+    let list = server.get(RECORDS).json();
     let ids: Vec<&str> =
         list["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_str()).collect();
     assert_eq!(ids, ["good"], "bad input left something behind");
-    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    server.get("/readyz").expect_status(200);
 }
 
 #[test]
 fn rows_that_are_no_records() {
-    let (_folder, server) = start();
+    let server = start();
     let deep =
         |levels: usize| format!("{{\"content\":\"文字文字文字\",\"x\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     let many: serde_json::Map<String, Value> = (0..600).map(|n| (format!("f{n}"), json!("x"))).collect();
@@ -119,19 +123,19 @@ fn rows_that_are_no_records() {
 
 #[test]
 fn ids_and_names_that_are_none() {
-    let (_folder, server) = start();
+    let server = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#;
     let long = "x".repeat(4096);
     let encoded = "%E4%B8%AD".repeat(86);
     let cases = [
-        case("empty id", "PUT", format!("{RECORDS}/"), row, (422, "invalid_id", "/path/id")),
-        case("empty id, GET", "GET", format!("{RECORDS}/"), "", (422, "invalid_id", "/path/id")),
-        case("id of 4 KiB", "PUT", format!("{RECORDS}/{long}"), row, (422, "invalid_id", "/path/id")),
-        case("id of 258 bytes in Chinese", "PUT", format!("{RECORDS}/{encoded}"), row, (422, "invalid_id", "/path/id")),
-        case("id with a line end", "PUT", format!("{RECORDS}/a%0Ab"), row, (422, "invalid_id", "/path/id")),
-        case("id with NUL", "PUT", format!("{RECORDS}/a%00"), row, (422, "invalid_id", "/path/id")),
-        case("id .., encoded", "PUT", format!("{RECORDS}/%2E%2E"), row, (422, "invalid_id", "/path/id")),
-        case("reserved id", "PUT", format!("{RECORDS}/_mine"), row, (422, "invalid_id", "/path/id")),
+        case("empty id", "PUT", format!("{RECORDS}/"), row, BAD_ID),
+        case("empty id, GET", "GET", format!("{RECORDS}/"), "", BAD_ID),
+        case("id of 4 KiB", "PUT", format!("{RECORDS}/{long}"), row, BAD_ID),
+        case("id of 258 bytes in Chinese", "PUT", format!("{RECORDS}/{encoded}"), row, BAD_ID),
+        case("id with a line end", "PUT", format!("{RECORDS}/a%0Ab"), row, BAD_ID),
+        case("id with NUL", "PUT", format!("{RECORDS}/a%00"), row, BAD_ID),
+        case("id .., encoded", "PUT", format!("{RECORDS}/%2E%2E"), row, BAD_ID),
+        case("reserved id", "PUT", format!("{RECORDS}/_mine"), row, BAD_ID),
         case("id not UTF-8", "PUT", format!("{RECORDS}/%FF"), row, (400, "malformed_path", "/path")),
         case(
             "id of 4 KiB in the row",
@@ -140,84 +144,30 @@ fn ids_and_names_that_are_none() {
             json!({"id": long, "content": "x"}).to_string(),
             (422, "invalid_id", "/id"),
         ),
-        case(
-            "upper-case collection",
-            "PUT",
-            "/v1/collections/Desk/records/a",
-            row,
-            (422, "invalid_collection", "/path/collection"),
-        ),
-        case(
-            "long collection",
-            "PUT",
-            format!("/v1/collections/{}/records/a", "c".repeat(65)),
-            row,
-            (422, "invalid_collection", "/path/collection"),
-        ),
-        case("unknown collection", "GET", "/v1/collections/none", "", (404, "unknown_collection", "/path/collection")),
-        case(
-            "list of an unknown collection",
-            "GET",
-            "/v1/collections/none/records",
-            "",
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case(
-            "record of an unknown collection",
-            "GET",
-            "/v1/collections/none/records/a",
-            "",
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case(
-            "similar in an unknown collection",
-            "POST",
-            "/v1/collections/none/similar",
-            row,
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case(
-            "delete in an unknown collection",
-            "DELETE",
-            "/v1/collections/none/records/a",
-            "",
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case(
-            "delete of an unknown collection",
-            "DELETE",
-            "/v1/collections/none",
-            "",
-            (404, "unknown_collection", "/path/collection"),
-        ),
-        case("unknown record", "GET", format!("{RECORDS}/none"), "", (404, "unknown_record", "/path/id")),
-        case(
-            "delete of an unknown record",
-            "DELETE",
-            format!("{RECORDS}/none"),
-            "",
-            (404, "unknown_record", "/path/id"),
-        ),
-        case(
-            "similar to an unknown record",
-            "GET",
-            format!("{RECORDS}/none/similar"),
-            "",
-            (404, "unknown_record", "/path/id"),
-        ),
+        case("upper-case collection", "PUT", "/v1/collections/Desk/records/a", row, BAD_COLLECTION),
+        case("long collection", "PUT", format!("/v1/collections/{}/records/a", "c".repeat(65)), row, BAD_COLLECTION),
+        case("unknown collection", "GET", "/v1/collections/none", "", NO_COLLECTION),
+        case("list of an unknown collection", "GET", "/v1/collections/none/records", "", NO_COLLECTION),
+        case("record of an unknown collection", "GET", "/v1/collections/none/records/a", "", NO_COLLECTION),
+        case("similar in an unknown collection", "POST", "/v1/collections/none/similar", row, NO_COLLECTION),
+        case("delete in an unknown collection", "DELETE", "/v1/collections/none/records/a", "", NO_COLLECTION),
+        case("delete of an unknown collection", "DELETE", "/v1/collections/none", "", NO_COLLECTION),
+        case("unknown record", "GET", format!("{RECORDS}/none"), "", NO_RECORD),
+        case("delete of an unknown record", "DELETE", format!("{RECORDS}/none"), "", NO_RECORD),
+        case("similar to an unknown record", "GET", format!("{RECORDS}/none/similar"), "", NO_RECORD),
         case("unknown URL", "GET", "/v1/nothing", "", (404, "unknown_route", "/path")),
         case("unknown URL outside", "GET", "/nothing", "", (404, "unknown_route", "/path")),
     ];
     for case in &cases {
         check(&server, case);
     }
-    assert_eq!(server.send("GET", "/v1/collections/none", &Value::Null).status, 404, "a read created a collection");
+    assert_eq!(server.get("/v1/collections/none").status, 404, "a read created a collection");
     still_works(&server);
 }
 
 #[test]
 fn parameters_that_are_wrong() {
-    let (_folder, server) = start();
+    let server = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#;
     let wrong: [(&str, &str, String, ExpectedProblem<'_>); 17] = [
         ("POST", row, format!("{RECORDS}?if_duplicat=skip"), (422, "unknown_parameter", "?if_duplicat")),
@@ -237,18 +187,8 @@ fn parameters_that_are_wrong() {
         ("GET", "", "/v1/collections?x=1".into(), (422, "unknown_parameter", "?x")),
         ("GET", "", "/livez?x=1".into(), (422, "unknown_parameter", "?x")),
         ("GET", "", "/v1/collections/desk/similar".into(), (422, "missing_parameter", "?fingerprint")),
-        (
-            "GET",
-            "",
-            "/v1/collections/desk/similar?fingerprint=123".into(),
-            (422, "invalid_fingerprint", "?fingerprint"),
-        ),
-        (
-            "GET",
-            "",
-            "/v1/collections/desk/similar?fingerprint=00000000000000FF".into(),
-            (422, "invalid_fingerprint", "?fingerprint"),
-        ),
+        ("GET", "", "/v1/collections/desk/similar?fingerprint=123".into(), BAD_FINGERPRINT),
+        ("GET", "", "/v1/collections/desk/similar?fingerprint=00000000000000FF".into(), BAD_FINGERPRINT),
         (
             "GET",
             "",
@@ -266,7 +206,7 @@ fn parameters_that_are_wrong() {
 
 #[test]
 fn settings_that_are_wrong() {
-    let (_folder, server) = start();
+    let server = start();
     let wrong: [(Value, ExpectedProblem<'_>); 19] = [
         (json!([]), (422, "not_an_object", "")),
         (json!({"preset": "best"}), (422, "invalid_value", "/preset")),
@@ -298,17 +238,13 @@ fn settings_that_are_wrong() {
     let twice = br#"{"text":{"hmm":true,"hmm":false}}"#;
     check(&server, &case("twice", "PUT", "/v1/collections/other", twice, (422, "duplicate_key", "/text/hmm")));
     check(&server, &case("cut", "PUT", "/v1/collections/other", "{", (400, "malformed_body", "")));
-    assert_eq!(
-        server.send("GET", "/v1/collections/other", &Value::Null).status,
-        404,
-        "wrong settings made a collection"
-    );
+    assert_eq!(server.get("/v1/collections/other").status, 404, "wrong settings made a collection");
     still_works(&server);
 }
 
 #[test]
 fn pairs_that_cannot_be_explained() {
-    let (_folder, server) = start();
+    let server = start();
     let explain = "/v1/collections/desk/explain";
     let wrong: [(&str, ExpectedProblem<'_>); 8] = [
         ("{", (400, "malformed_body", "")),
@@ -331,23 +267,17 @@ fn pairs_that_cannot_be_explained() {
 
 #[test]
 fn requests_that_are_sent_wrongly() {
-    let (_folder, server) = start();
+    let server = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#.as_bytes();
     let huge = format!("{{\"content\":\"{}\"}}", "字".repeat(10 << 20 >> 1));
     let media = "unsupported_media_type";
     expect_problem(&put_record(&[("content-type", "text/plain")], row, &server), 415, media);
     expect_problem(&put_record(&[("content-type", "application/json; charset=gbk")], row, &server), 415, media);
-    expect_problem(
-        &put_record(&[("content-type", JSON), ("content-encoding", "br")], row, &server),
-        415,
-        "unsupported_encoding",
-    );
+    let refused = put_record(&[("content-type", JSON), ("content-encoding", "br")], row, &server);
+    expect_problem(&refused, 415, "unsupported_encoding");
     expect_problem(&put_record(&[("content-type", JSON)], huge.as_bytes(), &server), 413, "body_too_large");
-    expect_problem(
-        &put_record(&[("content-type", JSON), ("accept", "text/html")], row, &server),
-        406,
-        "not_acceptable",
-    );
+    let refused = put_record(&[("content-type", JSON), ("accept", "text/html")], row, &server);
+    expect_problem(&refused, 406, "not_acceptable");
     let bulk = server.request("POST", &format!("{RECORDS}/_bulk"), &[("content-type", JSON)], row).expect("an answer");
     expect_problem(&bulk, 415, media);
 
@@ -381,7 +311,7 @@ fn allowed(answer: &TestResponse) -> Vec<String> {
 
 #[test]
 fn what_is_not_even_http() {
-    let (_folder, server) = start();
+    let server = start();
     let long_header = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(200 << 10));
     let bytes: [&[u8]; 5] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -399,7 +329,7 @@ fn what_is_not_even_http() {
 
 #[test]
 fn the_clients_own_request_id_comes_back() {
-    let (_folder, server) = start();
+    let server = start();
     let answer = server.request("GET", "/v1/nothing", &[("x-request-id", "desk-7")], b"").expect("an answer");
     assert_eq!(expect_problem(&answer, 404, "unknown_route")["request_id"], "desk-7");
     let answer = server.request("GET", "/livez", &[("x-request-id", "desk-8")], b"").expect("an answer");

@@ -9,12 +9,6 @@ use serde_json::{Value, json};
 
 const NDJSON: &str = "application/x-ndjson";
 
-fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], environment);
-    (folder, server)
-}
-
 /// Returns the path for a collection to which no other test writes.
 fn bulk_of(collection: &str) -> String {
     format!("/v1/collections/{collection}/records/_bulk")
@@ -22,20 +16,14 @@ fn bulk_of(collection: &str) -> String {
 
 #[track_caller]
 fn send(server: &TestServer, path: &str, body: &[u8]) -> Vec<Value> {
-    let answer = server.request("POST", path, &[("content-type", NDJSON)], body).expect("an answer");
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let answer = server.request("POST", path, &[("content-type", NDJSON)], body).expect("an answer").expect_status(200);
     assert_eq!(answer.header("content-type"), Some(NDJSON));
     answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// Returns a separate text for each number. Two texts share at most a few successive characters.
 fn text(number: u64) -> String {
-    let mut random = TestRandom::new(number);
-    (0..60).map(|_| han_character(&mut random)).collect()
-}
-
-fn han_character(random: &mut TestRandom) -> char {
-    char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character")
+    TestRandom::text(number, 60)
 }
 
 fn summary(line: &Value) -> (u64, u64, String) {
@@ -45,7 +33,7 @@ fn summary(line: &Value) -> (u64, u64, String) {
 
 #[test]
 fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let mut body: Vec<u8> = Vec::new();
     for line in [
         good_line("a", 1).into_bytes(),
@@ -84,7 +72,7 @@ fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
     assert_eq!(answers[5]["errors"][0]["pointer"], "/content");
     assert!(answers[1]["request_id"].is_string() && answers[1]["retryable"] == false, "{}", answers[1]);
     assert_eq!(answers[10]["duplicate_of"], "a");
-    assert_eq!(server.send("GET", "/v1/collections/mixed", &Value::Null).json()["records"], 4);
+    assert_eq!(server.get("/v1/collections/mixed").json()["records"], 4);
 }
 
 fn good_line(id: &str, number: u64) -> String {
@@ -93,7 +81,7 @@ fn good_line(id: &str, number: u64) -> String {
 
 #[test]
 fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let body = [
         line_with_time("a", &json!("昨天下午")),
         line_with_time("b", &json!("2018年1月5日 下午3:05")),
@@ -113,18 +101,18 @@ fn line_with_time(id: &str, time: &Value) -> String {
 
 #[test]
 fn bodies_without_lines_give_no_answers() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     for body in ["\n", "\r\n\r\n", "  \n\n"] {
         assert_eq!(send(&server, &bulk_of("empty"), body.as_bytes()), Vec::<Value>::new());
     }
-    assert_eq!(server.send("GET", "/v1/collections/empty", &Value::Null).status, 404);
+    server.get("/v1/collections/empty").expect_status(404);
 }
 
 /// Line k + 1 repeats line k, beginning with the first line of a collection that does not exist yet. Every seventh line is long, so that
 /// another thread signs it; every eleventh line repeats the id of the line before.
 #[test]
 fn lines_are_registered_in_line_order_whatever_each_takes() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let pairs = setting("DOPPEL_TEST_PAIRS", 1000);
     let mut body = String::new();
     for pair in 0..pairs {
@@ -166,7 +154,7 @@ fn lines_are_registered_in_line_order_whatever_each_takes() {
 
 #[test]
 fn a_chain_of_two_thousand_lines_names_its_first() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let body: String = (0..2000)
         .map(|n: u64| json!({"id": n.to_string(), "content": "路口的红绿灯坏了三天", "note": n}).to_string() + "\n")
         .collect();
@@ -187,12 +175,12 @@ fn a_chain_of_two_thousand_lines_names_its_first() {
         "{}",
         skipped[1]
     );
-    assert_eq!(server.send("GET", "/v1/collections/skip", &Value::Null).json()["records"], 1);
+    assert_eq!(server.get("/v1/collections/skip").json()["records"], 1);
 }
 
 #[test]
 fn without_auto_create_every_line_says_that_the_collection_is_missing() {
-    let (_folder, server) = start(&[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
+    let server = TestServer::start(&[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
     let body = "{\"content\":\"一二三四五\"}\n".repeat(200);
     let answers = send(&server, &bulk_of("none"), body.as_bytes());
     assert_eq!(answers.len(), 200);
@@ -206,18 +194,13 @@ fn chunk(stream: &mut impl Write, bytes: &[u8]) -> bool {
 }
 
 fn begin_bulk(server: &TestServer, collection: &str) -> std::net::TcpStream {
-    let mut stream = server.connect();
-    let path = bulk_of(collection);
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {NDJSON}\r\ntransfer-encoding: chunked\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).expect("the head is taken");
-    stream
+    let headers = format!("content-type: {NDJSON}\r\ntransfer-encoding: chunked\r\n");
+    server.begin("POST", &bulk_of(collection), &headers, "")
 }
 
 #[test]
 fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "700")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "700")]);
     server.send("POST", "/v1/collections/deaf/records", &json!({"content": "文字"}));
     let mut stream = begin_bulk(&server, "deaf");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
@@ -228,14 +211,14 @@ fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
         sent += piece.len();
     }
     assert!(sent < 64 << 20, "the service read {sent} bytes of a client that takes no answers");
-    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    server.get("/readyz").expect_status(200);
     let resident = server.resident_bytes();
     assert!(resident < 400 << 20, "{resident} bytes resident");
 }
 
 #[test]
 fn a_client_that_takes_a_byte_at_a_time_is_let_go_of() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
     let mut stream = begin_bulk(&server, "slow");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
     let mut reader = stream.try_clone().expect("a second handle");
@@ -260,7 +243,7 @@ fn a_client_that_takes_a_byte_at_a_time_is_let_go_of() {
 /// `DOPPEL_TEST_BULK_MIB` sets the size of the body (200 for acceptance).
 #[test]
 fn memory_does_not_grow_with_the_body() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let total = setting("DOPPEL_TEST_BULK_MIB", 24) << 20;
     let mut stream = begin_bulk(&server, "large");
     let mut reader = stream.try_clone().expect("a second handle");
@@ -292,18 +275,18 @@ fn memory_does_not_grow_with_the_body() {
         assert!(chunk(&mut stream, format!("\n{}", json!({"id": "end", "content": text(5)})).as_bytes()));
         stream.write_all(b"0\r\n\r\n").expect("the end is taken");
     });
-    assert_eq!(server.send("GET", "/v1/collections/large/records/end", &Value::Null).status, 200);
+    server.get("/v1/collections/large/records/end").expect_status(200);
     assert!(most < before + (48 << 20), "resident {before} bytes at first, {most} at most");
 }
 
 /// Returns the number of records whose text statistics the collection `batch` uses.
 fn counted_records(server: &TestServer) -> Value {
-    server.send("GET", "/v1/collections/batch/statistics", &Value::Null).json()["records"].clone()
+    server.get("/v1/collections/batch/statistics").json()["records"].clone()
 }
 
 #[test]
 fn all_records_are_counted_at_the_end_of_a_batch() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let lines: String =
         (0..80_u64).map(|n| format!("{}\n", json!({ "id": n.to_string(), "content": text(n) }))).collect();
     let path = bulk_of("batch");
@@ -315,7 +298,7 @@ fn all_records_are_counted_at_the_end_of_a_batch() {
         server.settle();
         assert_eq!(counted_records(&server), 80);
     }
-    let tasks = server.send("GET", "/v1/tasks", &Value::Null).json();
+    let tasks = server.get("/v1/tasks").json();
     assert_eq!(
         tasks["items"].as_array().expect("a list").len(),
         2,

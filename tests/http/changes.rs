@@ -3,20 +3,15 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{TestDesk, TestServer, expect_problem};
+use crate::{LAMPS, row};
 use serde_json::{Value, json};
 
-const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
-                     我们多次向物业反映，至今没有人来修理。";
 const BUS: &str =
     "十七路公交车早高峰间隔太长，河西新村站每天有几十人挤不上车，请增加班次或者加开区间车，方便上班和上学。";
 
-fn row(content: &str) -> Value {
-    json!({"title": "来信", "content": content})
-}
-
 /// Returns the changes after a number, in words, and the number for the next call.
 fn changes(desk: &TestDesk, since: u64, more: &str) -> (Vec<String>, u64) {
-    let list = desk.ask("GET", &format!("/changes?since={since}{more}"), &Value::Null);
+    let list = desk.read(&format!("/changes?since={since}{more}"));
     let items = list["items"].as_array().expect("a list");
     assert!(items.is_sorted_by_key(|change| change["number"].as_u64().expect("a number")));
     (
@@ -81,9 +76,8 @@ fn a_question_waits_for_the_next_change_and_no_longer() {
 
 #[test]
 fn who_waits_takes_no_permit_and_hears_of_the_change() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_STREAMS", "2")];
-    let server = TestServer::start_with(folder.path(), &[], &limits);
+    let server = TestServer::start(&limits);
     server.send("PUT", "/v1/collections/letters", &json!({}));
     let wait = "/v1/collections/letters/changes?wait_s=20";
     std::thread::scope(|scope| {
@@ -103,13 +97,12 @@ fn parameters_out_of_bounds_and_numbers_ahead_of_the_feed_are_refused() {
     let desk = TestDesk::with("changes_bounds", &json!({}));
     desk.register("a", &row(LAMPS));
     for (query, pointer) in [("limit=0", "?limit"), ("wait_s=26", "?wait_s"), ("since=-1", "?since")] {
-        let answer = desk.send("GET", &format!("/changes?{query}"), &Value::Null);
+        let answer = desk.get(&format!("/changes?{query}"));
         assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (422, &json!(pointer)), "{query}");
     }
     let (_, end) = changes(&desk, 0, "");
-    let ahead = desk.send("GET", &format!("/changes?since={}", end + 100), &Value::Null);
+    let ahead = desk.get(&format!("/changes?since={}", end + 100));
     let problem = expect_problem(&ahead, 410, "changes_forgotten");
     assert_eq!(problem["begin_at"], end, "where to go on from after reading everything");
-    let unknown = desk.server.send("GET", "/v1/collections/nothing/changes", &Value::Null);
-    expect_problem(&unknown, 404, "unknown_collection");
+    expect_problem(&desk.server.get("/v1/collections/nothing/changes"), 404, "unknown_collection");
 }

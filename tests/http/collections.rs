@@ -2,15 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{TestDesk, TestServer, expect_problem, ids};
+use crate::support::{TestDesk, TestResponse, TestServer, expect_detail, expect_members, expect_problem, ids};
+use crate::{LAMPS, row};
 use serde_json::{Value, json};
-
-const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
-                     我们多次向物业反映，至今没有人来修理。";
-
-fn row(content: &str) -> Value {
-    json!({"title": "来信", "content": content})
-}
 
 #[track_caller]
 fn similar(desk: &TestDesk) -> Vec<Value> {
@@ -20,11 +14,8 @@ fn similar(desk: &TestDesk) -> Vec<Value> {
 #[test]
 fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     let desk = TestDesk::with("presets", &json!({}));
-    let default = desk.ask("GET", "", &Value::Null);
-    assert_eq!(
-        (&default["name"], &default["records"], &default["generation"]),
-        (&json!("presets"), &json!(0), &json!(1))
-    );
+    let default = desk.read("");
+    expect_members(&default, &json!({ "name": "presets", "records": 0, "generation": 1 }));
     assert_eq!(put_settings(&json!({}), &desk), default, "the same again changes nothing");
     assert_eq!(put_settings(&json!({"preset": "default"}), &desk), default);
     let settings = &default["settings"];
@@ -48,7 +39,7 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     expected["min_features"] = json!(2);
     expected["verify"]["duplicate"] = json!(0.7);
     assert_eq!(partial["settings"], expected, "what is not given is the preset's, not what was there before");
-    assert_eq!(desk.ask("GET", "", &Value::Null), partial);
+    assert_eq!(desk.read(""), partial);
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
 }
 
@@ -65,7 +56,7 @@ fn scheme_names(settings: &Value) -> Vec<String> {
 fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
     let desk = TestDesk::with("profile", &json!({}));
     desk.register("a", &row(LAMPS));
-    let before = desk.ask("GET", "", &Value::Null);
+    let before = desk.read("");
     for settings in [
         json!({"preset": "paper"}),
         json!({"text": {"hmm": true}}),
@@ -74,9 +65,8 @@ fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
         json!({"channels": [{"scheme": "simhash", "radius": 7}]}),
         json!({"min_features": 5}),
     ] {
-        let problem = expect_problem(&desk.send("PUT", "", &settings), 409, "profile_conflict");
-        assert!(problem["detail"].as_str().expect("a detail").contains("reindex"), "{problem}");
-        assert_eq!(desk.ask("GET", "", &Value::Null), before, "{settings}");
+        expect_detail(&expect_problem(&desk.send("PUT", "", &settings), 409, "profile_conflict"), "reindex");
+        assert_eq!(desk.read(""), before, "{settings}");
     }
     assert_eq!(desk.ask("POST", "/check", &row(LAMPS))["match"]["id"], "a");
     desk.delete("a");
@@ -99,7 +89,7 @@ fn verification_may_change_at_any_time_and_back() {
     assert_eq!(ids(&json!(verified)).len(), 3, "a shared phrase is no match");
 
     let unverified = desk.ask("PUT", "", &json!({"verify": null}));
-    assert_eq!((&unverified["settings"]["verify"], &unverified["generation"]), (&Value::Null, &json!(1)));
+    expect_members(&unverified, &json!({ "settings/verify": null, "generation": 1 }));
     let found = similar(&desk);
     assert!(id_set(&found).is_superset(&id_set(&verified)), "{found:?}");
     for found in found.iter().filter(|found| found["id"] != "first") {
@@ -109,7 +99,7 @@ fn verification_may_change_at_any_time_and_back() {
     let distances: Vec<u64> = found.iter().skip(1).map(|m| m["distance"].as_u64().expect("a number")).collect();
     assert!(found[0]["id"] == "first" && distances.is_sorted(), "exact first, then nearest: {found:?}");
     let meanwhile = desk.register("meanwhile", &row(&format!("{LAMPS}望尽快处理。")));
-    assert_eq!((&meanwhile["verdict"], &meanwhile["duplicate_of"]), (&json!("near_duplicate"), &json!("first")));
+    expect_members(&meanwhile, &json!({ "verdict": "near_duplicate", "duplicate_of": "first" }));
 
     desk.ask("PUT", "", &json!({"verify": {"duplicate": 1.0, "shingle": 16}}));
     let strict = similar(&desk);
@@ -119,7 +109,7 @@ fn verification_may_change_at_any_time_and_back() {
     let (new, back): (Vec<Value>, Vec<Value>) =
         similar(&desk).into_iter().partition(|found| found["id"] == "meanwhile");
     assert_eq!((back, new.len()), (verified, 1));
-    assert_eq!(desk.get("meanwhile")["similar"], meanwhile["similar"], "a verdict is history");
+    assert_eq!(desk.record("meanwhile")["similar"], meanwhile["similar"], "a verdict is history");
 }
 
 fn id_set(list: &[Value]) -> BTreeSet<String> {
@@ -143,7 +133,7 @@ fn read_time(desk: &TestDesk) -> Value {
 fn a_deleted_collection_is_gone_and_its_name_is_free() {
     let desk = TestDesk::with("deleted", &json!({"min_features": 2}));
     desk.register("a", &row(LAMPS));
-    assert_eq!(desk.send("DELETE", "", &Value::Null).status, 204);
+    desk.send("DELETE", "", &Value::Null).expect_status(204);
     for (method, path, body) in [
         ("GET", "", Value::Null),
         ("DELETE", "", Value::Null),
@@ -159,10 +149,9 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
     }
     assert_eq!(desk.ask("POST", "/check", &row(LAMPS))["duplicate"], false);
     assert_eq!(desk.register("b", &row(LAMPS))["verdict"], "original", "created anew, empty");
-    let anew = desk.ask("GET", "", &Value::Null);
-    assert_eq!((&anew["records"], &anew["settings"]["min_features"]), (&json!(1), &json!(4)));
-    assert_eq!(ids(&desk.ask("GET", "/records", &Value::Null)["items"]), ["b"]);
-    expect_problem(&desk.send("GET", "/records/a", &Value::Null), 404, "unknown_record");
+    expect_members(&desk.read(""), &json!({ "records": 1, "settings/min_features": 4 }));
+    assert_eq!(ids(&desk.read("/records")["items"]), ["b"]);
+    expect_problem(&desk.get("/records/a"), 404, "unknown_record");
     assert_eq!(desk.register("a", &row(LAMPS))["duplicate_of"], "b");
 }
 
@@ -172,20 +161,19 @@ fn two_collections_do_not_see_each_other() {
     let south = TestDesk::new("south");
     north.register("a", &row(LAMPS));
     let alone = south.register("a", &row(LAMPS));
-    assert_eq!((&alone["verdict"], &alone["similar"]), (&json!("original"), &json!([])));
+    expect_members(&alone, &json!({ "verdict": "original", "similar": [] }));
     north.register("b", &row(LAMPS));
     let fingerprint = alone["fingerprint"].as_str().expect("a fingerprint");
-    let near = south.ask("GET", &format!("/similar?fingerprint={fingerprint}&radius=15"), &Value::Null);
-    assert_eq!(ids(&near["similar"]), ["a"]);
-    expect_problem(&south.send("GET", "/records/b", &Value::Null), 404, "unknown_record");
+    assert_eq!(ids(&south.read(&format!("/similar?fingerprint={fingerprint}&radius=15"))["similar"]), ["a"]);
+    expect_problem(&south.get("/records/b"), 404, "unknown_record");
     expect_problem(&south.send("DELETE", "/records/b", &Value::Null), 404, "unknown_record");
     let pair = json!({"a": {"id": "a"}, "b": {"id": "b"}});
     expect_problem(&south.send("POST", "/explain", &pair), 404, "unknown_record");
     north.delete("a");
     assert_eq!(south.ask("POST", "/check", &row(LAMPS))["match"]["id"], "a");
-    assert_eq!(north.send("DELETE", "", &Value::Null).status, 204);
-    assert_eq!(ids(&south.ask("GET", "/records", &Value::Null)["items"]), ["a"]);
-    let all = south.server.send("GET", "/v1/collections", &Value::Null).json();
+    north.send("DELETE", "", &Value::Null).expect_status(204);
+    assert_eq!(ids(&south.read("/records")["items"]), ["a"]);
+    let all = south.server.get("/v1/collections").json();
     let items = all["items"].as_array().expect("items").iter();
     let names: Vec<&str> = items.map(|item| item["name"].as_str().expect("a name")).collect();
     assert!(names.contains(&"south") && !names.contains(&"north") && names.is_sorted(), "{names:?}");
@@ -193,17 +181,16 @@ fn two_collections_do_not_see_each_other() {
 
 #[test]
 fn without_auto_creation_a_write_to_an_unknown_collection_is_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
+    let server = TestServer::start(&[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
     let records = "/v1/collections/desk/records";
     for (method, path) in [("PUT", format!("{records}/a")), ("POST", records.to_owned())] {
         let problem = expect_problem(&server.send(method, &path, &row(LAMPS)), 404, "unknown_collection");
-        assert!(problem["detail"].as_str().expect("a detail").contains("PUT /v1/collections/desk"), "{problem}");
+        expect_detail(&problem, "PUT /v1/collections/desk");
     }
-    assert_eq!(server.send("GET", "/v1/collections", &Value::Null).json()["items"], json!([]));
+    assert_eq!(server.get("/v1/collections").json()["items"], json!([]));
     let created = server.send("PUT", "/v1/collections/desk", &json!({}));
     assert_eq!((created.status, created.header("location")), (201, Some("/v1/collections/desk")));
-    assert_eq!(server.send("PUT", &format!("{records}/a"), &row(LAMPS)).status, 201);
+    server.send("PUT", &format!("{records}/a"), &row(LAMPS)).expect_status(201);
 }
 
 #[test]
@@ -213,12 +200,12 @@ fn a_row_that_no_collection_would_take_creates_none() {
     for row in
         [json!({"telephone": "123"}), json!({"content": ["a"]}), json!({"content": "路灯不亮", "time": ["昨天"]})]
     {
-        assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row).status, 422);
-        assert_eq!(server.send("GET", path, &Value::Null).status, 404, "{row}");
+        server.send("PUT", &format!("{path}/records/a"), &row).expect_status(422);
+        assert_eq!(server.get(path).status, 404, "{row}");
     }
     let lines = "{\"telephone\":1}\n{}\n";
-    assert_eq!(server.send_text("POST", &format!("{path}/records/_bulk"), "application/x-ndjson", lines).status, 200);
-    assert_eq!(server.send("GET", path, &Value::Null).status, 404);
+    server.send_text("POST", &format!("{path}/records/_bulk"), "application/x-ndjson", lines).expect_status(200);
+    server.get(path).expect_status(404);
 }
 
 #[test]
@@ -239,8 +226,8 @@ fn putting_a_collection_that_is_being_dropped_creates_it_again() {
     });
     // The collection is not deleted any more.
     assert!(matches!(server.send("PUT", path, &json!({})).status, 200 | 201));
-    assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row(LAMPS)).status, 201);
-    assert_eq!(server.send("GET", path, &Value::Null).json()["records"], 1);
+    server.send("PUT", &format!("{path}/records/a"), &row(LAMPS)).expect_status(201);
+    assert_eq!(server.get(path).json()["records"], 1);
 }
 
 #[test]
@@ -260,26 +247,25 @@ fn a_record_put_while_its_collection_is_dropped_several_times_is_stored() {
 
 #[test]
 fn lists_of_collections_and_tasks_come_in_parts() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start(&[]);
     for name in ["c", "a", "d", "b", "e"] {
-        assert_eq!(server.send("PUT", &format!("/v1/collections/{name}"), &json!({})).status, 201);
-        assert_eq!(server.send("POST", "/v1/admin/purge", &json!({"collection": name})).status, 202);
+        server.send("PUT", &format!("/v1/collections/{name}"), &json!({})).expect_status(201);
+        server.send("POST", "/v1/admin/purge", &json!({"collection": name})).expect_status(202);
     }
     for (path, member) in [("/v1/collections", "name"), ("/v1/tasks", "id")] {
-        let all = server.send("GET", path, &Value::Null).json();
+        let all = server.get(path).json();
         assert_eq!((member_names(&all, member).len(), &all["next"]), (5, &Value::Null), "{path}");
         let mut found = Vec::new();
         let mut cursor = String::new();
         loop {
-            let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
+            let part = server.get(&format!("{path}?limit=2{cursor}")).json();
             found.extend(member_names(&part, member));
             let Some(next) = part["next"].as_str() else { break };
             cursor = format!("&cursor={next}");
         }
         assert_eq!(found, member_names(&all, member), "{path}");
         for wrong in ["limit=0", "limit=1001", "cursor=zz"] {
-            assert_eq!(server.send("GET", &format!("{path}?{wrong}"), &Value::Null).status, 422, "{path} {wrong}");
+            assert_eq!(server.get(&format!("{path}?{wrong}")).status, 422, "{path} {wrong}");
         }
     }
 }
@@ -291,8 +277,7 @@ fn member_names(list: &Value, member: &str) -> Vec<String> {
 
 #[test]
 fn records_create_collections_up_to_a_number_and_administrators_more() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
+    let server = TestServer::start(&[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
     let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
     assert_eq!((put_first_record("a", &server, &row).status, put_first_record("b", &server, &row).status), (201, 201));
     let refused = put_first_record("c", &server, &row);
@@ -303,10 +288,10 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
         refused.text
     );
     assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
-    assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
-    assert_eq!(put_first_record("c", &server, &row).status, 201);
+    server.send("PUT", "/v1/collections/c", &json!({})).expect_status(201);
+    put_first_record("c", &server, &row).expect_status(201);
 }
 
-fn put_first_record(name: &str, server: &TestServer, row: &Value) -> crate::support::TestResponse {
+fn put_first_record(name: &str, server: &TestServer, row: &Value) -> TestResponse {
     server.send("PUT", &format!("/v1/collections/{name}/records/1"), row)
 }

@@ -6,16 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestResponse, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_parts, expect_problem};
 
 const RECORDS: &str = "/v1/collections/letters/records";
 const CODINGS: [&str; 2] = ["gzip", "zstd"];
-
-fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], environment);
-    (folder, server)
-}
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -60,11 +54,8 @@ fn routes() -> Vec<(String, String, String)> {
 
 #[test]
 fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
-    let (_folder, server) = start(&[]);
-    assert_eq!(
-        server.send("PUT", &format!("{RECORDS}/a"), &json!({"content": "路灯坏了很久没有人来修理"})).status,
-        201
-    );
+    let server = TestServer::start(&[]);
+    server.send("PUT", &format!("{RECORDS}/a"), &json!({"content": "路灯坏了很久没有人来修理"})).expect_status(201);
     // The answer to a body that is read and refused, or whose lines are refused.
     let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
     for (method, path, media) in routes() {
@@ -103,7 +94,7 @@ fn answer_without_time(answer: &TestResponse) -> (u16, Value) {
 
 #[test]
 fn what_is_stored_is_what_was_compressed() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let row = json!({"content": "三号路的路灯已经连续多日不亮".repeat(500), "编号": "7"});
     let mut plain = server.send("PUT", &format!("{RECORDS}/plain"), &row).json();
     for coding in CODINGS {
@@ -111,14 +102,13 @@ fn what_is_stored_is_what_was_compressed() {
         let path = format!("{RECORDS}/{coding}");
         let answer = send(&server, "PUT", &path, &headers, &compress(coding, row.to_string().as_bytes()));
         assert_eq!((answer.status, &answer.json()["verdict"]), (201, &json!("exact_duplicate")));
-        assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
+        assert_eq!(server.get(&path).json()["row"], row);
     }
     assert_eq!(plain["verdict"].take(), "original");
     // The compressed body with the same idempotency key is the same request.
     let row = json!({"content": "文昌巷口的井盖裂开了一个大洞"}).to_string();
     let key = [("content-type", "application/json"), ("idempotency-key", "k-1"), ("content-encoding", "identity")];
-    let first = send(&server, "POST", RECORDS, &key, row.as_bytes());
-    assert_eq!(first.status, 201, "{}", first.text);
+    let first = send(&server, "POST", RECORDS, &key, row.as_bytes()).expect_status(201);
     for coding in CODINGS {
         let headers = [key[0], key[1], ("content-encoding", coding)];
         let again = send(&server, "POST", RECORDS, &headers, &compress(coding, row.as_bytes()));
@@ -128,8 +118,8 @@ fn what_is_stored_is_what_was_compressed() {
 
 #[test]
 fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
-    let (_folder, server) =
-        start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "100000"), ("DOPPEL_LIMITS__MAX_LINE_BYTES", "1000")]);
+    let server =
+        TestServer::start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "100000"), ("DOPPEL_LIMITS__MAX_LINE_BYTES", "1000")]);
     for coding in CODINGS {
         let json = [("content-type", "application/json"), ("content-encoding", coding)];
         assert!(put_compressed(&compress(coding, body_of_size(99_000).as_bytes()), &server, &json).status < 300);
@@ -162,8 +152,7 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         );
     }
     assert!(server.resident_bytes() < 600 << 20, "nothing of it is held");
-    let metrics = server.send("GET", "/metrics", &Value::Null).text;
-    assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"), "{metrics}");
+    expect_parts(&server.get("/metrics").text, &["doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"]);
 }
 
 fn put_compressed(bytes: &[u8], server: &TestServer, json: &[(&str, &str); 2]) -> TestResponse {
@@ -226,7 +215,7 @@ impl FlushingEncoder {
 
 #[test]
 fn lines_of_a_compressed_stream_are_answered_as_they_come() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     for coding in CODINGS {
         let stream = server.connect();
         let mut to = stream.try_clone().expect("a second handle");
@@ -256,7 +245,7 @@ fn lines_of_a_compressed_stream_are_answered_as_they_come() {
 
 #[test]
 fn a_compressed_body_that_comes_too_slowly_is_given_up() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
     for coding in CODINGS {
         let mut stream = server.connect();
         let bytes = compress(coding, &json!({"content": "路灯".repeat(200)}).to_string().into_bytes());
@@ -284,20 +273,17 @@ fn raw(server: &TestServer, path: &str, accepts: &str) -> (String, Vec<u8>) {
 
 #[test]
 fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_is() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     for number in 0..30 {
         let row = json!({"content": format!("{number}号路的路灯已经连续多日不亮，晚上行走十分危险"), "办理单位": "城管局".repeat(20)});
-        assert_eq!(server.send("PUT", &format!("{RECORDS}/{number}"), &row).status, 201);
+        server.send("PUT", &format!("{RECORDS}/{number}"), &row).expect_status(201);
     }
     let (_, plain) = raw(&server, RECORDS, "identity");
     for (accepts, coding) in
         [("gzip", "gzip"), ("zstd", "zstd"), ("gzip, zstd;q=0.5", "gzip"), ("br, zstd, gzip", "zstd")]
     {
         let (head, bytes) = raw(&server, RECORDS, accepts);
-        assert!(
-            head.contains(&format!("content-encoding: {coding}")) && head.contains("vary: accept-encoding"),
-            "{head}"
-        );
+        expect_parts(&head, &[&format!("content-encoding: {coding}"), "vary: accept-encoding"]);
         assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
         assert!(expanded(coding, &bytes) == plain, "{accepts}");
     }

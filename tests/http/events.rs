@@ -1,6 +1,6 @@
 //! Events: records about one real-world problem, in other words and by other people.
 
-use crate::support::{TestDesk, TestResponse, expect_problem, ids};
+use crate::support::{TestDesk, expect_members, expect_parts, expect_problem, ids, owned_ids};
 use serde_json::{Value, json};
 
 /// Made-up reports: three problems in three wordings each, and two letters about something else.
@@ -28,22 +28,17 @@ fn office(name: &str) -> TestDesk {
 }
 
 fn list(desk: &TestDesk, query: &str) -> Value {
-    desk.ask("GET", &format!("/events{query}"), &Value::Null)
+    desk.read(&format!("/events{query}"))
 }
 
 /// Returns the ids of the listed events.
 fn listed(desk: &TestDesk, query: &str) -> Vec<String> {
-    ids(&list(desk, query)["items"]).into_iter().map(str::to_owned).collect()
+    owned_ids(&list(desk, query)["items"])
 }
 
 /// Returns the ids of the members of an event, in their order.
 fn members(desk: &TestDesk, id: &str) -> Vec<String> {
-    let event = desk.ask("GET", &format!("/events/{id}"), &Value::Null);
-    ids(&event["members"]).into_iter().map(str::to_owned).collect()
-}
-
-fn get(desk: &TestDesk, path: &str) -> TestResponse {
-    desk.send("GET", path, &Value::Null)
+    owned_ids(&desk.read(&format!("/events/{id}"))["members"])
 }
 
 #[test]
@@ -55,15 +50,13 @@ fn reports_of_one_problem_in_other_words_are_one_event() {
         (vec!["lamp-1", "noise-1", "dirt-1"], &json!(3), &json!(0))
     );
     let lamps = &all["items"][0];
-    let name = lamps["name"].as_str().expect("a name");
-    assert!(name.contains("雁坪路") && name.contains("路灯"), "{name}");
-    assert_eq!((&lamps["size"], &lamps["reports"], &lamps["petitioners"]), (&json!(3), &json!(3), &json!(3)));
-    assert_eq!(lamps["frequency"], "frequent");
-    assert_eq!(lamps["window"]["reports"], 3);
+    expect_parts(lamps["name"].as_str().expect("a name"), &["雁坪路", "路灯"]);
+    expect_members(lamps, &json!({ "size": 3, "reports": 3, "petitioners": 3 }));
+    expect_members(lamps, &json!({ "frequency": "frequent", "window/reports": 3 }));
     assert_eq!(lamps["window"]["first_time"], "2024-03-01T12:10:00Z");
 
-    let lamps = desk.ask("GET", "/events/lamp-2?fields=title", &Value::Null);
-    assert_eq!((&lamps["id"], &lamps["members"][1]["id"]), (&json!("lamp-1"), &json!("lamp-2")));
+    let lamps = desk.read("/events/lamp-2?fields=title");
+    expect_members(&lamps, &json!({ "id": "lamp-1", "members/1/id": "lamp-2" }));
     let link = &lamps["members"][1]["link"];
     assert_eq!(link["kind"], "model", "{link}");
     assert!(link["probability"].as_f64().expect("a number") > 0.2, "{link}");
@@ -72,8 +65,8 @@ fn reports_of_one_problem_in_other_words_are_one_event() {
     assert_eq!(road.expect("a road")["state"], "known");
     assert_eq!(lamps["unknown"], json!(["district"]));
 
-    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
-    expect_problem(&get(&desk, "/events/nowhere"), 404, "unknown_record");
+    expect_problem(&desk.get("/events/pool"), 404, "no_event");
+    expect_problem(&desk.get("/events/nowhere"), 404, "unknown_record");
 }
 
 #[test]
@@ -95,7 +88,7 @@ fn events_are_selected_by_rule_time_place_and_page() {
         (vec!["lamp-1", "noise-1"], vec!["dirt-1"], &Value::Null)
     );
     for wrong in ["?state=often", "?order=old", "?reports=1", "?days=0", "?from=soon", "?cursor=1"] {
-        assert_eq!(get(&desk, &format!("/events{wrong}")).status, 422, "{wrong}");
+        assert_eq!(desk.get(&format!("/events{wrong}")).status, 422, "{wrong}");
     }
 }
 
@@ -107,13 +100,12 @@ fn events_follow_records_and_decisions() {
     assert_eq!(members(&desk, "lamp-3"), ["lamp-2", "lamp-3"]);
     let (_, time, title, content) = REPORTS[0];
     desk.register("lamp-1", &json!({"title": title, "content": content, "time": time}));
-    let lamps = desk.ask("GET", "/events/lamp-1", &Value::Null);
-    assert_eq!((&lamps["id"], &lamps["size"], &lamps["anonymous"]), (&json!("lamp-2"), &json!(3), &json!(1)));
+    expect_members(&desk.read("/events/lamp-1"), &json!({ "id": "lamp-2", "size": 3, "anonymous": 1 }));
 
     desk.ask("PUT", "/decisions/lamp-2/pool", &json!({"judgement": "same"}));
     assert!(members(&desk, "pool").contains(&"lamp-3".to_owned()), "a person joined them");
     desk.ask("PUT", "/decisions/lamp-2/pool", &json!({"judgement": "not_same"}));
-    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
+    expect_problem(&desk.get("/events/pool"), 404, "no_event");
     desk.ask("PUT", "/decisions/noise-1/noise-2", &json!({"judgement": "not_same"}));
     assert!(
         !members(&desk, "noise-3").windows(2).any(|pair| pair == ["noise-1", "noise-2"]),
@@ -128,9 +120,8 @@ fn a_record_that_cites_another_one_is_linked_but_is_no_report() {
     desk.register("20240301123456", &json!({"content": lamp, "time": "2024-03-11 08:00"}));
     let asks = "市民催办工单20240301123456，查询办理结果";
     desk.register("asks", &json!({"content": asks, "time": "2024-03-12 08:00"}));
-    let event = desk.ask("GET", "/events/asks", &Value::Null);
-    assert_eq!((&event["size"], &event["reports"]), (&json!(2), &json!(1)));
-    assert_eq!(event["members"][1]["cites"], json!(["20240301123456"]));
+    let event = desk.read("/events/asks");
+    expect_members(&event, &json!({ "size": 2, "reports": 1, "members/1/cites": ["20240301123456"] }));
     assert_eq!(event["members"][1]["link"]["kind"], "citation");
 }
 
@@ -138,7 +129,7 @@ fn a_record_that_cites_another_one_is_linked_but_is_no_report() {
 fn a_collection_without_texts_has_no_events() {
     let desk = TestDesk::with("events-signatures", &json!({"preset": "signatures"}));
     desk.register("a", &json!({"content": "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。"}));
-    expect_problem(&get(&desk, "/events"), 409, "text_not_kept");
+    expect_problem(&desk.get("/events"), 409, "text_not_kept");
 }
 
 #[test]
@@ -162,7 +153,7 @@ fn records_that_are_replaced_while_all_are_read_are_in_one_event_each() {
             for round in 1..=4 {
                 for number in 0..40 {
                     let path = format!("/records/r{number:02}");
-                    assert_eq!(desk.send("PUT", &path, &letter(number, round)).status, 200);
+                    desk.send("PUT", &path, &letter(number, round)).expect_status(200);
                 }
             }
         });
@@ -214,16 +205,15 @@ fn a_decision_that_two_records_report_one_event_joins_events_and_no_groups() {
     let desk = office("events-decided");
     let lamp = "雁坪路的路灯连续多日不亮，晚上漆黑一片，请尽快修理。";
     desk.register("copy", &json!({"title": "雁坪路路灯不亮", "content": lamp, "time": "2024-03-04 08:00"}));
-    assert_eq!(desk.ask("GET", "/groups/copy", &Value::Null)["members"], json!(["lamp-1", "copy"]));
+    assert_eq!(desk.read("/groups/copy")["members"], json!(["lamp-1", "copy"]));
     desk.ask("PUT", "/decisions/lamp-1/copy", &json!({"judgement": "same_event", "by": "王某"}));
-    expect_problem(&desk.send("GET", "/groups/copy", &Value::Null), 404, "ungrouped");
-    let copy = desk.ask("GET", "/events/copy", &Value::Null);
+    expect_problem(&desk.get("/groups/copy"), 404, "ungrouped");
+    let copy = desk.read("/events/copy");
     let last = copy["members"].as_array().expect("a list").last().expect("a member");
-    assert_eq!((&last["id"], &last["link"]["kind"]), (&json!("copy"), &json!("decision")));
+    expect_members(last, &json!({ "id": "copy", "link/kind": "decision" }));
     desk.ask("PUT", "/decisions/copy/bus", &json!({"judgement": "same_event"}));
     assert!(members(&desk, "bus").contains(&"lamp-2".to_owned()));
-    let decided = desk.ask("GET", "/decisions/copy/bus", &Value::Null);
-    assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same_event"), &Value::Null));
+    expect_members(&desk.read("/decisions/copy/bus"), &json!({ "judgement": "same_event", "history/0/by": null }));
 }
 
 #[test]
@@ -242,14 +232,14 @@ fn events_are_merged_split_and_confirmed() {
     assert_eq!(members(&desk, "noise-2"), ["noise-1", "noise-2", "noise-3"]);
     let removed = regroup(&desk, "lamp-1/_split", &json!({"records": ["pool"]}));
     assert_eq!((&removed["decisions"], ids(&removed["events"])), (&json!(3), vec!["lamp-1"]));
-    expect_problem(&get(&desk, "/events/pool"), 404, "no_event");
+    expect_problem(&desk.get("/events/pool"), 404, "no_event");
     let refused = desk.send("POST", "/events/_merge", &json!({"records": ["lamp-1", "noise-1"]}));
     expect_problem(&refused, 409, "rejected_pair");
 
     let confirmed = regroup(&desk, "noise-3/_confirm", &json!({}));
     assert_eq!((&confirmed["decisions"], ids(&confirmed["events"])), (&json!(2), vec!["noise-1"]));
     assert_eq!(regroup(&desk, "noise-3/_confirm", &json!({}))["decisions"], 0);
-    assert_eq!(desk.ask("GET", "/decisions/noise-1/noise-3", &Value::Null)["judgement"], "same_event");
+    assert_eq!(desk.read("/decisions/noise-1/noise-3")["judgement"], "same_event");
 
     for (path, body, status, code) in [
         ("_merge", json!({"records": ["lamp-1"]}), 422, "out_of_range"),
@@ -275,38 +265,33 @@ fn the_handling_of_an_event_stays_with_it() {
     handle(&desk, "lamp-2", &json!({"status": "assigned", "unit": "城管局", "by": "王某"}));
     let handled = handle(&desk, "lamp-3", &json!({"note": "已通知养护单位"}));
     handle(&desk, "lamp-3", &json!({"note": "已通知养护单位", "unit": " "}));
-    assert_eq!((&handled["id"], &handled["handling"]["status"]), (&json!("lamp-1"), &json!("assigned")));
-    assert_eq!((&handled["handling"]["unit"], &handled["handling"]["steps"]), (&json!("城管局"), &json!(2)));
-    let handled = desk.ask("GET", "/events/lamp-3", &Value::Null);
+    expect_members(&handled, &json!({ "id": "lamp-1", "handling/status": "assigned" }));
+    expect_members(&handled, &json!({ "handling/unit": "城管局", "handling/steps": 2 }));
+    let handled = desk.read("/events/lamp-3");
     assert_eq!(handled["history"].as_array().map(Vec::len), Some(2), "a repeated request adds nothing: {handled}");
     assert_eq!(handled["history"][0]["by"], "王某");
-    assert_eq!(
-        (&handled["history"][1]["note"], &handled["history"][1]["status"]),
-        (&json!("已通知养护单位"), &Value::Null)
-    );
+    expect_members(&handled, &json!({ "history/1/note": "已通知养护单位", "history/1/status": null }));
     assert_eq!(listed(&desk, "?status=assigned"), ["lamp-1"]);
     assert_eq!(listed(&desk, "?status=open"), ["noise-1", "dirt-1"]);
-    assert_eq!(get(&desk, "/events?status=lost").status, 422);
+    assert_eq!(desk.get("/events?status=lost").status, 422);
 
     // The first record is deleted, and the next one after it.
     desk.delete("lamp-1");
-    let later = desk.ask("GET", "/events/lamp-3", &Value::Null);
+    let later = desk.read("/events/lamp-3");
     assert_eq!((&later["id"], &later["history"]), (&json!("lamp-2"), &handled["history"]));
     let (_, time, title, content) = REPORTS[0];
     desk.register("lamp-1", &json!({"title": title, "content": content, "time": time}));
     desk.delete("lamp-2");
-    let later = desk.ask("GET", "/events/lamp-1", &Value::Null);
-    assert_eq!((&later["id"], &later["handling"]["steps"]), (&json!("lamp-3"), &json!(2)));
+    expect_members(&desk.read("/events/lamp-1"), &json!({ "id": "lamp-3", "handling/steps": 2 }));
 
     // An event that is merged with another one has the steps of both; the latest status counts.
     handle(&desk, "noise-1", &json!({"status": "closed"}));
     regroup(&desk, "_merge", &json!({"records": ["lamp-3", "noise-1"]}));
-    let merged = desk.ask("GET", "/events/lamp-1", &Value::Null);
-    assert_eq!((&merged["handling"]["status"], &merged["handling"]["steps"]), (&json!("closed"), &json!(3)));
+    expect_members(&desk.read("/events/lamp-1"), &json!({ "handling/status": "closed", "handling/steps": 3 }));
     // The records of the lamps leave: their steps go with the record under which they are filed.
     regroup(&desk, "noise-1/_split", &json!({"records": ["lamp-3", "lamp-1"]}));
-    assert_eq!(desk.ask("GET", "/events/lamp-1", &Value::Null)["handling"]["steps"], 2);
-    assert_eq!(desk.ask("GET", "/events/noise-1", &Value::Null)["handling"]["status"], "closed");
+    assert_eq!(desk.read("/events/lamp-1")["handling"]["steps"], 2);
+    assert_eq!(desk.read("/events/noise-1")["handling"]["status"], "closed");
 
     // Without its event a history is not shown, and without records it is gone.
     desk.delete("lamp-3");
@@ -315,7 +300,7 @@ fn the_handling_of_an_event_stays_with_it() {
     desk.register("lamp-4", &json!({"title": title, "content": content, "time": time}));
     let (_, time, title, content) = REPORTS[2];
     desk.register("lamp-3", &json!({"title": title, "content": content, "time": time}));
-    assert_eq!(desk.ask("GET", "/events/lamp-4", &Value::Null)["handling"], Value::Null);
+    assert_eq!(desk.read("/events/lamp-4")["handling"], Value::Null);
 
     for (body, status) in
         [(json!({}), 422), (json!({"status": "lost"}), 422), (json!({"note": "长".repeat(2001)}), 422)]

@@ -1,7 +1,9 @@
 //! Collections that keep no text: their answers, and the requests that they refuse.
 
 use crate::protection::erased;
-use crate::support::{TestDesk, expect_problem, ids};
+use crate::support::{
+    TestDesk, TestResponse, TestServer, expect_detail, expect_members, expect_pointer, expect_problem, ids,
+};
 use serde_json::{Value, json};
 
 fn desk(name: &str) -> TestDesk {
@@ -20,31 +22,29 @@ fn letter(user: &str) -> Value {
 #[test]
 fn verdicts_rest_on_signatures_and_answers_say_that_nothing_was_verified() {
     let desk = desk("bare");
-    let settings = desk.ask("GET", "", &Value::Null);
-    assert_eq!((&settings["keeps_text"], &settings["settings"]["keep"]), (&json!(false), &json!("signatures")));
+    let settings = desk.read("");
+    expect_members(&settings, &json!({ "keeps_text": false, "settings/keep": "signatures" }));
     assert_eq!(desk.register("1", &letter("张某某"))["verdict"], "original");
     let mut longer = letter("王某");
     longer["content"] = json!(format!("{}。附近居民都希望早点修好", longer["content"].as_str().expect("a text")));
     let near = desk.register("2", &longer);
-    assert_eq!((&near["verdict"], &near["duplicate_of"]), (&json!("near_duplicate"), &json!("1")), "{near}");
+    expect_members(&near, &json!({ "verdict": "near_duplicate", "duplicate_of": "1" }));
     let found = &near["similar"][0];
     for measure in ["jaccard", "containment", "similarity"] {
         assert_eq!(found[measure], Value::Null, "nothing was verified: {found}");
     }
-    assert_eq!((&found["relation"], &found["time"]), (&json!("shared"), &json!("2026-03-01T00:00:00Z")), "{found}");
+    expect_members(found, &json!({ "relation": "shared", "time": "2026-03-01T00:00:00Z" }));
     assert_eq!(desk.put_again("1", &letter("张某某"), "unchanged")["verdict"], "original");
     desk.put_again("1", &letter("张某"), "updated");
-    let record = desk.get("1");
-    assert_eq!((&record["row"], &record["time"]), (&Value::Null, &json!("2026-03-01T00:00:00Z")), "{record}");
-    let listed = desk.ask("GET", "/records", &Value::Null);
+    expect_members(&desk.record("1"), &json!({ "row": null, "time": "2026-03-01T00:00:00Z" }));
+    let listed = desk.read("/records");
     assert!(listed["items"].as_array().is_some_and(|items| items.iter().all(|item| item["row"].is_null())), "{listed}");
     let check = desk.ask("POST", "/check?include=row", &letter("张某"));
     assert_eq!((&check["duplicate"], check["match"].get("row")), (&json!(true), Some(&Value::Null)), "{check}");
     let mine = desk.ask("POST", "/similar?identity=%E5%BC%A0%E6%9F%90", &letter("李某"));
     assert_eq!(ids(&mine["similar"]), ["1"], "by the hash of who submitted it: {mine}");
-    let groups = desk.ask("GET", "/groups", &Value::Null);
-    assert_eq!((&groups["items"][0]["size"], &groups["items"][0]["petitioners"]), (&json!(2), &json!(2)), "{groups}");
-    let feed = desk.ask("GET", "/changes?since=0", &Value::Null);
+    expect_members(&desk.read("/groups"), &json!({ "items/0/size": 2, "items/0/petitioners": 2 }));
+    let feed = desk.read("/changes?since=0");
     assert!(!feed.to_string().contains("路灯"), "{feed}");
 }
 
@@ -64,21 +64,15 @@ fn what_needs_texts_is_refused_with_the_reason() {
         ("GET", "/search?q=%E8%B7%AF%E7%81%AF", &Value::Null),
     ] {
         let problem = expect_problem(&desk.send(method, path, body), 409, "text_not_kept");
-        assert!(
-            problem["detail"].as_str().is_some_and(|detail| detail.contains("\"keep\": \"signatures\"")),
-            "{problem}"
-        );
+        expect_detail(&problem, "\"keep\": \"signatures\"");
     }
-    expect_problem(
-        &reindex_refusing(&json!({ "preset": "signatures", "min_features": 9 }), &desk.server),
-        409,
-        "text_not_kept",
-    );
+    let refused = reindex_refusing(&json!({ "preset": "signatures", "min_features": 9 }), &desk.server);
+    expect_problem(&refused, 409, "text_not_kept");
     let hosts = json!({ "collection": "refusing" });
     expect_problem(&desk.server.send("POST", "/v1/admin/host-aliases", &hosts), 409, "text_not_kept");
 }
 
-fn reindex_refusing(settings: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
+fn reindex_refusing(settings: &Value, server: &TestServer) -> TestResponse {
     let body = json!({ "collection": "refusing", "settings": settings });
     server.send("POST", "/v1/admin/reindex", &body)
 }
@@ -95,7 +89,7 @@ fn records_without_text_go_by_petitioner_and_by_age() {
     assert_eq!(counts(&aged), [Some(3), Some(0), Some(0), Some(0)], "{aged}");
     let named = erased(&desk, &json!({ "identity": " 张某某", "dry_run": false }));
     assert_eq!(counts(&named), [Some(3), Some(2), Some(2), Some(0)], "{named}");
-    assert_eq!(desk.get("2")["row"], Value::Null);
+    assert_eq!(desk.record("2")["row"], Value::Null);
 }
 
 #[test]
@@ -104,18 +98,16 @@ fn what_is_kept_is_decided_when_a_collection_is_made() {
     let whole = TestDesk::with("undecided", &json!({}));
     // The mode cannot change, with records or without.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
-        let problem = expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
-        assert_eq!(problem["errors"][0]["pointer"], "/keep", "{problem}");
+        expect_pointer(&expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict"), "/keep");
         desk.register("1", &letter("张某某"));
         expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
         let name = desk.path.rsplit('/').next().expect("a name");
         let body = json!({ "collection": name, "settings": other });
         expect_problem(&desk.server.send("POST", "/v1/admin/reindex", &body), 409, "keep_conflict");
     }
-    assert_eq!(bare.get("1")["row"], Value::Null);
-    assert_eq!(whole.get("1")["row"], letter("张某某"));
+    assert_eq!(bare.record("1")["row"], Value::Null);
+    assert_eq!(whole.record("1")["row"], letter("张某某"));
     bare.ask("PUT", "", &json!({ "preset": "signatures", "retention": { "days": 90 } }));
     let wrong = TestDesk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
-    let problem = expect_problem(&wrong, 422, "needs_text");
-    assert_eq!(problem["errors"][0]["pointer"], "/verify", "{problem}");
+    expect_pointer(&expect_problem(&wrong, 422, "needs_text"), "/verify");
 }

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::certificates::until;
 use crate::support::keyed::{KeyedServer, LAMPS};
-use crate::support::{TestResponse, TestServer, expect_problem, run};
+use crate::support::{TestResponse, TestServer, expect_members, expect_problem, run, until};
 
 const KEYS: &str = "/v1/admin/keys";
 const RECORDS: &str = "/v1/collections/letters/records";
@@ -18,20 +17,18 @@ const RECORDS: &str = "/v1/collections/letters/records";
 /// Makes a key and returns its text.
 #[track_caller]
 fn make(keyed: &KeyedServer, body: &Value) -> String {
-    let made = keyed.server.send_as(keyed.key("office"), "POST", KEYS, body);
-    assert_eq!(made.status, 201, "{}", made.text);
+    let made = keyed.send("office", "POST", KEYS, body).expect_status(201);
     assert_eq!(made.header("cache-control"), Some("no-store"));
     made.json()["key"].as_str().expect("the key").to_owned()
 }
 
 #[track_caller]
 fn revoke(keyed: &KeyedServer, name: &str) {
-    let revoked = keyed.server.send_as(keyed.key("office"), "DELETE", &format!("{KEYS}/{name}"), &Value::Null);
-    assert_eq!(revoked.status, 204, "{}", revoked.text);
+    keyed.send("office", "DELETE", &format!("{KEYS}/{name}"), &Value::Null).expect_status(204);
 }
 
 fn ask(server: &TestServer, key: &str) -> TestResponse {
-    server.send_as(key, "GET", "/v1/collections", &Value::Null)
+    server.get_as(key, "/v1/collections")
 }
 
 fn letter(number: usize) -> Value {
@@ -46,15 +43,12 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
     assert!(key.starts_with("dpl_clerk-7_"));
     assert_eq!(ask(server, &key).status, 200);
     expect_problem(&server.send_as(&key, "PUT", &format!("{RECORDS}/a"), &letter(1)), 403, "missing_scope");
-    expect_problem(&server.send_as(&key, "GET", KEYS, &Value::Null), 403, "missing_scope");
-    let list = server.send_as(keyed.key("office"), "GET", KEYS, &Value::Null);
+    expect_problem(&server.get_as(&key, KEYS), 403, "missing_scope");
+    let list = server.get_as(keyed.key("office"), KEYS);
     let items = list.json();
     let [item] = &items["items"].as_array().expect("a list")[..] else { panic!("{}", list.text) };
     assert_eq!(item["name"], "clerk-7");
-    assert_eq!(
-        (&item["scopes"], &item["collections"], &item["created_by"]),
-        (&json!(["read"]), &Value::Null, &json!("office"))
-    );
+    expect_members(item, &json!({ "scopes": ["read"], "collections": null, "created_by": "office" }));
     assert!(item["expires_at"].is_string() && item["expired"] == false, "{item}");
     let secret = key.rsplit('_').next().expect("a secret");
     assert!(!list.text.contains(secret) && !list.text.contains("sha256"), "{}", list.text);
@@ -66,9 +60,9 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
     let again = TestServer::start_with(&data, &["--config", file.to_str().expect("a path")], &[]);
     assert_eq!(ask(&again, &key).status, 200);
     let office = keyed.key("office");
-    let list = again.send_as(office, "GET", KEYS, &Value::Null).json();
+    let list = again.get_as(office, KEYS).json();
     assert!(list["items"][0]["last_used_at"].as_str().is_some_and(|at| at.ends_with(":00Z")), "{list}");
-    assert_eq!(again.send_as(office, "DELETE", &format!("{KEYS}/clerk-7"), &Value::Null).status, 204);
+    again.send_as(office, "DELETE", &format!("{KEYS}/clerk-7"), &Value::Null).expect_status(204);
     expect_problem(&ask(&again, &key), 401, "invalid_key");
     expect_problem(&again.send_as(office, "DELETE", &format!("{KEYS}/clerk-7"), &Value::Null), 404, "unknown_key");
     for log in [server.log(), again.log()] {
@@ -125,7 +119,7 @@ fn numbered_key(number: usize) -> String {
 }
 
 fn listed_keys(office: &str, server: &TestServer) -> Option<usize> {
-    server.send_as(office, "GET", KEYS, &Value::Null).json()["items"].as_array().map(Vec::len)
+    server.get_as(office, KEYS).json()["items"].as_array().map(Vec::len)
 }
 
 #[test]
@@ -164,15 +158,15 @@ fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
                 server,
             );
         },
-        &|number| key_list(office, server).contains(&format!("\"key-{number}\"")),
+        &|number| server.get_as(office, KEYS).text.contains(&format!("\"key-{number}\"")),
     );
     until_one_is_gone(
         "deleted",
         &|id: &str, number: usize| {
-            assert_eq!(server.send_as(office, "PUT", &gone_collection(number), &json!({})).status, 201);
+            server.send_as(office, "PUT", &gone_collection(number), &json!({})).expect_status(201);
             hang_up_after(id, &format!("DELETE {}", gone_collection(number)), "", office, server);
         },
-        &|number: usize| server.send_as(office, "GET", &gone_collection(number), &Value::Null).status == 404,
+        &|number: usize| server.get_as(office, &gone_collection(number)).status == 404,
     );
 }
 
@@ -188,10 +182,6 @@ fn audit_lines(id: &str, server: &TestServer) -> Vec<String> {
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains("audit") && line.contains(id) && line.contains("office"));
     lines.map(str::to_owned).collect::<Vec<_>>()
-}
-
-fn key_list(office: &str, server: &TestServer) -> String {
-    server.send_as(office, "GET", "/v1/admin/keys", &Value::Null).text
 }
 
 fn gone_collection(number: usize) -> String {
@@ -222,8 +212,7 @@ fn what_cannot_be_made_is_refused_by_name() {
         ),
         (json!({ "name": "two", "scopes": ["read"], "secret": "x" }), "/secret"),
     ] {
-        let answer = post_key(&body, &keyed);
-        assert_eq!(answer.status, 422, "{}", answer.text);
+        let answer = post_key(&body, &keyed).expect_status(422);
         assert!(
             answer.json()["errors"].as_array().is_some_and(|all| all.iter().any(|one| one["pointer"] == pointer)),
             "{pointer}: {}",
@@ -231,13 +220,12 @@ fn what_cannot_be_made_is_refused_by_name() {
         );
     }
     // Without a key in the configuration every caller may do everything, and could lock out everyone else.
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let open = TestServer::start_in(folder.path());
+    let open = TestServer::start(&[]);
     expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
 }
 
 fn post_key(body: &Value, keyed: &KeyedServer) -> TestResponse {
-    keyed.server.send_as(keyed.key("office"), "POST", KEYS, body)
+    keyed.send("office", "POST", KEYS, body)
 }
 
 #[test]
@@ -291,8 +279,7 @@ fn status_count(which: (usize, bool, u16), statuses: &Mutex<BTreeMap<(usize, boo
 
 #[test]
 fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
-    let keyed = KeyedServer::start(&[]);
-    keyed.put("a", LAMPS);
+    let keyed = KeyedServer::with(&["a"]);
     let key = make(&keyed, &json!({ "name": "bulk", "scopes": ["read", "write"] }));
     let mut stream = keyed.server.connect();
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
@@ -316,10 +303,10 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
     // A caller waits for a change that does not come.
     let waiting = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            let since = keyed.server.send_as(&key, "GET", "/v1/collections/letters/changes?since=0", &Value::Null);
+            let since = keyed.server.get_as(&key, "/v1/collections/letters/changes?since=0");
             let since = since.json()["next_since"].as_u64().expect("a number");
             let path = format!("/v1/collections/letters/changes?since={since}&wait_s=3");
-            keyed.server.send_as(&key, "GET", &path, &Value::Null)
+            keyed.server.get_as(&key, &path)
         });
         // The revocation must work whether the caller already waits or not.
         std::thread::sleep(Duration::from_millis(500));
@@ -327,8 +314,7 @@ fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
         waits.join().expect("no panic")
     });
     assert_eq!(waiting.status, 401, "{}", waiting.text);
-    let refused = line("c");
-    assert_eq!((&refused["status"], &refused["code"]), (&json!(401), &json!("invalid_key")), "{refused}");
+    expect_members(&line("c"), &json!({ "status": 401, "code": "invalid_key" }));
 }
 
 #[test]
@@ -344,7 +330,7 @@ fn a_key_opens_nothing_from_its_expiry_on() {
         answer.status != 200
     });
     expect_problem(&ask(&keyed.server, &key), 401, "expired_key");
-    let list = keyed.server.send_as(keyed.key("office"), "GET", KEYS, &Value::Null).json();
+    let list = keyed.get("office", KEYS).json();
     assert_eq!(list["items"][0]["expired"], true, "{list}");
 }
 

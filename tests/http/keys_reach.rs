@@ -125,10 +125,7 @@ impl LimitedKey {
         for collection in ["letters", "hotline"] {
             for id in ["a", "b"] {
                 let path = format!("/v1/collections/{collection}/records/{id}");
-                assert_eq!(
-                    send_as_office("PUT", &path, &json!({ "content": LAMPS }), &office, &keyed.server).status,
-                    201
-                );
+                send_as_office("PUT", &path, &json!({ "content": LAMPS }), &office, &keyed.server).expect_status(201);
             }
         }
         let tasks = [begin_task("letters", &office, &keyed.server), begin_task("hotline", &office, &keyed.server)];
@@ -149,8 +146,7 @@ fn send_as_office(method: &str, path: &str, body: &Value, office: &str, server: 
 
 fn begin_task(collection: &str, office: &str, server: &TestServer) -> String {
     let body = json!({ "collection": collection });
-    let begun = send_as_office("POST", "/v1/admin/purge", &body, office, server);
-    assert_eq!(begun.status, 202, "{}", begun.text);
+    let begun = send_as_office("POST", "/v1/admin/purge", &body, office, server).expect_status(202);
     begun.json()["id"].as_str().expect("an id").to_owned()
 }
 
@@ -180,7 +176,7 @@ fn routes(description: &str) -> Vec<(String, String)> {
 #[test]
 fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
     let limited = LimitedKey::start();
-    let description = limited.keyed.server.send("GET", "/openapi.yaml", &Value::Null).text;
+    let description = limited.keyed.server.get("/openapi.yaml").text;
     let routes = routes(&description);
     assert!(routes.len() > 40, "{routes:?}");
     for (method, route) in routes {
@@ -234,7 +230,7 @@ fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
             }
         }
     }
-    assert_eq!(limited.send("DELETE", "/v1/collections/letters", &Value::Null).status, 204);
+    limited.send("DELETE", "/v1/collections/letters", &Value::Null).expect_status(204);
     assert_eq!(limited.send("PUT", "/v1/collections/letters", &json!({})).status, 201, "it may be made again");
 }
 

@@ -5,12 +5,11 @@ use serde_json::json;
 
 const CHINESE: &str = "zh-CN,zh;q=0.9,en;q=0.8";
 
-fn start() -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+fn start() -> TestServer {
+    let server = TestServer::start(&[]);
     let settings = json!({"fields": [{"name": "content", "role": "text"}, {"name": "time", "role": "time"}]});
-    assert_eq!(server.send("PUT", "/v1/collections/desk", &settings).status, 201);
-    (folder, server)
+    server.send("PUT", "/v1/collections/desk", &settings).expect_status(201);
+    server
 }
 
 #[track_caller]
@@ -27,7 +26,7 @@ fn has_chinese(text: &str) -> bool {
 
 #[test]
 fn a_problem_is_in_the_language_of_its_reader_and_has_the_same_code() {
-    let (_folder, server) = start();
+    let server = start();
     let requests = [
         ("GET", "/v1/nowhere", ""),
         ("GET", "/v1/collections/missing", ""),
@@ -68,7 +67,7 @@ fn a_problem_is_in_the_language_of_its_reader_and_has_the_same_code() {
 
 #[test]
 fn without_a_preference_a_problem_is_in_english() {
-    let (_folder, server) = start();
+    let server = start();
     for language in ["", "*", "fr", "zh;q=0", "en, zh"] {
         let answer = ask(&server, language, ("GET", "/v1/collections/missing", ""));
         let expected = "collection missing does not exist; create it with PUT /v1/collections/missing";
@@ -80,7 +79,7 @@ fn without_a_preference_a_problem_is_in_english() {
 
 #[test]
 fn warnings_and_lines_of_a_bulk_answer_are_translated_too() {
-    let (_folder, server) = start();
+    let server = start();
     let row = r#"{"content": "河口路的路灯已经坏了三个星期没有人修", "time": "昨天"}"#;
     for (path, method) in [("records/a", "PUT"), ("check", "POST"), ("similar", "POST")] {
         let path = format!("/v1/collections/desk/{path}");

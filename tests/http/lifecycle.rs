@@ -2,11 +2,12 @@
 //! whose service cannot start get a message.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{TestServer, expect_problem, run};
+use crate::support::{TestResponse, TestServer, expect_parts, expect_problem, run, until};
 use serde_json::{Value, json};
 
 const PATH: &str = "/v1/collections/desk/records";
@@ -15,43 +16,32 @@ fn row(number: u64) -> Value {
     json!({"content": format!("第{number}号院的路灯坏了很久没有人来修理，请尽快安排"), "number": number})
 }
 
-fn put_head(id: &str, length: usize) -> String {
-    format!(
-        "PUT {PATH}/{id} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-    )
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Begins to put a record whose body has `length` bytes, and sends `body`.
+fn begin_put(server: &TestServer, id: &str, length: usize, body: &str) -> TcpStream {
+    let headers = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+    server.begin("PUT", &format!("{PATH}/{id}"), &headers, body)
 }
 
 #[test]
 fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start(&[]);
     for number in 0..40 {
         let body = row(number).to_string();
-        let mut stream = server.connect();
-        let request = put_head(&format!("r{number}"), body.len()) + &body;
-        stream.write_all(request.as_bytes()).expect("sent");
+        let _stream = begin_put(&server, &format!("r{number}"), body.len(), &body);
         // The client closes without reading, sometimes at once and sometimes a moment later.
         std::thread::sleep(Duration::from_micros(number * number * 100));
     }
     // If a client closes its connection before its request is read, the service never sees the request. A write that has begun continues to
     // its end.
-    wait_until("some are stored", || record_count(&server).is_some_and(|count| count > 0));
-    let mut before = None;
-    wait_until("no more are stored", || {
+    until("some are stored", || server.count("desk") > 0);
+    let mut before = 0;
+    until("no more are stored", || {
         std::thread::sleep(Duration::from_millis(300));
-        std::mem::replace(&mut before, record_count(&server)) == before
+        std::mem::replace(&mut before, server.count("desk")) == before
     });
     let mut stored = 0;
     for number in 0..40 {
-        let record = server.send("GET", &format!("{PATH}/r{number}"), &Value::Null);
+        let record = server.get(&format!("{PATH}/r{number}"));
         let check =
             server.send("POST", "/v1/collections/desk/similar", &json!({"content": row(number)["content"]})).json();
         let similar = check["similar"].as_array().expect("a list");
@@ -62,11 +52,7 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
             assert_eq!(record.json()["row"], row(number));
         }
     }
-    assert_eq!(Some(stored), record_count(&server));
-}
-
-fn record_count(server: &TestServer) -> Option<u64> {
-    server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64()
+    assert_eq!(stored, server.count("desk"));
 }
 
 #[test]
@@ -106,7 +92,7 @@ fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
     assert!(acknowledged.len() > 10, "only {} were acknowledged", acknowledged.len());
     let server = TestServer::start_in(folder.path());
     for number in &acknowledged {
-        let record = server.send("GET", &format!("{PATH}/{number}"), &Value::Null);
+        let record = server.get(&format!("{PATH}/{number}"));
         assert_eq!(record.status, 200, "record {number} was acknowledged and is lost");
         assert_eq!(record.json()["row"], row(*number));
     }
@@ -116,21 +102,18 @@ fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
 fn a_stop_withdraws_readiness_goes_on_serving_and_lets_requests_finish() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "1500")]);
-    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    server.get("/readyz").expect_status(200);
     let body = row(1).to_string();
-    let mut begun = server.connect();
-    begun.write_all(put_head("begun", body.len()).as_bytes()).expect("sent");
+    let mut begun = begin_put(&server, "begun", body.len(), "");
     std::thread::sleep(Duration::from_millis(100));
     server.signal("TERM");
-    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
-    let unready = server.send("GET", "/readyz", &Value::Null);
+    until("readiness is withdrawn", || server.get("/readyz").status == 503);
+    let unready = server.get("/readyz");
     expect_problem(&unready, 503, "shutting_down");
     assert!(unready.header("retry-after").is_some());
-    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200);
+    server.get("/livez").expect_status(200);
     assert_eq!(server.send("PUT", &format!("{PATH}/grace"), &row(2)).status, 201, "within the grace all is served");
-    wait_until("it takes no more connections", || {
-        std::net::TcpStream::connect(server.url().trim_start_matches("http://")).is_err()
-    });
+    until("it takes no more connections", || TcpStream::connect(server.url().trim_start_matches("http://")).is_err());
     begun.write_all(body.as_bytes()).expect("a request that has begun is heard");
     let mut answer = [0; 12];
     begun.read_exact(&mut answer).expect("and answered");
@@ -138,20 +121,20 @@ fn a_stop_withdraws_readiness_goes_on_serving_and_lets_requests_finish() {
     drop(begun);
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     let server = TestServer::start_in(folder.path());
-    assert_eq!(server.send("GET", &format!("{PATH}/begun"), &Value::Null).status, 200);
+    server.get(&format!("{PATH}/begun")).expect_status(200);
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "600000")]);
-    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row(1)).status, 201);
+    server.send("PUT", &format!("{PATH}/a"), &row(1)).expect_status(201);
     server.signal("TERM");
-    wait_until("the first is heard", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    until("the first is heard", || server.get("/readyz").status == 503);
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(130), "{}", server.log());
     let server = TestServer::start_in(folder.path());
-    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200);
+    server.get(&format!("{PATH}/a")).expect_status(200);
 }
 
 #[track_caller]
@@ -170,7 +153,7 @@ fn a_second_process_on_one_directory_is_refused_and_the_first_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     refuses_to_start(folder.path(), &["in use by another process", "another data directory"]);
-    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row(1)).status, 201);
+    server.send("PUT", &format!("{PATH}/a"), &row(1)).expect_status(201);
 }
 
 #[test]
@@ -180,7 +163,7 @@ fn a_directory_of_a_newer_format_is_refused_and_left_as_it_is() {
     let ours = set_format_version(99, &folder);
     refuses_to_start(folder.path(), &["format 99", "run the newer program version"]);
     assert_eq!(set_format_version(ours, &folder), 99, "the refused directory was changed");
-    assert_eq!(TestServer::start_in(folder.path()).send("GET", "/readyz", &Value::Null).status, 200);
+    TestServer::start_in(folder.path()).send("GET", "/readyz", &Value::Null).expect_status(200);
 }
 
 fn set_format_version(version: u32, folder: &tempfile::TempDir) -> u32 {
@@ -198,18 +181,18 @@ fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
     let data = folder.path().join("data");
     let aside = folder.path().join("aside");
     let server = TestServer::start_in(&data);
-    assert_eq!(put_lamps("a", &server).status, 201);
+    put_lamps("a", &server).expect_status(201);
     std::fs::rename(&data, &aside).expect("it can be moved");
-    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    until("readiness is withdrawn", || server.get("/readyz").status == 503);
     let refused = put_lamps("b", &server);
     assert!(refused.status == 503 && refused.text.contains("removed or moved away"), "{}", refused.text);
-    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200, "reading goes on");
+    assert_eq!(server.get(&format!("{PATH}/a")).status, 200, "reading goes on");
     std::fs::rename(&aside, &data).expect("it can be moved back");
-    wait_until("it is ready again", || server.send("GET", "/readyz", &Value::Null).status == 200);
-    assert_eq!(put_lamps("b", &server).status, 201);
+    until("it is ready again", || server.get("/readyz").status == 200);
+    put_lamps("b", &server).expect_status(201);
 }
 
-fn put_lamps(id: &str, server: &TestServer) -> crate::support::TestResponse {
+fn put_lamps(id: &str, server: &TestServer) -> TestResponse {
     server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}))
 }
 
@@ -220,7 +203,7 @@ fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_
     let backup = folder.path().join("backup");
     let row = json!({"content": "路灯坏了很久没有人来修理"});
     let server = TestServer::start_in(&data);
-    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row).status, 201);
+    server.send("PUT", &format!("{PATH}/a"), &row).expect_status(201);
     server.stop();
     let copied = std::process::Command::new("cp").arg("-r").args([&data, &backup]).status().expect("cp runs");
     assert!(copied.success());
@@ -228,13 +211,13 @@ fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_
     let server = TestServer::start_in(&data);
     std::fs::rename(&data, folder.path().join("old")).expect("it can be moved");
     std::fs::rename(&backup, &data).expect("it can be moved");
-    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    until("readiness is withdrawn", || server.get("/readyz").status == 503);
     let refused = server.send("PUT", &format!("{PATH}/b"), &row);
     assert!(refused.status == 503 && refused.text.contains("replaced by another directory"), "{}", refused.text);
     server.stop();
     let server = TestServer::start_in(&data);
-    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200);
-    assert_eq!(server.send("PUT", &format!("{PATH}/b"), &row).status, 201);
+    server.get(&format!("{PATH}/a")).expect_status(200);
+    server.send("PUT", &format!("{PATH}/b"), &row).expect_status(201);
     server.stop();
 }
 
@@ -247,5 +230,5 @@ fn an_address_that_is_taken_is_said_at_once() {
     let ended = run(&["serve", "--listen", &address, "--data", data.to_str().expect("a plain path")], &[]);
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains(&address) && said.contains("--listen"), "{said}");
+    expect_parts(&said, &[&address, "--listen"]);
 }

@@ -4,25 +4,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{TestServer, expect_problem, read_to_end};
+use crate::support::{TestResponse, TestServer, expect_detail, expect_parts, expect_problem, read_to_end, until};
 use serde_json::{Value, json};
 
 const PATH: &str = "/v1/collections/desk/records";
 
-fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], environment);
-    (folder, server)
-}
-
 /// Sends the head of a POST that declares `length` bytes, and `body`.
 fn begin_post(server: &TestServer, length: usize, body: &str) -> TcpStream {
-    let mut stream = server.connect();
-    let head = format!(
-        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).expect("the head is taken");
-    stream
+    let headers = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+    server.begin("POST", PATH, &headers, body)
 }
 
 /// True if the service closes the connection; false if the connection stays open until the read times out.
@@ -50,19 +40,8 @@ fn read_answer(stream: &mut TcpStream) -> String {
     text
 }
 
-/// Waits until `done` returns true. Panics after a time that nothing should need.
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn gauge(server: &TestServer, name: &str) -> u64 {
-    let text = server.send("GET", "/metrics", &Value::Null).text;
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
-    line.map_or(0, |count| count.parse().expect("a number"))
+    server.metric(name).unwrap_or(0.0) as u64
 }
 
 fn in_flight(server: &TestServer) -> u64 {
@@ -72,7 +51,7 @@ fn in_flight(server: &TestServer) -> u64 {
 
 #[test]
 fn a_head_that_never_ends_and_an_idle_connection_are_closed() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "300")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "300")]);
     let mut silent = server.connect();
     let mut slow = server.connect();
     slow.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
@@ -82,15 +61,15 @@ fn a_head_that_never_ends_and_an_idle_connection_are_closed() {
     for (what, stream) in [("silent", &mut silent), ("slow", &mut slow), ("idle", &mut idle)] {
         assert!(is_closed(stream), "{what}");
     }
-    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200);
+    server.get("/livez").expect_status(200);
 }
 
 #[test]
 fn a_slow_body_is_408_and_a_slow_line_of_bulk_gets_its_answer() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
     let answer = read_answer(&mut begin_post(&server, 100, "{\"content\":"));
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-    assert!(answer.contains("\"body_timeout\"") && answer.contains("application/problem+json"), "{answer}");
+    expect_parts(&answer, &["\"body_timeout\"", "application/problem+json"]);
 
     let mut stream = server.connect();
     let line = json!({"id": "whole", "content": "路灯坏了很久没有人来修理"}).to_string();
@@ -101,25 +80,25 @@ fn a_slow_body_is_408_and_a_slow_line_of_bulk_gets_its_answer() {
     stream.write_all(head.as_bytes()).expect("sent");
     let answer = read_to_end(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("\"line\":1,\"status\":201") && answer.contains("\"line\":2,\"type\""), "{answer}");
-    assert!(answer.contains("\"status\":408") && answer.contains("\"body_timeout\""), "{answer}");
-    assert_eq!(server.send("GET", &format!("{PATH}/whole"), &Value::Null).status, 200);
+    expect_parts(&answer, &["\"line\":1,\"status\":201", "\"line\":2,\"type\""]);
+    expect_parts(&answer, &["\"status\":408", "\"body_timeout\""]);
+    server.get(&format!("{PATH}/whole")).expect_status(200);
 }
 
 #[test]
 fn a_body_that_breaks_off_stores_nothing() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let stream = begin_post(&server, 100, "{\"id\":\"half\",\"content\":\"路灯坏了很久\"}");
     stream.shutdown(std::net::Shutdown::Write).expect("can be shut");
     drop(stream);
-    wait_until("the request is over", || in_flight(&server) == 0);
-    assert_eq!(server.send("GET", &format!("{PATH}/half"), &Value::Null).status, 404);
+    until("the request is over", || in_flight(&server) == 0);
+    server.get(&format!("{PATH}/half")).expect_status(404);
 }
 
 #[cfg(feature = "failpoints")]
 #[test]
 fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
-    let (_folder, server) = start(&[
+    let server = TestServer::start(&[
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
         ("DOPPEL_LIMITS__MAX_WAITING", "1"),
         // Every write is slow.
@@ -127,23 +106,23 @@ fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
     ]);
     let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
     let mut served = begin_post(&server, row.len(), &row);
-    wait_until("one is served", || in_flight(&server) == 1);
+    until("one is served", || in_flight(&server) == 1);
     let mut waiting = begin_post(&server, row.len(), &row);
-    wait_until("one waits", || gauge(&server, "doppel_http_requests_waiting") == 1);
-    let refused = server.send("GET", "/v1/collections", &Value::Null);
+    until("one waits", || gauge(&server, "doppel_http_requests_waiting") == 1);
+    let refused = server.get("/v1/collections");
     expect_problem(&refused, 503, "overloaded");
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200, "probes are answered all the same");
+    assert_eq!(server.get("/livez").status, 200, "probes are answered all the same");
     for stream in [&mut served, &mut waiting] {
         let answer = read_answer(stream);
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
-    assert_eq!(server.send("GET", "/v1/collections", &Value::Null).status, 200);
+    server.get("/v1/collections").expect_status(200);
 }
 
 #[test]
 fn a_request_beyond_its_time_is_told_so() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__REQUEST_TIMEOUT_MS", "300")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__REQUEST_TIMEOUT_MS", "300")]);
     let answer = read_answer(&mut begin_post(&server, 100, ""));
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\"deadline_exceeded\""), "{answer}");
     assert!(answer.to_ascii_lowercase().contains("retry-after:"), "{answer}");
@@ -151,7 +130,7 @@ fn a_request_beyond_its_time_is_told_so() {
 
 #[test]
 fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let long = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(200 << 10));
     let many = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x-more: x\r\n".repeat(200));
     for (request, status, code) in [
@@ -178,11 +157,11 @@ fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
 
 #[test]
 fn the_limit_of_a_body_is_exact_and_named() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "1000")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "1000")]);
     assert_eq!(row_of_length(1000).len(), 1000);
     assert_eq!(post_of_length(1000, &server, &row_of_length).status, 201);
     let problem = expect_problem(&post_of_length(1001, &server, &row_of_length), 413, "body_too_large");
-    assert!(problem["detail"].as_str().is_some_and(|text| text.contains("limits.max_body_bytes")), "{problem}");
+    expect_detail(&problem, "limits.max_body_bytes");
     expect_problem(&post_of_length(15_000, &server, &row_of_length), 413, "body_too_large");
 
     let mut asks = server.connect();
@@ -203,23 +182,19 @@ fn row_of_length(length: usize) -> String {
     format!("{{\"content\":\"{}\"}}", "x".repeat(length - 14))
 }
 
-fn post_of_length(length: usize, server: &TestServer, row: &impl Fn(usize) -> String) -> crate::support::TestResponse {
+fn post_of_length(length: usize, server: &TestServer, row: &impl Fn(usize) -> String) -> TestResponse {
     server.send_text("POST", PATH, "application/json", &row(length))
 }
 
 /// Starts a `_bulk` stream that sends `body` and may send more.
 fn begin_bulk(server: &TestServer, body: &str) -> TcpStream {
-    let mut stream = server.connect();
-    let head = format!(
-        "POST {PATH}/_bulk HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 999999\r\n\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).expect("sent");
-    stream
+    let headers = "content-type: application/x-ndjson\r\ncontent-length: 999999\r\n";
+    server.begin("POST", &format!("{PATH}/_bulk"), headers, body)
 }
 
 #[test]
 fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
-    let (_folder, server) = start(&[
+    let server = TestServer::start(&[
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"),
         ("DOPPEL_LIMITS__MAX_WAITING", "4"),
         // One caller gets at most four of the five streams.
@@ -231,7 +206,7 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
     for stream in &mut streams {
         assert!(read_answer(stream).starts_with("HTTP/1.1 200"));
     }
-    assert_eq!(server.send("GET", PATH, &Value::Null).status, 200, "turns are for who works");
+    assert_eq!(server.get(PATH).status, 200, "turns are for who works");
     let refused = server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line);
     expect_problem(&refused, 503, "too_many_streams");
     let begin = Instant::now();
@@ -241,13 +216,12 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(streams.is_empty(), "blank lines keep no stream open");
-    let taken = server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line);
-    assert_eq!(taken.status, 200, "{}", taken.text);
+    server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line).expect_status(200);
 }
 
 #[test]
 fn a_flood_of_connections_leaves_room_for_who_asks_at_once() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "4")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "4")]);
     let mut flood: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
     for round in 0..10 {
         flood.extend((0..60).map(|_| server.connect()));
@@ -259,8 +233,8 @@ fn a_flood_of_connections_leaves_room_for_who_asks_at_once() {
 
 #[test]
 fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
-    let (_folder, server) =
-        start(&[("DOPPEL_LIMITS__MAX_BYTES_IN_WORK", "2048"), ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "8")]);
+    let server =
+        TestServer::start(&[("DOPPEL_LIMITS__MAX_BYTES_IN_WORK", "2048"), ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "8")]);
     std::thread::scope(|scope| {
         for thread in 0..6 {
             let server = &server;
@@ -268,8 +242,7 @@ fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
             scope.spawn(move || {
                 for n in (0..4).map(|n| thread * 100 + n) {
                     let length = if n % 2 == 0 { 6_000 } else { 40 };
-                    let answer = server.send("PUT", &format!("{PATH}/r{n}"), &row(n, length));
-                    assert_eq!(answer.status, 201, "{}", answer.text);
+                    server.send("PUT", &format!("{PATH}/r{n}"), &row(n, length)).expect_status(201);
                 }
                 let lines: Vec<String> = (50..60).map(|n| row(thread * 100 + n, 700).to_string()).collect();
                 let answer =
@@ -287,9 +260,9 @@ fn text_of_length(n: usize, length: usize) -> String {
 
 #[test]
 fn an_answer_stays_small_whatever_is_wrong() {
-    let (_folder, server) = start(&[]);
+    let server = TestServer::start(&[]);
     let flood = format!("/livez?{}", "a&".repeat(30_000));
-    let answer = server.send("GET", &flood, &Value::Null);
+    let answer = server.get(&flood);
     assert!((answer.status, answer.text.len() < 8 << 10) == (422, true), "{} {}", answer.status, answer.text.len());
     let keys: serde_json::Map<String, Value> = (0..50_000).map(|n| (format!("key-{n}"), json!(1))).collect();
     let channels: Vec<Value> = (0..15_000).map(|_| json!({"scheme": "simhash", "radius": 99})).collect();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{TestDesk, TestRandom, expect_problem, ids};
+use crate::row;
+use crate::support::{TestDesk, TestRandom, expect_members, expect_pointer, expect_problem, ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -19,10 +20,6 @@ fn variants() -> [(&'static str, String); 6] {
         ("quoted", format!("上个月我写过一封信。信里说。{LAMPS}一个月过去了还是老样子。电话打不通。信箱没有回音。")),
         ("half", format!("{}。楼道里的灯也坏了两盏。", LAMPS.split("。上周").next().expect("there"))),
     ]
-}
-
-fn row(content: &str) -> Value {
-    json!({"title": "来信", "content": content})
 }
 
 fn with_variants(name: &str) -> TestDesk {
@@ -46,7 +43,7 @@ fn similar_lists_every_match_best_first_up_to_the_limit() {
     let all = desk.ask("POST", "/similar", &row(LAMPS));
     let found: BTreeSet<&str> = ids(&all["similar"]).into_iter().collect();
     assert_eq!(found, variants().iter().map(|(id, _)| *id).collect());
-    assert_eq!((&all["similar"][0]["id"], &all["truncated"]), (&json!("same"), &json!(false)));
+    expect_members(&all, &json!({ "similar/0/id": "same", "truncated": false }));
     let probabilities: Vec<f64> = all["similar"]
         .as_array()
         .expect("a list")
@@ -65,10 +62,10 @@ fn similar_lists_every_match_best_first_up_to_the_limit() {
     let by_row = desk.ask("POST", "/similar", &own);
     assert_eq!(ids(&by_row["similar"]).len(), 5);
     assert!(!ids(&by_row["similar"]).contains(&"same"));
-    assert_eq!(without_time(desk.ask("GET", "/records/same/similar", &Value::Null)), without_time(by_row));
-    let two = desk.ask("GET", "/records/same/similar?limit=2", &Value::Null);
+    assert_eq!(without_time(desk.read("/records/same/similar")), without_time(by_row));
+    let two = desk.read("/records/same/similar?limit=2");
     assert_eq!((ids(&two["similar"]).len(), &two["truncated"]), (2, &json!(true)));
-    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 7, "questions store nothing");
+    assert_eq!(desk.read("")["records"], 7, "questions store nothing");
     expect_problem(&desk.send("POST", "/similar?limit=0", &row(LAMPS)), 422, "out_of_range");
 }
 
@@ -80,24 +77,24 @@ fn check_says_whether_there_is_any_match() {
     let names = variants().map(|(id, _)| json!(id));
     assert!(names.contains(&yes["match"]["id"]), "{yes}");
     let exact = desk.ask("POST", "/check", &row(MARKET));
-    assert_eq!((&exact["match"]["id"], &exact["match"]["via"][0]), (&json!("market"), &json!("exact")));
+    expect_members(&exact, &json!({ "match/id": "market", "match/via/0": "exact" }));
     let no = desk.ask(
         "POST",
         "/check",
         &row("河边的健身器材锈迹斑斑。踏板断裂。孩子们玩耍时划破了手。居委会说没有经费更换。"),
     );
-    assert_eq!((&no["duplicate"], &no["match"]), (&json!(false), &Value::Null));
+    expect_members(&no, &json!({ "duplicate": false, "match": null }));
     let mut own = row(MARKET);
     own["id"] = json!("market");
     assert_eq!(desk.ask("POST", "/check", &own)["duplicate"], false, "a record is no duplicate of itself");
-    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 7);
+    assert_eq!(desk.read("")["records"], 7);
 }
 
 #[test]
 fn every_radius_finds_exactly_the_fingerprints_within_it() {
     let desk = with_variants("radius");
     let mut stored: Vec<(String, u64)> = Vec::new();
-    for item in desk.ask("GET", "/records", &Value::Null)["items"].as_array().expect("items") {
+    for item in desk.read("/records")["items"].as_array().expect("items") {
         let fingerprint = u64::from_str_radix(item["fingerprint"].as_str().expect("one"), 16).expect("hexadecimal");
         stored.push((item["id"].as_str().expect("an id").to_owned(), fingerprint));
     }
@@ -119,7 +116,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
                     .collect();
                 expected.sort_unstable();
                 let path = format!("/similar?fingerprint={asked:016x}&radius={radius}");
-                let answer = desk.ask("GET", &path, &Value::Null);
+                let answer = desk.read(&path);
                 let found = answer["similar"].as_array().expect("a list");
                 let pairs: Vec<(&str, u64)> = found
                     .iter()
@@ -129,7 +126,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
                     expected.iter().map(|(distance, at)| (stored[*at].0.as_str(), u64::from(*distance))).collect();
                 assert_eq!(pairs, expected, "{path}");
                 for found in found {
-                    assert_eq!((&found["via"], &found["similarity"]), (&json!(["simhash"]), &Value::Null));
+                    expect_members(found, &json!({ "via": ["simhash"], "similarity": null }));
                 }
                 seen += pairs.len();
             }
@@ -142,16 +139,14 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
         finds_market(&similar_path(0b111, "", some), &desk) && !finds_market(&similar_path(0b1111, "", some), &desk),
         "the collection's own radius is 3"
     );
-    let limited = desk.ask("GET", &similar_path(0, "&radius=15&limit=1", some), &Value::Null);
+    let limited = desk.read(&similar_path(0, "&radius=15&limit=1", some));
     assert_eq!((ids(&limited["similar"]), &limited["fingerprint"]), (vec!["market"], &json!(format!("{some:016x}"))));
     for wrong in ["&radius=16", "&radius=99999999999"] {
-        expect_problem(&desk.send("GET", &similar_path(0, wrong, some), &Value::Null), 422, "out_of_range");
+        expect_problem(&desk.get(&similar_path(0, wrong, some)), 422, "out_of_range");
     }
-    expect_problem(&desk.send("GET", &similar_path(0, "&radius=-1", some), &Value::Null), 422, "invalid_parameter");
+    expect_problem(&desk.get(&similar_path(0, "&radius=-1", some)), 422, "invalid_parameter");
     let without = TestDesk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
-    let problem =
-        expect_problem(&without.send("GET", &similar_path(0, "", some), &Value::Null), 422, "no_fingerprints");
-    assert_eq!(problem["errors"][0]["pointer"], "?fingerprint");
+    expect_pointer(&expect_problem(&without.get(&similar_path(0, "", some)), 422, "no_fingerprints"), "?fingerprint");
 }
 
 fn similar_path(mask: u64, more: &str, some: &u64) -> String {
@@ -159,7 +154,7 @@ fn similar_path(mask: u64, more: &str, some: &u64) -> String {
 }
 
 fn finds_market(path: &str, desk: &TestDesk) -> bool {
-    ids(&desk.ask("GET", path, &Value::Null)["similar"]).contains(&"market")
+    ids(&desk.read(path)["similar"]).contains(&"market")
 }
 
 #[test]
@@ -188,8 +183,7 @@ fn explain_says_of_a_pair_what_the_search_said() {
         assert!(bits.is_sorted_by(|a, b| a > b));
     }
     let market = json!({"a": {"id": "market"}, "b": {"id": "same"}});
-    let explained = desk.ask("POST", "/explain", &market);
-    assert_eq!((&explained["matches"], &explained["exact"]), (&json!(false), &json!(false)));
+    expect_members(&desk.ask("POST", "/explain", &market), &json!({ "matches": false, "exact": false }));
 }
 
 fn parsed_fingerprint(side: &str, explained: &Value) -> u64 {
@@ -227,8 +221,7 @@ fn explain_shows_where_two_texts_agree_and_differ() {
         assert_eq!(passage_text(own, &ranges[0]), p["text"].as_str().expect("text"), "{p}");
     }
     let fields = explained["fields"].as_array().expect("a list");
-    assert_eq!((&fields[0]["name"], &fields[0]["jaccard"]), (&json!("title"), &json!(1.0)));
-    assert_eq!(fields[1]["name"], "content");
+    expect_members(&explained["fields"], &json!({ "0/name": "title", "0/jaccard": 1.0, "1/name": "content" }));
     assert!(fields[1]["jaccard"].as_f64().is_some_and(|jaccard| jaccard > 0.5 && jaccard < 1.0));
     assert!(
         shared_terms("shared_features", &explained).contains("路灯")
@@ -240,7 +233,7 @@ fn explain_shows_where_two_texts_agree_and_differ() {
             && shared_terms("only_a", &explained).is_disjoint(&shared_terms("only_b", &explained))
     );
     assert_eq!(explained["truncated"], false);
-    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
+    assert_eq!(desk.read("")["records"], 1);
 
     let swapped =
         desk.ask("POST", "/explain", &json!({"a": {"row": {"title": "路灯", "content": b}}, "b": {"id": "a"}}));
@@ -285,7 +278,7 @@ fn spellings_of_one_text_are_exact_duplicates() {
     for (id, content) in spellings {
         let found = desk.register(id, &json!({"content": content}));
         assert_eq!((&found["verdict"], &found["duplicate_of"]), (&json!("exact_duplicate"), &json!("plain")), "{id}");
-        assert_eq!(desk.get(id)["row"]["content"], content, "what came is kept");
+        assert_eq!(desk.record(id)["row"]["content"], content, "what came is kept");
     }
     assert_eq!(desk.register("other-field", &json!({"title": plain}))["verdict"], "near_duplicate");
 
@@ -378,13 +371,12 @@ fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part()
     desk.register("dots", &dots);
     assert_eq!(desk.register("dots-2", &dots)["verdict"], "exact_duplicate");
     let found = desk.ask("POST", "/explain", &json!({"a": {"id": "dots"}, "b": {"id": "dots-2"}}));
-    assert_eq!((&found["exact"], &found["jaccard"], &found["containment"]), (&json!(true), &json!(1.0), &json!(1.0)));
-    assert_eq!(found["fields"][0]["jaccard"], 1.0, "{found}");
+    expect_members(&found, &json!({ "exact": true, "jaccard": 1.0, "containment": 1.0, "fields/0/jaccard": 1.0 }));
 
     let numbers: String = (0..40_000).map(|n| format!("{} ", n * 7_919 % 100_000)).collect();
     let found =
         desk.ask("POST", "/explain", &json!({"a": long_row("路灯", &numbers), "b": long_row("市场", &numbers)}));
-    assert_eq!((&found["truncated"], &found["matches"]), (&json!(true), &json!(true)));
+    expect_members(&found, &json!({ "truncated": true, "matches": true }));
     let terms = [&found["only_a"], &found["only_b"]].map(|list| list.as_array().map_or(0, Vec::len));
     assert_eq!(terms, [0, 0], "what differs stands behind the part that is shown");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, expect_parts, expect_pointer, expect_problem};
 
 const LAMPS: &str = "东湖路与学院街路口的三盏路灯熄灭已有十天，晚自习放学的学生只能摸黑过马路，请尽快派人抢修。";
 const SMOKE: &str = "建设里小区楼下烧烤店每晚把油烟直接排向居民窗户，屋里没法开窗，多次劝说无效，请环保部门检查。";
@@ -23,8 +23,7 @@ const OFFICES: [[&str; 3]; 10] = [
 
 #[test]
 fn the_members_of_an_office_are_compared_by_their_meaning() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
+    let server = TestServer::start(&[]);
     for (number, [content, title, time]) in OFFICES.into_iter().enumerate() {
         let path = format!("/v1/collections/office-{number}");
         assert_eq!(
@@ -56,65 +55,59 @@ fn put_letter(id: &str, server: &TestServer, path: &str, row: &Value) -> Value {
 
 #[test]
 fn a_first_record_without_a_text_is_refused_and_creates_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
+    let server = TestServer::start(&[]);
     let detail = assert_refused_row(&json!({"标题": "secret", "材料": "secret", "附件数": 3}), &server);
-    assert!(detail.contains("标题, 材料, 附件数") && detail.contains("PUT"), "{detail}");
+    expect_parts(&detail, &["标题, 材料, 附件数", "PUT"]);
     assert!(assert_refused_row(&json!({}), &server).contains("no members"));
     // The first record that can be compared creates the collection.
-    assert_eq!(server.send("PUT", "/v1/collections/new/records/a", &json!({"信件内容": LAMPS})).status, 201);
+    server.send("PUT", "/v1/collections/new/records/a", &json!({"信件内容": LAMPS})).expect_status(201);
 }
 
 fn assert_refused_row(row: &Value, server: &TestServer) -> String {
     let answer = server.send("PUT", "/v1/collections/new/records/a", row);
     let problem = expect_problem(&answer, 422, "no_content");
     assert!(!answer.text.contains("secret"), "{problem}");
-    assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404);
+    server.get("/v1/collections/new").expect_status(404);
     problem["errors"][0]["detail"].as_str().expect("a detail").to_owned()
 }
 
 #[test]
 fn a_check_before_there_is_a_collection_answers_no() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
+    let server = TestServer::start(&[]);
     let answer = check_new(&json!({"诉求内容": LAMPS}), &server);
     assert_eq!((answer.status, &answer.json()["duplicate"]), (200, &json!(false)), "{}", answer.text);
     assert_eq!(answer.json()["match"], Value::Null);
-    let with_rows = server.send("POST", "/v1/collections/new/check?include=row", &json!({"诉求内容": LAMPS}));
-    assert_eq!(with_rows.status, 200, "{}", with_rows.text);
+    server.send("POST", "/v1/collections/new/check?include=row", &json!({"诉求内容": LAMPS})).expect_status(200);
     expect_problem(&check_new(&json!({"材料": "secret"}), &server), 422, "no_content");
-    assert_eq!(server.send("GET", "/v1/collections/new", &Value::Null).status, 404, "a check creates nothing");
+    assert_eq!(server.get("/v1/collections/new").status, 404, "a check creates nothing");
 }
 
-fn check_new(row: &Value, server: &TestServer) -> crate::support::TestResponse {
+fn check_new(row: &Value, server: &TestServer) -> TestResponse {
     server.send("POST", "/v1/collections/new/check", row)
 }
 
 #[test]
 fn a_text_under_a_name_that_the_settings_lack_is_refused_by_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
-    assert_eq!(server.send("PUT", "/v1/collections/set", &json!({})).status, 201);
+    let server = TestServer::start(&[]);
+    server.send("PUT", "/v1/collections/set", &json!({})).expect_status(201);
     let row = json!({"title": "路灯不亮", "投诉内容": LAMPS});
     for answer in [
         server.send("PUT", "/v1/collections/set/records/a", &row),
         server.send("POST", "/v1/collections/set/check", &row),
     ] {
-        let problem = expect_problem(&answer, 422, "no_content");
-        assert_eq!(problem["errors"][0]["pointer"], "/投诉内容", "{problem}");
+        expect_pointer(&expect_problem(&answer, 422, "no_content"), "/投诉内容");
     }
     // The settings of the office say that the member is not compared.
     let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "content", "role": "text"},
                                    {"name": "投诉内容", "role": "ignore"}]});
-    assert_eq!(server.send("PUT", "/v1/collections/other", &fields).status, 201);
-    assert_eq!(server.send("PUT", "/v1/collections/other/records/a", &row).status, 201);
+    server.send("PUT", "/v1/collections/other", &fields).expect_status(201);
+    server.send("PUT", "/v1/collections/other/records/a", &row).expect_status(201);
 }
 
 #[test]
 fn a_match_shows_what_the_office_wrote_and_is_not_judged_by_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = TestServer::start_in(dir.path());
-    assert_eq!(server.send("PUT", &handled_path("a"), &order_with_status("办理中")).status, 201);
+    let server = TestServer::start(&[]);
+    server.send("PUT", &handled_path("a"), &order_with_status("办理中")).expect_status(201);
     let shown =
         |status: &str| json!({"category": "市政", "status": status, "unit": "城管局", "reply": "三盏灯已经修好"});
     let asked = json!({"内容": LAMPS});
@@ -130,7 +123,7 @@ fn a_match_shows_what_the_office_wrote_and_is_not_judged_by_it() {
         (&registered["verdict"], &registered["similar"][0]["handling"]),
         (&json!("exact_duplicate"), &shown("已办结"))
     );
-    let record = server.send("GET", &handled_path("b"), &Value::Null);
+    let record = server.get(&handled_path("b"));
     assert!(!record.text.contains("已办结"), "the verdict keeps nothing of it: {}", record.text);
 }
 

@@ -42,7 +42,6 @@ fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<Stri
     }
 }
 
-/// Returns the operations of a document.
 fn operations(document: &Value) -> Vec<&Value> {
     let items = document["paths"].as_object().expect("there are paths").values();
     items.flat_map(|item| item.as_object().expect("a path has operations").values()).collect()

@@ -1,9 +1,7 @@
 //! Data protection over HTTP: deletes the records of a petitioner and records above an age, and limits the time for which a collection
 //! keeps records.
 
-use std::time::{Duration, Instant};
-
-use crate::support::{TestDesk, expect_problem};
+use crate::support::{TestDesk, expect_members, expect_problem};
 use serde_json::{Value, json};
 
 /// Requests a deletion and waits for its end.
@@ -12,19 +10,9 @@ pub(crate) fn erased(desk: &TestDesk, more: &Value) -> Value {
     let name = desk.path.rsplit('/').next().expect("a name");
     let mut body = json!({ "collection": name });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    let asked = desk.server.send("POST", "/v1/admin/erase", &body);
-    assert_eq!(asked.status, 202, "{}", asked.text);
-    let path = asked.header("location").expect("a location").to_owned();
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < given_up {
-        let task = desk.server.send("GET", &path, &Value::Null).json();
-        if task["status"] == "succeeded" {
-            return task;
-        }
-        assert!(task["error"].is_null(), "{task}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("the task did not end within a minute");
+    let task = desk.server.ended_task(&desk.server.send("POST", "/v1/admin/erase", &body));
+    assert_eq!(task["status"], "succeeded", "{task}");
+    task
 }
 
 #[test]
@@ -37,18 +25,18 @@ fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
     }
     let dry = erased(&desk, &json!({ "identity": "张某某" }));
     assert_eq!(dry["result"]["dry_run"], true, "unless told otherwise: {dry}");
-    assert_eq!((&dry["result"]["found"], &dry["result"]["records"]), (&json!(2), &json!(["1", "3"])), "{dry}");
-    desk.get("1");
+    expect_members(&dry, &json!({ "result/found": 2, "result/records": ["1", "3"] }));
+    desk.record("1");
     let done = erased(&desk, &json!({ "identity": "张某某", "dry_run": false }));
-    assert_eq!((&done["result"]["deleted"], &done["kind"]), (&json!(2), &json!("erase")), "{done}");
+    expect_members(&done, &json!({ "result/deleted": 2, "kind": "erase" }));
     for (id, status) in [("1", 404), ("2", 200), ("3", 404)] {
-        assert_eq!(desk.send("GET", &format!("/records/{id}"), &Value::Null).status, status, "{id}");
+        assert_eq!(desk.get(&format!("/records/{id}")).status, status, "{id}");
     }
-    let similar = desk.ask("GET", "/records/2/similar", &Value::Null);
+    let similar = desk.read("/records/2/similar");
     assert_eq!(similar["similar"], json!([]), "the index follows");
-    let tasks = desk.server.send("GET", "/v1/tasks", &Value::Null).text;
+    let tasks = desk.server.get("/v1/tasks").text;
     assert!(!tasks.contains("张某某"), "{tasks}");
-    let metrics = desk.server.send("GET", "/metrics", &Value::Null).text;
+    let metrics = desk.server.get("/metrics").text;
     // Other tests erase records on the same service.
     let counted =
         metrics.lines().find_map(|line| line.strip_prefix("doppel_erased_records_total{reason=\"identity\"} "));
@@ -59,7 +47,7 @@ fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
 fn an_age_is_asked_about_before_it_is_set() {
     let settings = json!({ "fields": [{ "name": "content", "role": "text" }], "retention": { "days": 1095 } });
     let desk = TestDesk::with("aged", &settings);
-    assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["retention"], json!({ "days": 1095 }));
+    assert_eq!(desk.read("")["settings"]["retention"], json!({ "days": 1095 }));
     desk.register("1", &json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理" }));
     let dry = erased(&desk, &json!({ "older_than_days": 1 }));
     let counts = ["looked_at", "found", "deleted", "unreadable"].map(|name| dry["result"][name].as_u64());

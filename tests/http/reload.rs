@@ -1,16 +1,9 @@
 //! After SIGHUP the service reads its configuration again; if the new configuration is wrong, nothing changes.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::certificates::until;
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestServer, expect_problem, run};
-
-fn new_key(name: &str, scopes: &str) -> (String, String) {
-    let made = run(&["config", "new-key", name, "--scopes", scopes], &[]);
-    let [section, said] = [made.stdout, made.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
-    (section, said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned())
-}
+use crate::support::{TestServer, expect_no_parts, expect_parts, expect_problem, new_key, until};
 
 /// Sends the signal and waits until the log reports the result.
 fn hang_up(server: &TestServer, said: &str) {
@@ -38,8 +31,7 @@ fn keys_limits_and_the_level_of_the_log_follow_the_file() {
     until("the new key", || status_for(&key, server) == 200);
     assert_eq!((status_for(keyed.key("reader"), server), status_for(keyed.key("office"), server)), (401, 200));
     let long = json!({ "content": "字".repeat(100) });
-    let answer = server.send_as(&key, "PUT", "/v1/collections/letters/records/a", &long);
-    expect_problem(&answer, 413, "body_too_large");
+    expect_problem(&server.send_as(&key, "PUT", "/v1/collections/letters/records/a", &long), 413, "body_too_large");
     let lines = server.log().lines().count();
     assert_eq!(status_for(&key, server), 200);
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -48,12 +40,11 @@ fn keys_limits_and_the_level_of_the_log_follow_the_file() {
     std::fs::write(keyed.file(), before).expect("written");
     hang_up(server, READ);
     assert_eq!((status_for(keyed.key("reader"), server), status_for(&key, server)), (200, 401));
-    let answer = server.send_as(keyed.key("desk"), "PUT", "/v1/collections/letters/records/a", &long);
-    assert_eq!(answer.status, 201, "{}", answer.text);
+    server.send_as(keyed.key("desk"), "PUT", "/v1/collections/letters/records/a", &long).expect_status(201);
 }
 
 fn status_for(key: &str, server: &TestServer) -> u16 {
-    server.send_as(key, "GET", "/v1/collections", &Value::Null).status
+    server.get_as(key, "/v1/collections").status
 }
 
 #[test]
@@ -74,20 +65,16 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
         std::fs::write(keyed.file(), text).expect("written");
         hang_up(server, REFUSED);
         assert!(server.log().contains(said), "{said}: {}", server.log());
-        assert_eq!(reader_status(&keyed, server), 200, "{said}");
+        assert_eq!(keyed.get("reader", "/v1/collections").status, 200, "{said}");
     }
     std::fs::remove_file(keyed.file()).expect("removed");
     hang_up(server, REFUSED);
     assert!(server.log().contains("does not exist"));
     std::fs::write(keyed.file(), before).expect("written");
     hang_up(server, READ);
-    assert_eq!(reader_status(&keyed, server), 200);
+    assert_eq!(keyed.get("reader", "/v1/collections").status, 200);
     server.signal("TERM");
     assert!(server.wait().success());
-}
-
-fn reader_status(keyed: &KeyedServer, server: &TestServer) -> u16 {
-    server.send_as(keyed.key("reader"), "GET", "/v1/collections", &Value::Null).status
 }
 
 #[test]
@@ -101,15 +88,15 @@ fn what_takes_a_restart_is_named_and_stays() {
         ["server.origins", "\"collections\"", "\"search\""].iter().all(|key| keyed.server.log().contains(key))
     });
     let log = keyed.server.log();
-    assert!(log.contains("takes a restart") && !log.contains("key=\"store\""), "{log}");
+    expect_parts(&log, &["takes a restart"]);
+    expect_no_parts(&log, &["key=\"store\""]);
     keyed.put("a", "第三号院的路灯坏了很久没有人来修理，请尽快安排");
 }
 
 #[test]
 fn without_keys_and_without_a_file_it_goes_on() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start(&[]);
     hang_up(&server, READ);
-    assert_eq!(server.send("GET", "/v1/collections", &Value::Null).status, 200);
+    server.get("/v1/collections").expect_status(200);
     server.stop();
 }

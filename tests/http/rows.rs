@@ -1,6 +1,6 @@
 //! Rows in answers, reading many records at once, and filters of similar records.
 
-use crate::support::{TestDesk, expect_problem, ids};
+use crate::support::{TestDesk, expect_members, expect_pointer, expect_problem, ids, owned_ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
@@ -57,7 +57,7 @@ fn post_asked(path: &str, desk: &TestDesk, parameter: &str) -> Value {
 }
 
 fn get_page(path: &str, desk: &TestDesk, parameter: &str) -> Value {
-    desk.ask("GET", &format!("{path}?{parameter}"), &Value::Null)
+    desk.read(&format!("{path}?{parameter}"))
 }
 
 #[test]
@@ -69,8 +69,7 @@ fn whole_rows_and_columns_are_not_asked_for_together() {
         ("fields=", "invalid_parameter", "?fields"),
         ("fields=a,,b", "invalid_parameter", "?fields"),
     ] {
-        let problem = expect_problem(&desk.send("POST", &format!("/check?{query}"), &asked()), 422, code);
-        assert_eq!(problem["errors"][0]["pointer"], pointer, "{query}");
+        expect_pointer(&expect_problem(&desk.send("POST", &format!("/check?{query}"), &asked()), 422, code), pointer);
     }
 }
 
@@ -95,10 +94,10 @@ fn many_records_are_read_in_the_order_asked() {
     let answer = desk.ask("POST", "/records/_get", &json!({"ids": ["same", "gone", "far", "same"]}));
     let got: Vec<&Value> = answer["items"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
     assert_eq!(got, [&json!("same"), &Value::Null, &json!("far"), &json!("same")]);
-    assert_eq!((&answer["missing"], &answer["next"]), (&json!(["gone"]), &Value::Null));
-    assert_eq!(answer["items"][0], desk.get("same"));
+    expect_members(&answer, &json!({ "missing": ["gone"], "next": null }));
+    assert_eq!(answer["items"][0], desk.record("same"));
     let problem = expect_problem(&desk.send("POST", "/records/_get", &json!({"ids": ["a", ""]})), 422, "invalid_id");
-    assert_eq!(problem["errors"][0]["pointer"], "/ids/1");
+    expect_pointer(&problem, "/ids/1");
     let unknown = TestDesk::new("rows-get-nowhere");
     expect_problem(&unknown.send("POST", "/records/_get", &json!({"ids": ["a"]})), 404, "unknown_collection");
 }
@@ -117,8 +116,7 @@ fn filters_choose_before_the_limit_cuts() {
     assert_eq!((ids(&cut["similar"]), &cut["truncated"]), (vec!["near"], &json!(true)));
     let fits = similar_with("exclude=same,far&limit=1", &desk);
     assert_eq!((ids(&fits["similar"]), &fits["truncated"]), (vec!["near"], &json!(false)));
-    let stored = desk.ask("GET", "/records/same/similar?identity=张某", &Value::Null);
-    assert_eq!(ids(&stored["similar"]), ["far"]);
+    assert_eq!(ids(&desk.read("/records/same/similar?identity=张某")["similar"]), ["far"]);
     for (query, code) in [
         ("from=yesterday", "unreadable_time"),
         ("from=2024-03-02&to=2024-03-01", "out_of_range"),
@@ -135,8 +133,7 @@ fn similar_with(query: &str, desk: &TestDesk) -> Value {
 }
 
 fn similar_ids(query: &str, desk: &TestDesk) -> Vec<String> {
-    let answer = similar_with(query, desk);
-    ids(&answer["similar"]).into_iter().map(str::to_owned).collect()
+    owned_ids(&similar_with(query, desk)["similar"])
 }
 
 #[test]

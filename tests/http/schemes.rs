@@ -1,7 +1,8 @@
 //! Every scheme works as a separate channel: a collection can use it, and it finds exactly the copy that was made for it, also after a
 //! restart. Wrong parameters are refused with a reason.
 
-use crate::support::{TestDesk, TestServer, ids};
+use crate::row;
+use crate::support::{TestDesk, TestResponse, TestServer, expect_members, ids};
 use serde_json::{Value, json};
 
 /// A letter with words of different frequency: 路灯, 小区, 物业.
@@ -55,10 +56,6 @@ fn settings(channel: &Value) -> Value {
         "channels": [channel],
         "verify": null,
     })
-}
-
-fn row(content: &str) -> Value {
-    json!({"title": "来信", "content": content})
 }
 
 /// Returns the problem for settings that are refused.
@@ -119,7 +116,7 @@ fn a_scheme_that_lacks_statistics_says_so_and_the_exact_stage_goes_on() {
         ("inactive-vsm", json!({"scheme": "vsm", "weighting": "tf_idf"})),
     ] {
         let desk = TestDesk::with(name, &settings(&channel));
-        let state = desk.ask("GET", "", &Value::Null);
+        let state = desk.read("");
         let reason = state["inactive_channels"][0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("100 records") && reason.contains("reindex"), "{state}");
         desk.register("a", &row(LETTER));
@@ -132,21 +129,6 @@ const WORDS: &str = "路灯 积水 噪音 油烟 垃圾 电梯 停车 拆迁 工
                      道路 井盖 桥梁 河道 污水 工厂 粉尘 农田 灌溉 补偿 土地 宅基 房产 物业 保安 门禁 监控 信号 宽带 快递 市场 摊贩 城管 执法 警察 \
                      户口 证件 档案 退休 低保 残疾 儿童 幼儿 教师 培训 考试 广场 舞蹈";
 
-/// Waits for the end of the task that `answer` names.
-fn finish(server: &TestServer, answer: &crate::support::TestResponse) {
-    assert_eq!(answer.status, 202, "{}", answer.text);
-    let task = answer.header("location").expect("where the task is").to_owned();
-    for _ in 0..600 {
-        let state = server.send("GET", &task, &Value::Null).json();
-        match state["status"].as_str() {
-            Some("succeeded") => return,
-            Some("failed" | "canceled") => panic!("{state}"),
-            _ => std::thread::sleep(std::time::Duration::from_millis(50)),
-        }
-    }
-    panic!("{task} does not end");
-}
-
 #[test]
 fn a_reindex_counts_the_words_that_i_match_and_tf_idf_wait_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -155,14 +137,15 @@ fn a_reindex_counts_the_words_that_i_match_and_tf_idf_wait_for() {
     let path = "/v1/collections/counted";
     let mut settings = settings(&json!({"scheme": "i_match"}));
     settings["channels"] = json!([{"scheme": "i_match"}, {"scheme": "vsm", "weighting": "tf_idf", "keys": "prefix"}]);
-    assert_eq!(server.send("PUT", path, &settings).status, 201);
+    server.send("PUT", path, &settings).expect_status(201);
     for number in 0..120 {
         let put = server.send("PUT", &format!("{path}/records/{number}"), &letter_of_words(number, ",", &words));
         assert_eq!(put.json()["verdict"], "original", "{}", put.text);
     }
     assert_eq!(similar_to_third(&server, path, &words).0, Value::Null);
-    finish(&server, &server.send("POST", "/v1/admin/reindex", &json!({"collection": "counted"})));
-    assert_eq!(server.send("GET", path, &Value::Null).json()["inactive_channels"], Value::Null);
+    let task = server.ended_task(&server.send("POST", "/v1/admin/reindex", &json!({"collection": "counted"})));
+    assert_eq!(task["status"], "succeeded", "{task}");
+    assert_eq!(server.get(path).json()["inactive_channels"], Value::Null);
     let both = (json!("3"), json!(["i_match", "vsm"]));
     assert_eq!(similar_to_third(&server, path, &words), both);
     server.stop();
@@ -277,7 +260,7 @@ fn a_hot_issue_that_hundreds_write_about_is_not_lost_from_sight() {
             assert_eq!(verdict["duplicate_of"], expected, "{scheme}: {verdict}");
             assert_eq!(verdict["truncated"], json!(number > 256), "{scheme}: {verdict}");
         }
-        let live = desk.ask("GET", "/records/0/similar?limit=100", &Value::Null);
+        let live = desk.read("/records/0/similar?limit=100");
         assert_eq!(
             (live["similar"].as_array().map(Vec::len), &live["truncated"]),
             (Some(100), &json!(true)),
@@ -304,8 +287,7 @@ fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names()
     );
     assert_eq!(desk.register("a", &page_row("http://example.org/case?id=7", LETTER))["verdict"], "original");
     let again = desk.register("b", &page_row("HTTP://WWW.Example.ORG:80/x/../case/?utm_source=q&id=7", OTHERS[0]));
-    assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
-    assert_eq!(again["similar"][0]["via"], json!(["url"]));
+    expect_members(&again, &json!({ "verdict": "exact_duplicate", "duplicate_of": "a", "similar/0/via": ["url"] }));
     assert!(
         again["similar"][0]["similarity"].as_f64().is_some_and(|similarity| similarity < 0.3),
         "measured, not claimed"
@@ -314,7 +296,7 @@ fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names()
     let short = desk.register("d", &page_row("http://example.org/case?id=8", "同上"));
     assert_eq!(short["verdict"], "exact_duplicate", "however short the text");
     let explained = desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}}));
-    assert_eq!((&explained["matches"], &explained["via"]), (&json!(true), &json!(["url"])));
+    expect_members(&explained, &json!({ "matches": true, "via": ["url"] }));
     let problem = refused(&desk, &json!({"host_aliases": [["a.cn"], ["b.cn/x", "b.cn"]]}));
     let places: Vec<&str> =
         problem["errors"].as_array().expect("a list").iter().filter_map(|e| e["pointer"].as_str()).collect();
@@ -362,7 +344,7 @@ fn numbered_page(link: &str, text: usize, texts: &[&str; 4]) -> Value {
     json!({"link": link, "content": texts[text]})
 }
 
-fn post_aliases(body: &Value, server: &crate::support::OwnServer) -> crate::support::TestResponse {
+fn post_aliases(body: &Value, server: &TestServer) -> TestResponse {
     server.send("POST", "/v1/admin/host-aliases", body)
 }
 
@@ -373,7 +355,7 @@ fn of_a_page_of_html_the_visible_text_is_compared() {
     let desk = TestDesk::with("html", &settings);
     assert_eq!(desk.register("a", &html_page("某某日报", LETTER))["verdict"], "original");
     let again = desk.register("b", &html_page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
-    assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
+    expect_members(&again, &json!({ "verdict": "exact_duplicate", "duplicate_of": "a" }));
     let explained = desk.send("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}})).json();
     assert_eq!(marked_passage("in_a", &html_page("某某日报", LETTER), &explained), LETTER);
     let bold = LETTER.replace("路灯", "<b>路</b>灯");

@@ -1,6 +1,6 @@
 //! The conditions of `match`, and the lists that select records by what an office wrote beside them.
 
-use crate::support::{TestDesk, expect_problem, ids};
+use crate::support::{TestDesk, expect_members, expect_problem, ids, owned_ids};
 use serde_json::{Value, json};
 
 const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，请尽快派人修理。";
@@ -18,8 +18,7 @@ fn a_match_meets_the_conditions_of_the_collection() {
     let desk = TestDesk::new("scope");
     let fields = json!([{"name": "content", "role": "text"}, {"name": "time", "role": "time"}]);
     let scope = json!({"days": 30, "same": ["unit"], "closed": ["已办结"]});
-    let made = desk.send("PUT", "", &json!({"fields": fields, "match": scope})).json();
-    assert_eq!(made["settings"]["match"], scope);
+    assert_eq!(desk.send("PUT", "", &json!({"fields": fields, "match": scope})).json()["settings"]["match"], scope);
     desk.register("first", &order("2026-03-01", "城管局", "办理中"));
     assert!(is_duplicate(&desk, &order("2026-03-20", "城管局", "")));
     assert!(is_duplicate(&desk, &order("", "", "")), "a missing value excludes nothing");
@@ -27,15 +26,14 @@ fn a_match_meets_the_conditions_of_the_collection() {
     assert!(!is_duplicate(&desk, &order("2026-03-20", "住建局", "")), "another unit");
     let explained =
         desk.ask("POST", "/explain", &json!({"a": {"id": "first"}, "b": {"row": order("2026-05-01", "", "")}}));
-    assert_eq!((&explained["matches"], &explained["excluded_by"]), (&json!(false), &json!("days")));
+    expect_members(&explained, &json!({ "matches": false, "excluded_by": "days" }));
 
     // An update of the status alone keeps the record and its place in the index.
     desk.put_again("first", &order("2026-03-01", "城管局", "已办结"), "updated");
     assert!(!is_duplicate(&desk, &order("2026-03-20", "城管局", "")), "the earlier matter is closed");
     desk.register("second", &order("2026-03-20", "城管局", "办理中"));
     desk.ask("PUT", "/decisions/first/second", &json!({"judgement": "same"}));
-    let confirmed = desk.ask("GET", "/records/second/similar", &Value::Null);
-    assert_eq!(ids(&confirmed["similar"]), ["first"], "a decision counts for more");
+    assert_eq!(ids(&desk.read("/records/second/similar")["similar"]), ["first"], "a decision counts for more");
 }
 
 #[test]
@@ -47,9 +45,9 @@ fn a_repeat_of_yesterday_is_found_behind_many_copies_that_are_too_old() {
         .map(|n| json!({"id": format!("old{n}"), "content": LAMPS, "time": "2024-03-01"}).to_string() + "\n")
         .collect();
     let path = format!("{}/records/_bulk", desk.path);
-    assert_eq!(desk.server.send_text("POST", &path, "application/x-ndjson", &old).status, 200);
+    desk.server.send_text("POST", &path, "application/x-ndjson", &old).expect_status(200);
     let yesterday = desk.register("yesterday", &order("2026-03-01", "", ""));
-    assert_eq!((&yesterday["verdict"], &yesterday["truncated"]), (&json!("original"), &json!(true)), "{yesterday}");
+    expect_members(&yesterday, &json!({ "verdict": "original", "truncated": true }));
     let today = desk.register("today", &order("2026-03-02", "", ""));
     assert_eq!(today["duplicate_of"], "yesterday", "{today}");
     let near = format!("{LAMPS}此事已经拖了两天。");
@@ -75,8 +73,7 @@ fn conditions_that_cannot_be_used_are_refused() {
 }
 
 fn listed(desk: &TestDesk, path: &str) -> Vec<String> {
-    let list = desk.ask("GET", path, &Value::Null);
-    ids(&list["items"]).into_iter().map(str::to_owned).collect()
+    owned_ids(&desk.read(path)["items"])
 }
 
 #[test]
@@ -89,11 +86,11 @@ fn lists_select_records_by_what_the_office_wrote() {
     let open = "status=%E5%8A%9E%E7%90%86%E4%B8%AD";
     assert_eq!(listed(&desk, &format!("/records?{unit}")), ["a", "b"]);
     assert_eq!(listed(&desk, &format!("/records?{open}&verdict=exact_duplicate")), ["b", "c"]);
-    let similar = desk.ask("GET", &format!("/records/a/similar?{unit}"), &Value::Null);
+    let similar = desk.read(&format!("/records/a/similar?{unit}"));
     assert_eq!(ids(&similar["similar"]), ["b"]);
     assert_eq!(listed(&desk, &format!("/groups?{open}")).len(), 1);
     assert_eq!(listed(&desk, "/groups?unit=%E6%B0%B4%E5%8A%A1%E5%B1%80").len(), 0);
-    expect_problem(&desk.send("GET", "/records?verdict=repeat", &Value::Null), 422, "invalid_parameter");
+    expect_problem(&desk.get("/records?verdict=repeat"), 422, "invalid_parameter");
 }
 
 #[test]
@@ -110,12 +107,12 @@ fn arrivals_list_the_duplicates_that_wait_for_a_decision() {
     let first = listed_arrivals("limit=2", &desk);
     let rest = listed_arrivals(&format!("limit=2&cursor={}", first.1.expect("a next")), &desk);
     assert_eq!((first.0, rest), (vec!["c".into(), "b".into()], (vec!["a".into()], None)));
-    let decided = desk.ask("GET", "/arrivals", &Value::Null)["items"][1]["decision"].clone();
-    assert_eq!((&decided["judgement"], &decided["history"][0]["by"]), (&json!("same"), &json!("李某")));
+    let decided = desk.read("/arrivals")["items"][1]["decision"].clone();
+    expect_members(&decided, &json!({ "judgement": "same", "history/0/by": "李某" }));
 }
 
 fn listed_arrivals(query: &str, desk: &TestDesk) -> (Vec<String>, Option<String>) {
-    let list = desk.ask("GET", &format!("/arrivals?{query}"), &Value::Null);
+    let list = desk.read(&format!("/arrivals?{query}"));
     let items = list["items"].as_array().expect("a list").clone();
     let ids: Vec<String> = items.iter().map(|item| item["record"]["id"].as_str().expect("an id").to_owned()).collect();
     (ids, list["next"].as_str().map(str::to_owned))
@@ -132,14 +129,9 @@ fn finished_matters_stay_in_their_group_and_equal_texts_beyond_the_conditions_ar
     for (id, time) in [("a", "2026-03-01"), ("b", "2026-03-02")] {
         desk.put_again(id, &order(time, "城管局", "已办结"), "updated");
     }
-    let task = desk.server.send("POST", "/v1/admin/reindex", &json!({"collection": name})).json();
-    let path = format!("/v1/tasks/{}", task["id"].as_str().unwrap_or_else(|| panic!("{task}")));
-    let ended = (0..3_000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        desk.server.send("GET", &path, &Value::Null).json()["status"] == "succeeded"
-    });
-    assert!(ended, "the reindex ends");
-    assert_eq!(desk.ask("GET", "/groups/a", &Value::Null)["size"], json!(2));
+    let task = desk.server.ended_task(&desk.server.send("POST", "/v1/admin/reindex", &json!({"collection": name})));
+    assert_eq!(task["status"], "succeeded", "the reindex ends");
+    assert_eq!(desk.read("/groups/a")["size"], json!(2));
     let purge = json!({"collection": name, "dry_run": false});
     expect_problem(&desk.server.send("POST", "/v1/admin/purge", &purge), 422, "has_match_conditions");
 }

@@ -5,31 +5,17 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestServer, expect_problem};
-use serde_json::{Value, json};
+use crate::support::{TestServer, expect_parts, expect_problem, until};
+use serde_json::json;
 
 const RECORDS: &str = "/v1/collections/letters/records";
 const WAIT: &str = "/v1/collections/letters/changes?wait_s=20";
-
-fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path(), &[], environment);
-    (folder, server)
-}
-
-/// Starts a request, and sends `body` as the beginning of a body.
-fn begin(server: &TestServer, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
-    let mut stream = server.connect();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n{body}");
-    stream.write_all(head.as_bytes()).expect("sent");
-    stream
-}
 
 /// Starts a `_bulk` body with one line.
 fn begin_bulk(server: &TestServer, key: Option<&str>) -> TcpStream {
     let key = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
     let headers = format!("content-type: application/x-ndjson\r\ncontent-length: 999999\r\n{key}");
-    begin(server, "POST", &format!("{RECORDS}/_bulk"), &headers, "{\"content\":\"路灯坏了很久没有人来修理\"}\n")
+    server.begin("POST", &format!("{RECORDS}/_bulk"), &headers, "{\"content\":\"路灯坏了很久没有人来修理\"}\n")
 }
 
 /// Returns the first piece of an answer.
@@ -45,22 +31,14 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 64]), Ok(0)) || stream.write_all(b"x").is_err()
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn readers_that_wait_keep_no_writer_out_and_none_of_them_is_refused() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_STREAMS", "2"), ("DOPPEL_LIMITS__MAX_WATCHERS", "3")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_STREAMS", "2"), ("DOPPEL_LIMITS__MAX_WATCHERS", "3")]);
     server.send("PUT", "/v1/collections/letters", &json!({}));
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..6)
             .map(|_| {
-                let waiting = scope.spawn(|| server.send("GET", WAIT, &Value::Null));
+                let waiting = scope.spawn(|| server.get(WAIT));
                 std::thread::sleep(Duration::from_millis(150));
                 waiting
             })
@@ -77,8 +55,10 @@ fn readers_that_wait_keep_no_writer_out_and_none_of_them_is_refused() {
 
 #[test]
 fn a_body_that_dribbles_is_cut_off_and_says_why() {
-    let (_folder, server) =
-        start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MIN_STREAM_BYTES_PER_S", "2000")]);
+    let server = TestServer::start(&[
+        ("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"),
+        ("DOPPEL_LIMITS__MIN_STREAM_BYTES_PER_S", "2000"),
+    ]);
     let mut stream = begin_bulk(&server, None);
     let mut reader = stream.try_clone().expect("a second handle");
     let answers = std::thread::spawn(move || {
@@ -92,13 +72,12 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "the body goes on");
-    let answers = answers.join().expect("no panic");
-    assert!(answers.contains("\"body_timeout\"") && answers.contains("limits.min_stream_bytes_per_s"), "{answers}");
+    expect_parts(&answers.join().expect("no panic"), &["\"body_timeout\"", "limits.min_stream_bytes_per_s"]);
 }
 
 #[test]
 fn a_body_ends_after_its_time_however_fast_it_comes() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_STREAM_S", "1")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_STREAM_S", "1")]);
     let mut stream = begin_bulk(&server, None);
     let mut reader = stream.try_clone().expect("a second handle");
     let answers = std::thread::spawn(move || {
@@ -130,10 +109,10 @@ fn one_key_gets_a_share_of_the_streams_and_leaves_room_for_others() {
 
 #[test]
 fn idle_connections_keep_nobody_out() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "8")]);
     let mut flood: Vec<TcpStream> = (0..40).map(|_| server.connect()).collect();
     for round in 0..10 {
-        assert_eq!(server.send("GET", "/v1/collections", &Value::Null).status, 200, "round {round}");
+        assert_eq!(server.get("/v1/collections").status, 200, "round {round}");
         flood.extend((0..4).map(|_| server.connect()));
     }
     assert!(is_closed(&mut flood[0]), "who came long ago and says nothing has gone");
@@ -162,23 +141,22 @@ fn ask_on(stream: &mut TcpStream, keyed: &KeyedServer) -> String {
 
 #[test]
 fn where_all_connections_are_busy_the_next_is_told_so() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
+    let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
     // If a connection is closed as idle because another connection arrived before its request was read, the loop opens another one.
     let mut waiting = Vec::new();
-    wait_until("both are busy", || {
+    until("both are busy", || {
         let is_refused = list_collections(&server).starts_with("HTTP/1.1 503");
         if !is_refused {
-            waiting.push(begin(&server, "GET", WAIT, "", ""));
+            waiting.push(server.begin("GET", WAIT, "", ""));
         }
         is_refused
     });
-    let refused = list_collections(&server);
-    assert!(refused.contains("\"too_many_connections\"") && refused.contains("retry-after: 1"), "{refused}");
+    expect_parts(&list_collections(&server), &["\"too_many_connections\"", "retry-after: 1"]);
     let alive = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
     drop(waiting);
-    wait_until("a place is free", || list_collections(&server).starts_with("HTTP/1.1 200"));
+    until("a place is free", || list_collections(&server).starts_with("HTTP/1.1 200"));
 }
 
 fn list_collections(server: &TestServer) -> String {

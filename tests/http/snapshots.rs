@@ -2,10 +2,9 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::support::keyed::{KeyedServer, LAMPS};
-use crate::support::{TestServer, expect_problem};
+use crate::support::{TestServer, awaited, expect_detail, expect_members, expect_problem, until};
 use serde_json::{Value, json};
 
 fn put(server: &TestServer, number: usize) {
@@ -23,23 +22,17 @@ fn start(folder: &Path, environment: &[(&str, &str)]) -> TestServer {
 }
 
 fn listed(server: &TestServer) -> Value {
-    let answer = server.send("GET", "/v1/admin/snapshots", &Value::Null);
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer.json()
+    server.get("/v1/admin/snapshots").expect_status(200).json()
 }
 
 /// Waits until the snapshot in progress has ended.
 #[track_caller]
 fn ended(server: &TestServer) -> Value {
-    let given_up = Instant::now() + Duration::from_secs(60);
-    loop {
-        let run = listed(server)["run"].take();
-        if !run.is_null() && run["status"] != "processing" {
-            return run;
-        }
-        assert!(Instant::now() < given_up, "{run}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    awaited(
+        "the end of a snapshot",
+        || listed(server)["run"].take(),
+        |run| !run.is_null() && run["status"] != "processing",
+    )
 }
 
 #[test]
@@ -52,19 +45,14 @@ fn a_snapshot_is_taken_beside_the_work_and_listed() {
     assert_eq!((begun.status, begun.header("location")), (202, Some("/v1/admin/snapshots")), "{}", begun.text);
     assert_eq!((&begun.json()["status"], &begun.json()["records"]), (&json!("processing"), &json!(1)));
     let run = ended(&server);
-    assert_eq!(
-        (&run["status"], &run["to"], &run["error"]),
-        (&json!("succeeded"), &json!("directory"), &Value::Null),
-        "{run}"
-    );
+    expect_members(&run, &json!({ "status": "succeeded", "to": "directory", "error": null }));
     let items = listed(&server)["items"].take();
     assert_eq!(items.as_array().map(Vec::len), Some(1), "{items}");
     assert_eq!((&items[0]["id"], &items[0]["records"]), (&run["id"], &json!(1)), "{items}");
     assert_eq!(items[0]["collections"][0], json!({ "name": "lamps", "records": 1, "last_change": 1, "generation": 1 }));
     // Nothing has changed: the second snapshot writes nothing more, but is a separate snapshot.
     server.send("POST", "/v1/admin/snapshots", &Value::Null);
-    let again = ended(&server);
-    assert_eq!((&again["status"], &again["new_bytes"]), (&json!("succeeded"), &json!(0)), "{again}");
+    expect_members(&ended(&server), &json!({ "status": "succeeded", "new_bytes": 0 }));
     assert_eq!(listed(&server)["items"].as_array().map(Vec::len), Some(2));
     expect_problem(&server.send("POST", "/v1/admin/snapshots/cancel", &Value::Null), 409, "no_snapshot");
 }
@@ -74,12 +62,12 @@ fn one_at_a_time_and_it_can_be_stopped_while_records_go_on_coming_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=2*sleep(1500)")]);
     put(&server, 1);
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     for again in [("POST", "/v1/admin/snapshots"), ("GET", "/v1/admin/snapshots/stream")] {
         expect_problem(&server.send(again.0, again.1, &Value::Null), 409, "snapshot_running");
     }
     put(&server, 2);
-    assert_eq!(server.send("POST", "/v1/admin/snapshots/cancel", &Value::Null).status, 200);
+    server.send("POST", "/v1/admin/snapshots/cancel", &Value::Null).expect_status(200);
     assert_eq!(ended(&server)["status"], "canceled");
     assert_eq!(listed(&server)["items"], json!([]), "it is none");
     assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202, "and the next can be taken");
@@ -91,7 +79,7 @@ fn a_service_that_is_stopped_does_not_wait_for_a_snapshot_and_leaves_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=1*sleep(1000)")]);
     put(&server, 1);
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     server.stop();
     let server = start(folder.path(), &[]);
     assert_eq!(listed(&server)["items"], json!([]));
@@ -99,10 +87,9 @@ fn a_service_that_is_stopped_does_not_wait_for_a_snapshot_and_leaves_none() {
 
 #[test]
 fn without_a_directory_none_is_taken_and_the_answer_says_what_to_set() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start(&[]);
     let problem = expect_problem(&server.send("POST", "/v1/admin/snapshots", &Value::Null), 409, "snapshots_off");
-    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("snapshots.dir")), "{problem}");
+    expect_detail(&problem, "snapshots.dir");
     assert_eq!(listed(&server)["items"], json!([]));
 }
 
@@ -112,7 +99,7 @@ fn a_directory_that_holds_something_else_fails_the_snapshot_and_says_so() {
     std::fs::create_dir(folder.path().join("kept")).expect("a folder");
     std::fs::write(folder.path().join("kept/letter.txt"), "x").expect("a file");
     let server = start(folder.path(), &[]);
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     let run = ended(&server);
     assert!(run["status"] == "failed" && run["error"].as_str().is_some_and(|why| why.contains("letter.txt")), "{run}");
 }
@@ -146,7 +133,7 @@ fn the_service_takes_one_by_itself_when_it_is_due_and_keeps_so_many() {
     let first = ended(&server);
     assert_eq!(first["status"], "succeeded", "there was none, so it was due: {first}");
     for _ in 0..2 {
-        assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+        server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
         assert_eq!(ended(&server)["status"], "succeeded");
     }
     let items = listed(&server)["items"].take();
@@ -157,29 +144,16 @@ fn the_service_takes_one_by_itself_when_it_is_due_and_keeps_so_many() {
     );
 }
 
-/// Returns the value of a series in `/metrics`. Returns `None` if the series is missing.
-fn metric(server: &TestServer, series: &str) -> Option<f64> {
-    let text = server.send("GET", "/metrics", &Value::Null).text;
-    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
-}
-
 /// Waits until a snapshot is in progress.
 #[track_caller]
 fn under_way(server: &TestServer) {
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while listed(server)["run"]["status"] != "processing" {
-        assert!(Instant::now() < given_up, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("a snapshot is in progress", || listed(server)["run"]["status"] == "processing");
 }
 
 /// Starts to read a stream. Returns the connection after the first bytes of the answer.
 fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
-    let mut connection = server.connect();
-    let request = format!(
-        "GET /v1/admin/snapshots/stream HTTP/1.1\r\nhost: localhost\r\naccept: application/octet-stream\r\n{key}connection: close\r\n\r\n"
-    );
-    std::io::Write::write_all(&mut connection, request.as_bytes()).expect("it is sent");
+    let headers = format!("accept: application/octet-stream\r\n{key}connection: close\r\n");
+    let mut connection = server.begin("GET", "/v1/admin/snapshots/stream", &headers, "");
     let mut first = [0; 15];
     connection.read_exact(&mut first).expect("an answer");
     assert_eq!(&first, b"HTTP/1.1 200 OK", "a client that wants what there is gets it");
@@ -228,22 +202,17 @@ fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
     let server = &keyed.server;
     let office = keyed.key("office");
     let asked = json!({ "name": "backup", "scopes": ["admin"] });
-    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
-    assert_eq!(made.status, 201, "{}", made.text);
+    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked).expect_status(201);
     let key = made.json()["key"].as_str().expect("the key").to_owned();
     let connection = begin_stream(server, &format!("authorization: Bearer {key}\r\n"));
-    assert_eq!(server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).status, 204);
+    server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).expect_status(204);
     assert!(!read_to_end(connection), "what is not whole has no proper end");
-    let given_up = Instant::now() + Duration::from_secs(60);
-    loop {
-        let run = server.send_as(office, "GET", "/v1/admin/snapshots", &Value::Null).json()["run"].take();
-        if run["status"] != "processing" {
-            assert_eq!(run["status"], "canceled", "{run}");
-            break;
-        }
-        assert!(Instant::now() < given_up, "{run}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let run = awaited(
+        "the end of a snapshot",
+        || server.get_as(office, "/v1/admin/snapshots").json()["run"].take(),
+        |run| run["status"] != "processing",
+    );
+    assert_eq!(run["status"], "canceled", "{run}");
 }
 
 const LAST: &str = "doppel_snapshot_last_success_seconds";
@@ -254,43 +223,35 @@ fn when_the_newest_was_taken_and_how_many_failed_is_measured() {
     let schedule = ("DOPPEL_SNAPSHOTS__EVERY_HOURS", "12");
     let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=1*panic->off"), schedule]);
     assert_eq!(ended(&server)["status"], "failed", "the thread panicked");
-    assert_eq!(failed_snapshots(&server), Some(1.0));
+    assert_eq!(server.metric("doppel_snapshots_total{status=\"failed\"}"), Some(1.0));
     await_metric(&server, &|last| last == 0.0);
-    assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), Some(43_200.0));
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    assert_eq!(server.metric("doppel_snapshot_interval_seconds"), Some(43_200.0));
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     assert_eq!(ended(&server)["status"], "succeeded");
     server.stop();
     // The time is known after a start, even if the service takes no snapshots by schedule.
     let server = start(folder.path(), &[]);
     await_metric(&server, &|last| last > 1.7e9);
-    assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), None);
+    assert_eq!(server.metric("doppel_snapshot_interval_seconds"), None);
     let off = TestServer::start_in(folder.path().join("other"));
-    assert_eq!(metric(&off, LAST), None);
-}
-
-fn failed_snapshots(server: &TestServer) -> Option<f64> {
-    metric(server, "doppel_snapshots_total{status=\"failed\"}")
+    assert_eq!(off.metric(LAST), None);
 }
 
 fn await_metric(server: &TestServer, is_right: &dyn Fn(f64) -> bool) {
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while !metric(server, LAST).is_some_and(is_right) {
-        assert!(Instant::now() < given_up, "{:?}", metric(server, LAST));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    awaited(LAST, || server.metric(LAST), |last| last.is_some_and(is_right));
 }
 
 #[test]
 fn a_volume_that_is_away_gets_no_new_repository_in_its_place() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = start(folder.path(), &[]);
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     assert_eq!(ended(&server)["status"], "succeeded");
     // An empty folder remains if a volume is not mounted.
     let kept = folder.path().join("kept");
     std::fs::rename(&kept, folder.path().join("away")).expect("renamed");
     std::fs::create_dir(&kept).expect("a folder");
-    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.send("POST", "/v1/admin/snapshots", &Value::Null).expect_status(202);
     assert_eq!(ended(&server)["status"], "failed");
     assert_eq!(std::fs::read_dir(&kept).expect("it can be read").count(), 0, "nothing was made there");
 }

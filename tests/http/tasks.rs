@@ -2,21 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use crate::support::{TestDesk, expect_problem, ids};
+use crate::support::{
+    TestDesk, TestRandom, TestResponse, TestServer, awaited, expect_detail, expect_members, expect_parts,
+    expect_problem, has_ended, ids,
+};
 use serde_json::{Value, json};
 
 /// Returns a letter about one of many matters, with one of several endings. No other matter has the same sequence of Han characters.
 fn letter(matter: u32, wording: usize) -> Value {
     let ending = ["请尽快处理。", "希望有关部门重视！", "已经反映多次没有结果。", "盼回复。"][wording % 4];
-    let mut state = matter + 1;
-    let mut character = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        char::from_u32(0x4e00 + (state >> 8) % 3_000).expect("a character")
-    };
-    let passage: String = (0..60).map(|_| character()).collect();
-    json!({ "content": format!("{passage}，{ending}") })
+    json!({ "content": format!("{}，{ending}", TestRandom::text(matter.into(), 60)) })
 }
 
 fn fill(desk: &TestDesk, matters: u32, wordings: usize) -> Vec<String> {
@@ -36,14 +32,13 @@ fn answers(desk: &TestDesk, names: &[String]) -> Vec<BTreeSet<String>> {
 }
 
 fn similar_to(id: &str, desk: &TestDesk) -> Value {
-    desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null)
+    desk.read(&format!("/records/{id}/similar?limit=256"))
 }
 
 /// Starts a task and returns its id.
 #[track_caller]
 fn begin(desk: &TestDesk, path: &str, body: &Value) -> String {
-    let answer = desk.server.send("POST", path, body);
-    assert_eq!(answer.status, 202, "{}", answer.text);
+    let answer = desk.server.send("POST", path, body).expect_status(202);
     let id = answer.json()["id"].as_str().expect("an id").to_owned();
     assert_eq!(answer.header("location"), Some(format!("/v1/tasks/{id}").as_str()));
     id
@@ -63,15 +58,7 @@ fn reindex(desk: &TestDesk, more: &Value) -> String {
 /// Waits for the end of a task.
 #[track_caller]
 fn ended(desk: &TestDesk, id: &str) -> Value {
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < given_up {
-        let task = desk.server.send("GET", &format!("/v1/tasks/{id}"), &Value::Null).json();
-        if matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")) {
-            return task;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("task {id} did not end within a minute");
+    awaited("the end of a task", || desk.server.get(&format!("/v1/tasks/{id}")).json(), has_ended)
 }
 
 #[test]
@@ -123,12 +110,12 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
         stop.store(true, Ordering::Relaxed);
         task
     });
-    assert_eq!((&task["status"], &task["error"]), (&json!("succeeded"), &Value::Null), "{task}");
+    expect_members(&task, &json!({ "status": "succeeded", "error": null }));
     assert!(
         asked.load(Ordering::Relaxed) > 20 && written.load(Ordering::Relaxed) > 20,
         "too little went on to prove anything"
     );
-    let collection = desk.ask("GET", "", &Value::Null);
+    let collection = desk.read("");
     // The writers may have made the collection so large that it was indexed anew afterwards.
     assert!(collection["generation"].as_u64() >= task["result"]["generation"].as_u64(), "{collection}");
     assert_eq!(collection["settings"]["min_features"], 5);
@@ -138,7 +125,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
     let mut next = String::new();
     let fresh = TestDesk::with("fresh", &json!({ "min_features": 5 }));
     loop {
-        let page = desk.ask("GET", &format!("/records?limit=1000{next}"), &Value::Null);
+        let page = desk.read(&format!("/records?limit=1000{next}"));
         for record in page["items"].as_array().expect("a list") {
             let id = record["id"].as_str().expect("an id");
             fresh.register(id, &record["row"]);
@@ -154,7 +141,7 @@ fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
 }
 
 fn all_groups(desk: &TestDesk) -> Value {
-    desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone()
+    desk.read("/groups?limit=1000")["items"].clone()
 }
 
 fn group_shapes(groups: &Value) -> BTreeSet<(String, u64)> {
@@ -171,25 +158,24 @@ fn what_if_then_activate_then_back_then_drop() {
     let names = fill(&desk, 20, 2);
     let first = answers(&desk, &names);
     let task = reindex(&desk, &json!({ "settings": { "preset": "paper" }, "activate": false }));
-    let task = ended(&desk, &task);
-    assert_eq!((&task["status"], &task["result"]["activated"]), (&json!("succeeded"), &json!(false)), "{task}");
+    expect_members(&ended(&desk, &task), &json!({ "status": "succeeded", "result/activated": false }));
     assert_eq!(answers(&desk, &names), first, "nothing changes before it is activated");
-    let list = desk.ask("GET", "/generations", &Value::Null);
+    let list = desk.read("/generations");
     let standing: Vec<_> = list["items"].as_array().expect("a list").iter().map(|one| one["status"].clone()).collect();
     assert_eq!(standing, [json!("live"), json!("ready")]);
-    let comparison = desk.ask("GET", "/generations/2/compare?examples=3", &Value::Null);
+    let comparison = desk.read("/generations/2/compare?examples=3");
     assert!(comparison["lost"].as_u64().expect("a number") > 3, "{comparison}");
     assert_eq!(comparison["lost_examples"].as_array().map(Vec::len), Some(3));
-    expect_problem(&desk.send("GET", "/generations/1/compare", &Value::Null), 409, "generation_live");
-    expect_problem(&desk.send("GET", "/generations/9/compare", &Value::Null), 404, "unknown_generation");
+    expect_problem(&desk.get("/generations/1/compare"), 409, "generation_live");
+    expect_problem(&desk.get("/generations/9/compare"), 404, "unknown_generation");
     expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "generation_live");
 
     activate_generation(2, &desk);
     assert_ne!(answers(&desk, &names), first);
-    assert_eq!(desk.ask("GET", "", &Value::Null)["generation"], 2);
+    assert_eq!(desk.read("")["generation"], 2);
     activate_generation(1, &desk);
     assert_eq!(answers(&desk, &names), first, "the first answers again");
-    assert_eq!(desk.send("DELETE", "/generations/2", &Value::Null).status, 204);
+    desk.send("DELETE", "/generations/2", &Value::Null).expect_status(204);
     expect_problem(&desk.send("DELETE", "/generations/2", &Value::Null), 404, "unknown_generation");
 }
 
@@ -204,15 +190,13 @@ fn one_task_at_a_time_and_cancel_leaves_nothing() {
     fill(&desk, 10, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 1 }));
     let second = desk.server.send("POST", "/v1/admin/reindex", &json!({ "collection": "cancel" }));
-    let problem = expect_problem(&second, 409, "task_running");
-    assert!(problem["detail"].as_str().expect("a detail").contains(&task), "{problem}");
-    let told = desk.server.send("POST", &format!("/v1/tasks/{task}/cancel"), &Value::Null);
-    assert_eq!(told.status, 200, "{}", told.text);
+    expect_detail(&expect_problem(&second, 409, "task_running"), &task);
+    desk.server.send("POST", &format!("/v1/tasks/{task}/cancel"), &Value::Null).expect_status(200);
     assert_eq!(ended(&desk, &task)["status"], "canceled");
-    assert_eq!(desk.ask("GET", "/generations", &Value::Null)["items"].as_array().map(Vec::len), Some(1));
-    let list = desk.server.send("GET", "/v1/tasks", &Value::Null).json();
+    assert_eq!(desk.read("/generations")["items"].as_array().map(Vec::len), Some(1));
+    let list = desk.server.get("/v1/tasks").json();
     assert!(list["items"].as_array().expect("a list").iter().any(|one| one["id"] == task.as_str()));
-    expect_problem(&desk.server.send("GET", "/v1/tasks/nothing", &Value::Null), 404, "unknown_task");
+    expect_problem(&desk.server.get("/v1/tasks/nothing"), 404, "unknown_task");
 }
 
 #[test]
@@ -224,7 +208,7 @@ fn a_task_can_be_followed_to_its_end() {
         "GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nconnection: close\r\n\r\n"
     );
     let events = desk.server.exchange(request.as_bytes());
-    assert!(events.contains("content-type: text/event-stream"), "{events}");
+    expect_parts(&events, &["content-type: text/event-stream"]);
     let tasks: Vec<Value> = events
         .lines()
         .filter_map(|line| line.strip_prefix("data: "))
@@ -262,19 +246,19 @@ fn bad_input_is_named_by_its_place() {
     expect_problem(&put_decision("a/b", &json!({ "judgement": "withdrawn" }), &desk), 422, "invalid_value");
     expect_problem(&put_decision("a/a", &json!({ "judgement": "same" }), &desk), 422, "same_record");
     expect_problem(&put_decision("a/z", &json!({ "judgement": "same" }), &desk), 404, "unknown_record");
-    expect_problem(&desk.send("GET", "/decisions/a/b", &Value::Null), 404, "unknown_decision");
-    expect_problem(&desk.send("GET", "/groups?order=best", &Value::Null), 422, "invalid_parameter");
-    expect_problem(&desk.send("GET", "/generations/x/compare", &Value::Null), 422, "invalid_generation");
+    expect_problem(&desk.get("/decisions/a/b"), 404, "unknown_decision");
+    expect_problem(&desk.get("/groups?order=best"), 422, "invalid_parameter");
+    expect_problem(&desk.get("/generations/x/compare"), 422, "invalid_generation");
 }
 
-fn assert_refused_at(path: &str, body: &Value, pointer: &str, server: &crate::support::OwnServer) {
+fn assert_refused_at(path: &str, body: &Value, pointer: &str, server: &TestServer) {
     let answer = server.send("POST", path, body);
     assert_eq!(answer.status, 422, "{body}: {}", answer.text);
     let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
     assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
 }
 
-fn put_decision(path: &str, body: &Value, desk: &TestDesk) -> crate::support::TestResponse {
+fn put_decision(path: &str, body: &Value, desk: &TestDesk) -> TestResponse {
     desk.send("PUT", &format!("/decisions/{path}"), body)
 }
 
@@ -285,12 +269,8 @@ fn decisions_groups_and_purge_over_http() {
     desk.register("b", &letter_with_sender(1, 1, "乙", "2024-02-01"));
     desk.register("c", &letter_with_sender(1, 0, "甲", "2024-03-01"));
     desk.register("d", &letter_with_sender(2, 0, "丙", "2024-03-01"));
-    let group = desk.ask("GET", "/groups/b", &Value::Null);
-    assert_eq!(
-        (&group["id"], &group["members"], &group["petitioners"]),
-        (&json!("a"), &json!(["a", "b", "c"]), &json!(2))
-    );
-    expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
+    expect_members(&desk.read("/groups/b"), &json!({ "id": "a", "members": ["a", "b", "c"], "petitioners": 2 }));
+    expect_problem(&desk.get("/groups/d"), 404, "ungrouped");
 
     let ruling = json!({ "judgement": "not_same", "by": "desk 3", "note": "another street" });
     let decided = desk.ask("PUT", "/decisions/c/b", &ruling);
@@ -299,17 +279,16 @@ fn decisions_groups_and_purge_over_http() {
     expect_problem(&nul, 422, "nul_character");
     expect_problem(&desk.send("DELETE", "/decisions/c/b?by=a%00b", &Value::Null), 422, "nul_character");
     let decision = desk.ask("PUT", "/decisions/b/d", &json!({ "judgement": "same" }));
-    assert_eq!((&decision["a"], &decision["b"], &decision["judgement"]), (&json!("b"), &json!("d"), &json!("same")));
-    let group = desk.ask("GET", "/groups/d", &Value::Null);
-    assert_eq!((&group["size"], &group["contested"]), (&json!(4), &json!(true)));
-    assert_eq!(group["rejected"], json!([{ "earlier": "b", "later": "c" }]));
-    assert_eq!((&group["bridges"][0]["later"], &group["cut"]), (&json!("b"), &json!([])));
-    let similar = desk.ask("GET", "/records/b/similar", &Value::Null);
+    expect_members(&decision, &json!({ "a": "b", "b": "d", "judgement": "same" }));
+    let group = desk.read("/groups/d");
+    expect_members(&group, &json!({ "size": 4, "contested": true, "rejected": [{ "earlier": "b", "later": "c" }] }));
+    expect_members(&group, &json!({ "bridges/0/later": "b", "cut": [] }));
+    let similar = desk.read("/records/b/similar");
     assert_eq!(ids(&similar["similar"]).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(["a", "d"]));
 
-    let page = desk.ask("GET", "/decisions?limit=1", &Value::Null);
+    let page = desk.read("/decisions?limit=1");
     let cursor = page["next"].as_str().expect("more");
-    let rest = desk.ask("GET", &format!("/decisions?limit=1&cursor={cursor}"), &Value::Null);
+    let rest = desk.read(&format!("/decisions?limit=1&cursor={cursor}"));
     assert_eq!(
         (&page["items"][0]["b"], &rest["items"][0]["b"], &rest["next"]),
         (&json!("c"), &json!("d"), &Value::Null)
@@ -319,17 +298,17 @@ fn decisions_groups_and_purge_over_http() {
         (&taken_back["judgement"], taken_back["history"].as_array().map(Vec::len)),
         (&json!("withdrawn"), Some(2))
     );
-    expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
+    expect_problem(&desk.get("/groups/d"), 404, "ungrouped");
 
     let dry = purge_with(&json!({}), &desk);
-    assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
+    expect_members(&dry, &json!({ "dry_run": true, "superfluous": 1, "deleted": 0 }));
     assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
-    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
+    assert_eq!(desk.read("")["records"], 4);
     assert_eq!(purge_with(&json!({ "from": "1999-01-01", "to": "1999-02-01" }), &desk)["superfluous"], 0);
     let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
     assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
     assert_eq!(purge_with(&json!({ "dry_run": false }), &desk)["deleted"], 1);
-    assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
+    desk.get("/records/a").expect_status(404);
 }
 
 fn letter_with_sender(matter: u32, wording: usize, user: &str, time: &str) -> Value {

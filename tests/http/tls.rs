@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::support::certificates::{CertificateOffice, der, says, shown, until};
-use crate::support::{TestServer, read_to_end, run};
+use crate::support::certificates::{CertificateOffice, der, says, shown};
+use crate::support::{TestServer, expect_parts, read_to_end, run, until};
 
 fn letter(number: u64) -> String {
     json!({ "content": format!("第{number}号院的路灯坏了很久没有人来修理，请尽快安排") }).to_string()
@@ -197,7 +197,7 @@ fn who_speaks_http_to_the_port_is_told_to_write_https() {
     let answer = server
         .exchange(format!("GET /readyz HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n").as_bytes());
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("application/problem+json"), "{answer}");
-    assert!(answer.contains("\"code\":\"tls_required\"") && answer.contains("https://"), "{answer}");
+    expect_parts(&answer, &["\"code\":\"tls_required\"", "https://"]);
     assert!(!server.log().contains(key), "what was sent in the open is not repeated");
 }
 

@@ -16,11 +16,8 @@ fn row() -> Value {
 /// Sends a PUT with half of its body.
 fn half_a_put(server: &TestServer, id: &str) -> TcpStream {
     let body = row().to_string();
-    let mut slow = server.connect();
-    let head = format!("PUT {PATH}/{id} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
-    write!(slow, "{head}content-length: {}\r\n\r\n", body.len()).expect("it reads");
-    slow.write_all(&body.as_bytes()[..10]).expect("it reads");
-    slow
+    let headers = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    server.begin("PUT", &format!("{PATH}/{id}"), &headers, &body[..10])
 }
 
 /// Sends the second half of the body.
@@ -36,9 +33,8 @@ fn status(stream: &mut TcpStream) -> String {
 
 #[test]
 fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_WAITING", "1")];
-    let server = TestServer::start_with(folder.path(), &[], &limits);
+    let server = TestServer::start(&limits);
     let mut slow: Vec<TcpStream> = (0..6)
         .map(|number| {
             let stream = half_a_put(&server, &format!("slow-{number}"));
@@ -54,20 +50,19 @@ fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
     let answers: Vec<String> = slow.iter_mut().map(status).collect();
     // The bodies of the other requests arrived in two pieces, so that they may have taken the place of the fifth.
     assert_eq!((&answers[..4], &*answers[5]), (&["408"; 4].map(String::from)[..], "201"));
-    assert_eq!(server.send("GET", &format!("{PATH}/slow-0"), &Value::Null).status, 404);
+    server.get(&format!("{PATH}/slow-0")).expect_status(404);
 }
 
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_request_at_work_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let limits = [
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
         ("DOPPEL_LIMITS__MAX_WAITING", "0"),
         // Every write is slow.
         ("FAILPOINTS", "store::before_append=sleep(1500)"),
     ];
-    let server = TestServer::start_with(folder.path(), &[], &limits);
+    let server = TestServer::start(&limits);
     let mut busy = half_a_put(&server, "2");
     finish_put(&mut busy);
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -76,7 +71,7 @@ fn a_request_at_work_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
     expect_problem(&refused, 503, "overloaded");
     assert!(refused.header("retry-after").is_some(), "{:?}", refused.headers);
     assert_eq!(refused.json()["retryable"], json!(true));
-    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200, "probes need no turn");
+    assert_eq!(server.get("/livez").status, 200, "probes need no turn");
 
     assert_eq!(status(&mut busy), "201", "the busy one was finished");
     assert_eq!(server.send("PUT", &format!("{PATH}/3"), &row()).status, 201, "the turn is free again");

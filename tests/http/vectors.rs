@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::embedder::{FakeEmbedder, MODEL, ModelManner, configuration};
-use crate::support::{TestResponse, TestServer, expect_problem};
+use crate::support::{TestResponse, TestServer, awaited, expect_members, expect_parts, expect_problem, until};
 
 /// The longest time that a registration may take while the model is in trouble, also on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ fn text(number: usize) -> String {
 }
 
 fn state(server: &TestServer) -> Value {
-    server.send("GET", "/v1/collections/letters/vectors", &Value::Null).json()
+    server.get("/v1/collections/letters/vectors").json()
 }
 
 fn change(server: &TestServer, action: &str) -> TestResponse {
@@ -41,24 +41,12 @@ fn change(server: &TestServer, action: &str) -> TestResponse {
 
 /// Waits until the state of the vectors meets a condition.
 fn wait_until(server: &TestServer, condition: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + Duration::from_secs(90);
-    loop {
-        let state = state(server);
-        if condition(&state) {
-            return state;
-        }
-        assert!(Instant::now() < until, "{state}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    awaited("the state of the vectors", || state(server), condition)
 }
 
 /// Waits until the words of all records can be found.
 fn wait_for_words(server: &TestServer) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while server.send("GET", "/v1/collections/letters/search", &Value::Null).json()["as_of"]["behind"] != 0 {
-        assert!(Instant::now() < until, "the index is behind");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until("the index", || server.get("/v1/collections/letters/search").json()["as_of"]["behind"] == 0);
 }
 
 fn is_complete(state: &Value, vectors: u64) -> bool {
@@ -67,8 +55,7 @@ fn is_complete(state: &Value, vectors: u64) -> bool {
 
 fn related(server: &TestServer, row: &Value) -> Value {
     let begun = Instant::now();
-    let answer = server.send("POST", "/v1/collections/letters/related", row);
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let answer = server.send("POST", "/v1/collections/letters/related", row).expect_status(200);
     assert!(begun.elapsed() < AT_ONCE + Duration::from_millis(TIMEOUT_MS), "a question took {:?}", begun.elapsed());
     answer.json()
 }
@@ -83,17 +70,16 @@ fn records_get_vectors_without_their_contacts_and_an_unchanged_text_is_sent_once
     }
     put(&server, "contact", "幸福路三号的井盖破损,请联系我,电话13812345678,身份证号110101199003071234。");
     let state = wait_until(&server, |state| is_complete(state, 11));
-    assert_eq!((&state["model"], &state["dimension"], &state["missing"]), (&json!("pairs"), &json!(64), &json!(0)));
+    expect_members(&state, &json!({ "model": "pairs", "dimension": 64, "missing": 0 }));
     assert!(!embedder.received.lock().iter().any(|text| text.contains("1381") || text.contains("110101")));
 
     // A stored record needs no call, and a new row needs one.
     wait_for_words(&server);
     let calls = embedder.received.lock().len();
-    let answer = server.send("GET", "/v1/collections/letters/records/r3/related", &Value::Null).json();
-    assert_eq!(answer["vectors"], "used");
+    assert_eq!(server.get("/v1/collections/letters/records/r3/related").json()["vectors"], "used");
     assert_eq!(embedder.received.lock().len(), calls);
     let answer = related(&server, &json!({ "content": text(3) + "了" }));
-    assert_eq!((&answer["vectors"], &answer["related"][0]["id"]), (&json!("used"), &json!("r3")));
+    expect_members(&answer, &json!({ "vectors": "used", "related/0/id": "r3" }));
     assert_eq!(embedder.received.lock().len(), calls + 2, "the probe and the text");
 
     // Other fields change nothing; another text is sent; a removed record has no vector.
@@ -110,8 +96,7 @@ fn records_get_vectors_without_their_contacts_and_an_unchanged_text_is_sent_once
     wait_until(&server, |state| is_complete(state, 10));
     let probes = embedder.embedded.lock()[sent..].iter().filter(|text| text.contains("第")).count();
     assert_eq!(probes, 0);
-    let audit = server.log();
-    assert!(audit.contains("search.embedder") && audit.contains(&embedder.port.to_string()), "{audit}");
+    expect_parts(&server.log(), &["search.embedder", &embedder.port.to_string()]);
     server.stop();
 }
 
@@ -136,7 +121,7 @@ fn trouble_of_the_model_slows_no_registration_and_everything_catches_up() {
         assert_eq!((&state["vectors"], &state["missing"]), (&json!(count), &json!(0)), "{trouble:?}");
         assert!(state["as_of"]["behind"].as_u64() > Some(0));
         let answer = related(&server, &json!({ "content": text(0) + "了" }));
-        assert_eq!((&answer["vectors"], &answer["related"][0]["id"]), (&json!("unavailable"), &json!("first")));
+        expect_members(&answer, &json!({ "vectors": "unavailable", "related/0/id": "first" }));
         embedder.become_model(MODEL);
         let state = wait_until(&server, |state| is_complete(state, count as u64 + 1));
         assert_eq!(state["waiting"], Value::Null, "{trouble:?}");
@@ -175,11 +160,10 @@ fn a_text_that_fails_is_tried_again_and_a_text_that_is_refused_is_marked() {
     assert_eq!(state["missing"], 0);
     embedder.become_model(ModelManner::StatusFor { word: "第4小区", status: 422 });
     let state = wait_until(&server, |state| is_complete(state, 4));
-    assert_eq!((&state["missing"], &state["waiting"]), (&json!(0), &Value::Null));
+    expect_members(&state, &json!({ "missing": 0, "waiting": null }));
     put(&server, "r4", &text(4));
     put(&server, "r5", &text(5));
-    let state = wait_until(&server, |state| is_complete(state, 5));
-    assert_eq!((&state["missing"], &state["waiting"]), (&json!(1), &Value::Null));
+    expect_members(&wait_until(&server, |state| is_complete(state, 5)), &json!({ "missing": 1, "waiting": null }));
     server.stop();
 }
 
@@ -199,8 +183,7 @@ fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
         embedder.become_model(other);
         put(&server, &format!("r{count}"), &text(count));
         assert_eq!(related(&server, &json!({ "content": text(2) + "了" }))["vectors"], "other_model");
-        let stored = server.send("GET", "/v1/collections/letters/records/r2/related", &Value::Null).json();
-        assert_eq!(stored["vectors"], "used");
+        assert_eq!(server.get("/v1/collections/letters/records/r2/related").json()["vectors"], "used");
         assert_eq!(change(&server, "resume").json()["paused"], false);
         wait_until(&server, |state| is_complete(state, count as u64));
         assert_eq!(related(&server, &json!({ "content": text(2) + "了" }))["vectors"], "used");
@@ -213,10 +196,9 @@ fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
     change(&server, "resume");
     wait_until(&server, |state| !state["building"].is_null());
     let canceled = change(&server, "cancel").json();
-    assert_eq!((&canceled["canceled"], &canceled["building"]), (&json!(true), &Value::Null));
+    expect_members(&canceled, &json!({ "canceled": true, "building": null }));
     std::thread::sleep(Duration::from_secs(3));
-    let still = state(&server);
-    assert_eq!((&still["dimension"], &still["building"]), (&json!(32), &Value::Null));
+    expect_members(&state(&server), &json!({ "dimension": 32, "building": null }));
     change(&server, "resume");
     wait_until(&server, |state| state["dimension"] == 64 && is_complete(state, 14));
     expect_problem(&change(&server, "stop"), 422, "invalid_value");
@@ -248,10 +230,9 @@ fn a_process_that_is_killed_continues_and_no_record_is_left_without_a_vector() {
 
 #[test]
 fn without_a_model_there_are_no_vectors() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start(&[]);
     put(&server, "a", &text(1));
-    expect_problem(&server.send("GET", "/v1/collections/letters/vectors", &Value::Null), 409, "vectors_disabled");
+    expect_problem(&server.get("/v1/collections/letters/vectors"), 409, "vectors_disabled");
     assert_eq!(related(&server, &json!({ "content": text(1) }))["vectors"], Value::Null);
     server.stop();
 }

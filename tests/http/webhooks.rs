@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::receiver::{Manner, Receiver, SECRET, configuration};
-use crate::support::{TestServer, expect_problem};
+use crate::support::{TestServer, awaited, expect_members, expect_problem};
 
 const LAMP: &str = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
 
@@ -24,20 +24,12 @@ fn put(server: &TestServer, id: &str, row: &Value) -> Value {
 }
 
 fn state(server: &TestServer) -> Value {
-    server.send("GET", "/v1/admin/webhooks", &Value::Null).json()["items"][0]["collections"][0].clone()
+    server.get("/v1/admin/webhooks").json()["items"][0]["collections"][0].clone()
 }
 
 /// Waits until the state of the webhook meets a condition.
 fn wait_until(server: &TestServer, condition: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let state = state(server);
-        if condition(&state) {
-            return state;
-        }
-        assert!(Instant::now() < until, "{state}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    awaited("the state of a webhook", || state(server), condition)
 }
 
 #[test]
@@ -61,7 +53,7 @@ fn a_receiver_gets_signed_messages_about_repeats_and_events() {
         "%E5%89%AF%E6%9C%AC%201",
         &json!({"title": "雁坪路没有路灯", "content": third, "time": "2024-03-03 20:30"}),
     );
-    let event = server.send("GET", "/v1/collections/letters/events/%E5%89%AF%E6%9C%AC%201", &Value::Null).json();
+    let event = server.get("/v1/collections/letters/events/%E5%89%AF%E6%9C%AC%201").json();
     let event = event["id"].as_str().expect("an id");
     let messages = receiver.wait_for(&[
         ("event.changed", "lamp-1"),
@@ -85,9 +77,9 @@ fn a_receiver_gets_signed_messages_about_repeats_and_events() {
         assert!(!String::from_utf8_lossy(&message.body).contains("老人"), "no text of a record");
     }
     let state = wait_until(&server, |state| state["sent"] == 5);
-    assert_eq!((&state["dropped"], &state["error"]), (&json!(0), &Value::Null));
+    expect_members(&state, &json!({ "dropped": 0, "error": null }));
     assert_eq!(state["log"].as_array().expect("a list").len(), 5);
-    let all = server.send("GET", "/v1/admin/webhooks", &Value::Null).text;
+    let all = server.get("/v1/admin/webhooks").text;
     assert!(!all.contains("127.0.0.1") && !all.contains(SECRET), "no address and no secret: {all}");
 }
 
@@ -104,7 +96,7 @@ fn a_receiver_that_fails_loses_nothing_and_holds_nothing_up() {
         assert!(began.elapsed() < Duration::from_secs(5), "a registration waits for no receiver");
     }
     let failing = wait_until(&server, |state| state["error"] == "the receiver answered 500");
-    assert_eq!((&failing["sent"], &failing["log"]), (&json!(0), &json!([])));
+    expect_members(&failing, &json!({ "sent": 0, "log": [] }));
     *receiver.manner.lock() = Manner::Redirect(elsewhere.port);
     wait_until(&server, |state| state["error"] == "the receiver answered 307");
     *receiver.manner.lock() = Manner::Slow;
@@ -119,7 +111,7 @@ fn a_receiver_that_fails_loses_nothing_and_holds_nothing_up() {
     receiver.wait_for(&expected);
     assert!(elsewhere.received.lock().is_empty(), "redirects are not followed");
     let state = wait_until(&server, |state| state["waiting"] == 0 && state["number"] == state["last_number"]);
-    assert_eq!((&state["error"], &state["dropped"], &state["sent"]), (&Value::Null, &json!(0), &json!(20)));
+    expect_members(&state, &json!({ "error": null, "dropped": 0, "sent": 20 }));
 }
 
 #[test]
@@ -129,8 +121,7 @@ fn a_message_that_is_refused_for_too_long_is_given_up() {
     let server = start(folder.path(), &receiver.url(), "messages = [\"record.repeat\"]\ngive_up_s = 1");
     put(&server, "first", &json!({"content": LAMP}));
     put(&server, "second", &json!({"content": LAMP}));
-    let state = wait_until(&server, |state| state["dropped"] == 1);
-    assert_eq!((&state["log"][0]["status"], &state["sent"]), (&Value::Null, &json!(0)));
+    expect_members(&wait_until(&server, |state| state["dropped"] == 1), &json!({ "log/0/status": null, "sent": 0 }));
     *receiver.manner.lock() = Manner::Status(200);
     put(&server, "third", &json!({"content": LAMP}));
     receiver.wait_for(&[("record.repeat", "third")]);
@@ -150,7 +141,7 @@ fn nothing_is_sent_to_a_private_network_without_permission() {
     let refused = wait_until(&server, |state| state["error"] != Value::Null);
     assert_eq!(refused["error"], "the host is in a private network; set allow_private to allow it");
     assert!(receiver.received.lock().is_empty());
-    expect_problem(&server.send("GET", "/v1/admin/webhooks?a=1", &Value::Null), 422, "unknown_parameter");
+    expect_problem(&server.get("/v1/admin/webhooks?a=1"), 422, "unknown_parameter");
 }
 
 #[test]
@@ -172,9 +163,8 @@ fn a_refused_message_about_an_event_is_sent_again_and_told_once() {
     *receiver.manner.lock() = Manner::Status(204);
     receiver.wait_for(&[("event.frequent", "lamp-1")]);
     // The event stays frequent without its first record.
-    let deleted = server.send("DELETE", "/v1/collections/letters/records/lamp-1", &Value::Null);
-    assert_eq!(deleted.status, 204, "{}", deleted.text);
+    server.send("DELETE", "/v1/collections/letters/records/lamp-1", &Value::Null).expect_status(204);
     put(&server, "lamp-5", &json!({"title": "雁坪路路灯不亮", "content": reports[0].3, "time": "2024-03-04 20:00"}));
     let state = wait_until(&server, |state| state["number"] == state["last_number"] && state["waiting"] == 0);
-    assert_eq!((&state["sent"], &state["dropped"]), (&json!(1), &json!(0)), "{state}");
+    expect_members(&state, &json!({ "sent": 1, "dropped": 0 }));
 }

@@ -160,16 +160,6 @@ impl rustls::client::danger::ServerCertVerifier for SeenCertificate {
     }
 }
 
-/// Waits until `done` returns true, at most a minute, since machines may be slow.
-#[track_caller]
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Returns the exit code of `doppel` with these arguments, and its standard error.
 pub fn says(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let ended = run(arguments, environment);

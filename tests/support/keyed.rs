@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{TestServer, run};
+use super::{TestResponse, TestServer, new_key, put_file};
 use serde_json::{Value, json};
 
 /// A service with keys: `desk` may read and write, `reader` may read, `intake` may write, and `office` may do everything.
 pub struct KeyedServer {
     pub server: TestServer,
     keys: BTreeMap<&'static str, String>,
-    _folder: tempfile::TempDir,
 }
 
 impl KeyedServer {
@@ -20,17 +19,19 @@ impl KeyedServer {
         for (name, scopes) in
             [("desk", "read,write"), ("reader", "read"), ("intake", "write"), ("office", "read,write,admin")]
         {
-            let made = run(&["config", "new-key", name, "--scopes", scopes], &[]);
-            let [section, said] = [made.stdout, made.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
-            let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key");
-            keys.insert(name, key.to_owned());
+            let (section, key) = new_key(name, scopes);
+            keys.insert(name, key);
             text.push_str(&section);
         }
-        let file = folder.path().join("doppel.toml");
-        std::fs::write(&file, text).expect("the file can be written");
-        let arguments = ["--config", file.to_str().expect("a plain path")];
-        let server = TestServer::start_with(folder.path().join("data"), &arguments, environment);
-        Self { server, keys, _folder: folder }
+        let file = put_file(&folder, "doppel.toml", text);
+        Self { server: TestServer::start_owning(folder, &["--config", &file], environment), keys }
+    }
+
+    /// Starts a service that has a letter with the text [`LAMPS`] for each id.
+    pub fn with(ids: &[&str]) -> Self {
+        let keyed = Self::start(&[]);
+        ids.iter().for_each(|id| keyed.put(id, LAMPS));
+        keyed
     }
 
     pub fn key(&self, name: &str) -> &str {
@@ -38,15 +39,23 @@ impl KeyedServer {
     }
 
     /// Returns the configuration file of the service.
-    #[allow(dead_code, reason = "not every test changes it")]
     pub fn file(&self) -> std::path::PathBuf {
-        self._folder.path().join("doppel.toml")
+        self.server.folder().join("doppel.toml")
     }
 
     /// Returns the folder with the records of the service.
-    #[allow(dead_code, reason = "not every test looks there")]
     pub fn data(&self) -> std::path::PathBuf {
-        self._folder.path().join("data")
+        self.server.folder().join("data")
+    }
+
+    /// Sends JSON with the key of this name.
+    pub fn send(&self, key: &str, method: &str, path: &str, body: &Value) -> TestResponse {
+        self.server.send_as(self.key(key), method, path, body)
+    }
+
+    /// Sends a GET request with the key of this name.
+    pub fn get(&self, key: &str, path: &str) -> TestResponse {
+        self.server.get_as(self.key(key), path)
     }
 
     /// Registers a letter.
@@ -64,14 +73,14 @@ impl KeyedServer {
     #[track_caller]
     fn write(&self, id: &str, content: &str, status: u16) {
         let path = format!("/v1/collections/letters/records/{id}");
-        let answer = self.server.send_as(self.key("intake"), "PUT", &path, &json!({ "content": content }));
+        let answer = self.send("intake", "PUT", &path, &json!({ "content": content }));
         assert_eq!(answer.status, status, "{}", answer.text);
     }
 
     /// Returns the decision about two records from the API, or `null` if there is none.
     pub fn decision(&self, a: &str, b: &str) -> Value {
         let path = format!("/v1/collections/letters/decisions/{a}/{b}");
-        let answer = self.server.send_as(self.key("reader"), "GET", &path, &Value::Null);
+        let answer = self.get("reader", &path);
         if answer.status == 200 { answer.json() } else { Value::Null }
     }
 }

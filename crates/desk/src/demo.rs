@@ -27,16 +27,6 @@ struct DemoMatter {
     letters: &'static [DemoLetter],
 }
 
-/// A matter with one letter.
-struct SingleLetter {
-    days_ago: i64,
-    title: &'static str,
-    text: &'static str,
-    category: &'static str,
-    unit: &'static str,
-    petitioner: &'static str,
-}
-
 /// A letter about a matter.
 struct DemoLetter {
     days_ago: i64,
@@ -144,105 +134,20 @@ const MATTERS: [DemoMatter; 6] = [
     },
 ];
 
-/// The matters with one letter each.
-const SINGLE: [SingleLetter; 12] = [
-    SingleLetter {
-        days_ago: 8,
-        title: "垃圾清运",
-        text: "北苑小区西门的垃圾房三天没有清运，气味很大，苍蝇到处飞，物业电话一直没有人接。",
-        category: "环境卫生",
-        unit: "清河区环卫处",
-        petitioner: "曾燕",
-    },
-    SingleLetter {
-        days_ago: 8,
-        title: "井盖破损",
-        text: "文昌巷口有一个雨水井盖裂开了一半，电动车经过时很危险，昨天已经有人摔倒。",
-        category: "市政设施",
-        unit: "清河区城管局",
-        petitioner: "萧云",
-    },
-    SingleLetter {
-        days_ago: 7,
-        title: "医保报销",
-        text: "我母亲在外地住院的费用，回来以后报销的材料退了两次，窗口说不清楚缺什么。",
-        category: "医疗保障",
-        unit: "清河区医保局",
-        petitioner: "田野",
-    },
-    SingleLetter {
-        days_ago: 6,
-        title: "违章搭建",
-        text: "六楼住户在楼顶搭了彩钢房，下雨时水全流到我家阳台，和他说过几次都不肯拆。",
-        category: "城乡建设",
-        unit: "清河区城管局",
-        petitioner: "董芳",
-    },
-    SingleLetter {
-        days_ago: 6,
-        title: "暖气不热",
-        text: "供暖一个月了，家里只有十四度，老人天天盖着被子坐着，打电话总说正在调试。",
-        category: "供热",
-        unit: "清河区住建局",
-        petitioner: "袁朗",
-    },
-    SingleLetter {
-        days_ago: 5,
-        title: "农田灌溉",
-        text: "上游修路把水渠挖断了，下游三百亩稻田没有水插秧，村里找过施工队两次。",
-        category: "农业农村",
-        unit: "清河区水务局",
-        petitioner: "于田",
-    },
-    SingleLetter {
-        days_ago: 4,
-        title: "电动车充电",
-        text: "车棚只有四个充电口，大家从窗户拉线下来充电，一楼的住户担心起火。",
-        category: "消防安全",
-        unit: "清河区消防大队",
-        petitioner: "蒋欣",
-    },
-    SingleLetter {
-        days_ago: 3,
-        title: "停车收费",
-        text: "人民医院对面的路边车位一夜之间开始收费，没有任何公示，也没有人给发票。",
-        category: "物价",
-        unit: "清河区市场监管局",
-        petitioner: "蔡明",
-    },
-    SingleLetter {
-        days_ago: 3,
-        title: "河道污染",
-        text: "石桥下面的小河这几天变成乳白色，岸边有死鱼，上游是一家石材厂。",
-        category: "环境保护",
-        unit: "清河区生态环境局",
-        petitioner: "贾宁",
-    },
-    SingleLetter {
-        days_ago: 2,
-        title: "养老金",
-        text: "退休手续办了五个月，养老金还没有发，窗口说系统没有同步，让我再等等。",
-        category: "社会保险",
-        unit: "清河区人社局",
-        petitioner: "丁兰",
-    },
-    SingleLetter {
-        days_ago: 1,
-        title: "电梯故障",
-        text: "和平里三号楼的电梯坏了两个星期，十八层有一位坐轮椅的病人下不了楼。",
-        category: "物业管理",
-        unit: "清河区住建局",
-        petitioner: "魏来",
-    },
-    SingleLetter {
-        days_ago: 0,
-        title: "流浪狗",
-        text: "幼儿园附近有七八条流浪狗，昨天追着孩子跑，家长都很害怕，请派人处理。",
-        category: "治安",
-        unit: "清河区公安分局",
-        petitioner: "谢雨",
-    },
-];
+/// The matters with one letter each: how many days ago it was written, title, text, category, unit and petitioner.
+const SINGLE: &str = "\
+8|垃圾清运|北苑小区西门的垃圾房三天没有清运，气味很大，苍蝇到处飞，物业电话一直没有人接。|环境卫生|清河区环卫处|曾燕
+8|井盖破损|文昌巷口有一个雨水井盖裂开了一半，电动车经过时很危险，昨天已经有人摔倒。|市政设施|清河区城管局|萧云
+7|医保报销|我母亲在外地住院的费用，回来以后报销的材料退了两次，窗口说不清楚缺什么。|医疗保障|清河区医保局|田野
+6|违章搭建|六楼住户在楼顶搭了彩钢房，下雨时水全流到我家阳台，和他说过几次都不肯拆。|城乡建设|清河区城管局|董芳
+6|暖气不热|供暖一个月了，家里只有十四度，老人天天盖着被子坐着，打电话总说正在调试。|供热|清河区住建局|袁朗
+5|农田灌溉|上游修路把水渠挖断了，下游三百亩稻田没有水插秧，村里找过施工队两次。|农业农村|清河区水务局|于田
+4|电动车充电|车棚只有四个充电口，大家从窗户拉线下来充电，一楼的住户担心起火。|消防安全|清河区消防大队|蒋欣
+3|停车收费|人民医院对面的路边车位一夜之间开始收费，没有任何公示，也没有人给发票。|物价|清河区市场监管局|蔡明
+3|河道污染|石桥下面的小河这几天变成乳白色，岸边有死鱼，上游是一家石材厂。|环境保护|清河区生态环境局|贾宁
+2|养老金|退休手续办了五个月，养老金还没有发，窗口说系统没有同步，让我再等等。|社会保险|清河区人社局|丁兰
+1|电梯故障|和平里三号楼的电梯坏了两个星期，十八层有一位坐轮椅的病人下不了楼。|物业管理|清河区住建局|魏来
+0|流浪狗|幼儿园附近有七八条流浪狗，昨天追着孩子跑，家长都很害怕，请派人处理。|治安|清河区公安分局|谢雨";
 
 /// The names of the members of a letter.
 const MEMBERS: [&str; 9] = ["id", "title", "content", "user", "time", "诉求类别", "承办单位", "办理状态", "答复内容"];
@@ -280,17 +185,18 @@ pub fn letters(now: Timestamp) -> Result<Vec<Row>, String> {
             letters.push((letter.days_ago, row));
         }
     }
-    letters.extend(SINGLE.iter().map(|single: &SingleLetter| {
+    for line in SINGLE.lines() {
+        let [days_ago, title, content, category, unit, user] = single_letter(line)?;
         let row = json!({
-            "title": single.title,
-            "content": single.text,
-            "user": single.petitioner,
-            "诉求类别": single.category,
-            "承办单位": single.unit,
+            "title": title,
+            "content": content,
+            "user": user,
+            "诉求类别": category,
+            "承办单位": unit,
             "办理状态": "已受理",
         });
-        (single.days_ago, row)
-    }));
+        letters.push((days_ago.parse().map_err(|_| line.to_owned())?, row));
+    }
     // The sort is stable, so that the letters of a day keep their order.
     letters.sort_by_key(|(days_ago, _)| std::cmp::Reverse(*days_ago));
     let mut rows = Vec::with_capacity(letters.len());
@@ -301,6 +207,11 @@ pub fn letters(now: Timestamp) -> Result<Vec<Row>, String> {
         rows.push(Row::parse(letter.to_string().as_bytes()).map_err(|error| format!("{error:?}"))?);
     }
     Ok(rows)
+}
+
+/// Returns the parts of a line of [`SINGLE`].
+fn single_letter(line: &str) -> Result<[&str; 6], String> {
+    line.split('|').collect::<Vec<_>>().try_into().map_err(|_| line.to_owned())
 }
 
 /// Returns the name of the collection.
@@ -319,7 +230,10 @@ mod tests {
     fn the_letters_are_valid_and_dated_back_from_now() {
         let now: Timestamp = "2024-03-20T02:00:00Z".parse().unwrap();
         let letters = letters(now).unwrap();
-        assert_eq!(letters.len(), MATTERS.iter().map(|matter| matter.letters.len()).sum::<usize>() + SINGLE.len());
+        assert_eq!(
+            letters.len(),
+            MATTERS.iter().map(|matter| matter.letters.len()).sum::<usize>() + SINGLE.lines().count()
+        );
         assert_eq!(letters[0].id().map(ToString::to_string).as_deref(), Some("DEMO-001"));
         let times: Vec<String> = letters
             .iter()

@@ -23,7 +23,7 @@ impl FormFields {
     /// 400 if the form is not UTF-8; 413 if it has too many fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let text = std::str::from_utf8(bytes)
-            .map_err(|_| Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", "the form is not ASCII"))?;
+            .map_err(|_| Problem::malformed(ErrorCode::MalformedBody, "the form is not ASCII"))?;
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > MOST_FIELDS {
             let detail = format!("the form has more than {MOST_FIELDS} fields");
@@ -52,6 +52,11 @@ impl FormFields {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
+    /// Returns the trimmed value of a field; an empty text if the field is missing.
+    pub fn owned(&self, name: &str) -> String {
+        self.text(name).unwrap_or_default().to_owned()
+    }
+
     /// Returns the unchanged value of a field.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
@@ -78,6 +83,16 @@ impl FormFields {
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
+}
+
+/// Returns the value with a name in a list of values and their names.
+pub fn named<T: Copy>(names: &[(T, &'static str)], given: &str) -> Option<T> {
+    names.iter().find(|(_, name)| *name == given).map(|(value, _)| *value)
+}
+
+/// Returns the name of a value in a list of values and their names.
+pub fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
+    names.iter().find(|(value, _)| *value == wanted).map_or("", |(_, name)| *name)
 }
 
 impl FromRequestParts<App> for FormFields {

@@ -13,9 +13,11 @@
 //! changes nothing; an action that the visitor's key does not allow is neither shown nor done.
 
 pub mod assets;
+mod choices;
 pub mod cookies;
 pub mod demo;
 pub mod files;
+mod filled_form;
 pub mod flash;
 pub mod form;
 pub mod guard;

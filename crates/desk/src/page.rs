@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::choices::choices;
 use crate::cookies::{self, SetCookie};
 use crate::flash::{self, DecidedNotice, FlashMessage};
 use crate::visitor::PageVisitor;
@@ -75,56 +76,35 @@ pub fn leading_to(language: Language, place: String) -> Result<Response, Problem
     html(StatusCode::OK, &LeadingPage { language, place })
 }
 
-/// A part of the desk for one collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeskSection {
-    /// The list of records by arrival.
-    Inbox,
-    /// The check of a letter that is not stored.
-    Check,
-    /// Files of letters.
-    Files,
-    /// The search for records by words.
-    Search,
-    /// Groups of records about one matter, and people who write repeatedly.
-    Groups,
-    /// Records about one real-world problem, in whichever words.
-    Events,
-    /// Counts of the records that arrived.
-    Statistics,
-    /// Comparison of people's decisions with the findings of the service.
-    Quality,
-    /// Tasks and generations.
-    Work,
+choices! {
+    /// A part of the desk for one collection, in the order of the navigation. Its value is its path below the path of the collection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum DeskSection from words: DeskWords {
+        /// The list of records by arrival.
+        Inbox = "inbox", words.inbox.title;
+        /// The check of a letter that is not stored.
+        Check = "check", words.check.title;
+        /// Files of letters.
+        Files = "files", words.files.title;
+        /// The search for records by words.
+        Search = "search", words.search.title;
+        /// Groups of records about one matter, and people who write repeatedly.
+        Groups = "groups", words.groups.title;
+        /// Records about one real-world problem, in whichever words.
+        Events = "events", words.events.title;
+        /// Counts of the records that arrived.
+        Statistics = "statistics", words.statistics.title;
+        /// Comparison of people's decisions with the findings of the service.
+        Quality = "quality", words.quality.title;
+        /// Tasks and generations.
+        Work = "work", words.work.title;
+    }
 }
 
 impl DeskSection {
-    /// All sections, in the order of the navigation.
-    pub const ALL: [Self; 9] = [
-        Self::Inbox,
-        Self::Check,
-        Self::Files,
-        Self::Search,
-        Self::Groups,
-        Self::Events,
-        Self::Statistics,
-        Self::Quality,
-        Self::Work,
-    ];
-
     /// Returns the section's path below the path of the collection.
     pub fn path(self) -> &'static str {
-        match self {
-            Self::Inbox => "inbox",
-            Self::Check => "check",
-            Self::Files => "files",
-            Self::Search => "search",
-            Self::Groups => "groups",
-            Self::Events => "events",
-            Self::Statistics => "statistics",
-            Self::Quality => "quality",
-            Self::Work => "work",
-        }
+        self.value()
     }
 
     /// Returns the scope that a visitor needs beside reading to see the section.
@@ -139,21 +119,6 @@ impl DeskSection {
     /// Returns the sections that a visitor may see, in the order of the navigation.
     pub fn seen_by(visitor: &PageVisitor) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|section| visitor.may(Scope::Read) && visitor.may(section.scope()))
-    }
-
-    /// Returns the title of the section.
-    pub fn name(self, words: &DeskWords) -> &'static str {
-        match self {
-            Self::Inbox => words.inbox.title,
-            Self::Check => words.check.title,
-            Self::Files => words.files.title,
-            Self::Search => words.search.title,
-            Self::Groups => words.groups.title,
-            Self::Events => words.events.title,
-            Self::Statistics => words.statistics.title,
-            Self::Quality => words.quality.title,
-            Self::Work => words.work.title,
-        }
     }
 }
 

@@ -10,7 +10,6 @@ use crate::problem::Problem;
 use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
-use doppel_core::violation::Violation;
 use doppel_engine::accounts::AccountSettings;
 use doppel_service::clock;
 use doppel_store::accounts::PersonAccount;
@@ -44,7 +43,7 @@ pub fn need_configured_key(app: &App) -> Result<(), Problem> {
     }
     let detail = "the configuration has no key, so that everyone on this machine may do everything; put one with the scope admin \
                   there first (doppel config new-key)";
-    Err(Problem::new(StatusCode::CONFLICT, ErrorCode::NoConfiguredKey, detail))
+    Err(Problem::conflict(ErrorCode::NoConfiguredKey, detail))
 }
 
 /// Refuses the name of a key of the configuration.
@@ -104,9 +103,8 @@ pub async fn store_new(
         created_by: by.to_owned(),
         changed_at,
     };
-    let engine = app.engine.clone();
     let kept = account.clone();
-    let ring = app.detached(async move { engine.create_account(kept).await }).await?;
+    let ring = app.with_engine(|engine| async move { engine.create_account(kept).await }).await?;
     app.keys.manage(&ring);
     let collections = listed(account.collections.as_deref());
     // The log line of the request does not contain the name of the new account.
@@ -207,9 +205,8 @@ async fn store_password(
 /// # Errors
 /// 404 for an unknown account.
 pub async fn remove(app: &App, by: &str, name: &str) -> Result<(), Problem> {
-    let engine = app.engine.clone();
     let account = name.to_owned();
-    app.keys.manage(&app.detached(async move { engine.remove_account(&account).await }).await?);
+    app.keys.manage(&app.with_engine(|engine| async move { engine.remove_account(&account).await }).await?);
     tracing::info!(target: "audit", key = by, account = name, "account removed");
     Ok(())
 }
@@ -238,7 +235,7 @@ fn refusal(fault: PasswordFault) -> Problem {
         PasswordFault::TooLong => format!("a password has at most {MAX_PASSWORD_BYTES} bytes"),
         PasswordFault::IsName => "the password is the name of the account; choose another one".to_owned(),
     };
-    Problem::invalid(vec![Violation::new("/password", ErrorCode::InvalidPassword, detail)])
+    Problem::invalid_at("/password", ErrorCode::InvalidPassword, detail)
 }
 
 fn listed(collections: Option<&[CollectionName]>) -> String {

@@ -65,9 +65,9 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
 /// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
     match ExpandError::in_error(error) {
-        None => Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", "the body broke off before its end"),
+        None => Problem::malformed(ErrorCode::MalformedBody, "the body broke off before its end"),
         Some(trouble @ ExpandError::Malformed(_)) => {
-            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedEncoding, "", trouble.to_string())
+            Problem::malformed(ErrorCode::MalformedEncoding, trouble.to_string())
         }
         Some(trouble @ (ExpandError::Expands | ExpandError::Empty | ExpandError::TooLong)) => {
             let detail = format!("{trouble}; send it uncompressed");

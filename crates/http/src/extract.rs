@@ -18,7 +18,6 @@ use doppel_config::auth::{MAX_NAME_BYTES, is_name};
 use doppel_core::collection::{CollectionName, MAX_LEXICON_CHARS};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, Row, Value};
-use doppel_core::violation::Violation;
 use doppel_engine::idempotency::IdempotencyKey;
 use doppel_store::GenerationId;
 
@@ -63,118 +62,85 @@ async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Pro
 }
 
 fn collection(path: &[(String, String)]) -> Result<CollectionName, Problem> {
-    let name = path.iter().find(|(name, _)| name == "collection").map_or("", |(_, value)| value);
-    CollectionName::new(name).map_err(|reason| {
-        Problem::invalid(vec![Violation::new("/path/collection", ErrorCode::InvalidCollection, reason)])
-    })
-}
-
-/// Reads the id in a path.
-///
-/// # Errors
-/// 422 if it is not a valid id.
-pub fn record_id(text: &str) -> Result<RecordId, Problem> {
-    RecordId::new(text)
-        .map_err(|reason| Problem::invalid(vec![Violation::new("/path/id", ErrorCode::InvalidId, reason)]))
-}
-
-impl FromRequestParts<App> for InCollection {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        Ok(Self(collection(&path(parts, app).await?)?))
-    }
-}
-
-impl FromRequestParts<App> for InRecord {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        let id = path.iter().find(|(name, _)| name == "id").map_or("", |(_, value)| value);
-        Ok(Self(collection(&path)?, record_id(id)?))
-    }
+    CollectionName::new(part(path, "collection"))
+        .map_err(|reason| Problem::invalid_at("/path/collection", ErrorCode::InvalidCollection, reason))
 }
 
 fn part<'a>(path: &'a [(String, String)], name: &str) -> &'a str {
     path.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
 }
 
-impl FromRequestParts<App> for InPair {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        Ok(Self(collection(&path)?, path_id("a", &path)?, path_id("b", &path)?))
-    }
+/// Reads an id in a path. `name` is the name of the part of the path.
+///
+/// # Errors
+/// 422 if it is not a valid id.
+pub fn record_id(name: &str, text: &str) -> Result<RecordId, Problem> {
+    RecordId::new(text).map_err(|reason| Problem::invalid_at(format!("/path/{name}"), ErrorCode::InvalidId, reason))
 }
 
 fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
-    RecordId::new(part(path, name))
-        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), ErrorCode::InvalidId, reason)]))
+    record_id(name, part(path, name))
 }
 
-impl FromRequestParts<App> for InGeneration {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        let generation = part(&path, "generation").parse().map(GenerationId).map_err(|_| {
-            let detail = "a generation is a whole number; GET .../generations lists them";
-            Problem::invalid(vec![Violation::new("/path/generation", ErrorCode::InvalidGeneration, detail)])
-        });
-        Ok(Self(collection(&path)?, generation?))
+/// Returns the name of a key or an account. `kind` is the name of the part of the path, and `holder` the text for it.
+fn caller_name(kind: &str, holder: &str, path: &[(String, String)]) -> Result<String, Problem> {
+    let name = part(path, kind);
+    if is_name(name) {
+        return Ok(name.to_owned());
     }
+    let detail = format!("the name of {holder} is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
+    Err(Problem::invalid_at(format!("/path/{kind}"), ErrorCode::InvalidName, detail))
 }
 
-impl FromRequestParts<App> for InForm {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        let name = part(&path, "form");
-        let is_dots = matches!(name, "." | "..");
-        if is_dots
-            || name.trim() != name
-            || name.is_empty()
-            || name.chars().count() > MAX_LEXICON_CHARS
-            || name.contains(char::is_control)
-        {
-            let detail = format!(
-                "a name has 1 to {MAX_LEXICON_CHARS} characters, no space at its ends and no control characters, and is not . or .."
-            );
-            return Err(Problem::invalid(vec![Violation::new("/path/form", ErrorCode::InvalidWord, detail)]));
+fn generation(path: &[(String, String)]) -> Result<GenerationId, Problem> {
+    part(path, "generation").parse().map(GenerationId).map_err(|_| {
+        let detail = "a generation is a whole number; GET .../generations lists them";
+        Problem::invalid_at("/path/generation", ErrorCode::InvalidGeneration, detail)
+    })
+}
+
+fn form_name(path: &[(String, String)]) -> Result<String, Problem> {
+    let name = part(path, "form");
+    let is_dots = matches!(name, "." | "..");
+    if is_dots
+        || name.trim() != name
+        || name.is_empty()
+        || name.chars().count() > MAX_LEXICON_CHARS
+        || name.contains(char::is_control)
+    {
+        let detail = format!(
+            "a name has 1 to {MAX_LEXICON_CHARS} characters, no space at its ends and no control characters, and is not . or .."
+        );
+        return Err(Problem::invalid_at("/path/form", ErrorCode::InvalidWord, detail));
+    }
+    Ok(name.to_owned())
+}
+
+/// Implements extractors from the parts of the path.
+macro_rules! extractors {
+    ($($type:ident($path:ident) => $value:expr;)+) => {$(
+        impl FromRequestParts<App> for $type {
+            type Rejection = Problem;
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+                let $path = &path(parts, app).await?;
+                Ok($value)
+            }
         }
-        Ok(Self(collection(&path)?, name.to_owned()))
-    }
+    )+};
 }
 
-impl FromRequestParts<App> for InTask {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        Ok(Self(part(&path(parts, app).await?, "task").to_owned()))
-    }
-}
-
-impl FromRequestParts<App> for InKey {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        let name = part(&path, "key");
-        if is_name(name) {
-            return Ok(Self(name.to_owned()));
-        }
-        let detail = format!("the name of a key is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-        Err(Problem::invalid(vec![Violation::new("/path/key", ErrorCode::InvalidName, detail)]))
-    }
-}
-
-impl FromRequestParts<App> for InAccount {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let path = path(parts, app).await?;
-        let name = part(&path, "account");
-        if is_name(name) {
-            return Ok(Self(name.to_owned()));
-        }
-        let detail = format!("the name of an account is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-        Err(Problem::invalid(vec![Violation::new("/path/account", ErrorCode::InvalidName, detail)]))
-    }
+extractors! {
+    InCollection(path) => Self(collection(path)?);
+    InRecord(path) => Self(collection(path)?, path_id("id", path)?);
+    InPair(path) => Self(collection(path)?, path_id("a", path)?, path_id("b", path)?);
+    InGeneration(path) => Self(collection(path)?, generation(path)?);
+    InForm(path) => {
+        let name = form_name(path)?;
+        Self(collection(path)?, name)
+    };
+    InTask(path) => Self(part(path, "task").to_owned());
+    InKey(path) => Self(caller_name("key", "a key", path)?);
+    InAccount(path) => Self(caller_name("account", "an account", path)?);
 }
 
 /// Longest idempotency key in bytes. Any UUID, hash or path fits.
@@ -198,7 +164,7 @@ impl FromRequestParts<App> for IdempotentRequest {
             })
             .ok_or_else(|| {
                 let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
-                Problem::at(StatusCode::BAD_REQUEST, ErrorCode::InvalidIdempotencyKey, "", detail)
+                Problem::malformed(ErrorCode::InvalidIdempotencyKey, detail)
             })?;
         let caller = parts.extensions.get::<CallerSlot>().map_or("", CallerSlot::name);
         Ok(Self(Some(IdempotencyKey::new(caller, key))))
@@ -272,7 +238,7 @@ impl FromRequest<App> for CsvText {
         let text = String::from_utf8(bytes.into());
         text.map(Self).map_err(|_| {
             let detail = "the body is not UTF-8; save the file as CSV in UTF-8";
-            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedEncoding, "", detail)
+            Problem::malformed(ErrorCode::MalformedEncoding, detail)
         })
     }
 }
@@ -312,7 +278,7 @@ pub fn row(bytes: &[u8]) -> Result<Row, Problem> {
     let row = Row::parse(bytes)?;
     if let Some(Value::Literal(_)) = row.value("fingerprint") {
         let detail = "a fingerprint is a string of 16 lower-case hexadecimal digits; as a number it would lose digits";
-        return Err(Problem::invalid(vec![Violation::new("/fingerprint", ErrorCode::InvalidFingerprint, detail)]));
+        return Err(Problem::invalid_at("/fingerprint", ErrorCode::InvalidFingerprint, detail));
     }
     Ok(row)
 }

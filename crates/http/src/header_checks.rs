@@ -18,7 +18,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Problem> {
         && !request.headers().contains_key(header::HOST)
     {
         let detail = "an HTTP/1.1 request has a header host; send it";
-        return Err(Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MissingHost, "", detail));
+        return Err(Problem::malformed(ErrorCode::MissingHost, detail));
     }
     Ok(())
 }
@@ -39,7 +39,7 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
         None => Ok(()),
         Some(name) => {
             let detail = format!("the header {name} is given more than once; send one");
-            Err(Problem::at(StatusCode::BAD_REQUEST, ErrorCode::RepeatedHeader, "", detail))
+            Err(Problem::malformed(ErrorCode::RepeatedHeader, detail))
         }
     }
 }

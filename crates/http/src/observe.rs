@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -155,7 +155,7 @@ async fn work(
     if request.extensions().get::<ReservedConnection>().is_some() && kind != RouteKind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManyConnections, detail));
+        return Err(Problem::unavailable(ErrorCode::TooManyConnections, detail));
     }
     let coding = shrink::accepted(request.headers());
     if kind == RouteKind::Other {
@@ -194,6 +194,6 @@ async fn work(
             "not done within {} ms; a write that has begun goes on, and sending it again is safe",
             deadline.as_millis()
         );
-        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::DeadlineExceeded, detail))
+        Err(Problem::unavailable(ErrorCode::DeadlineExceeded, detail))
     })
 }

@@ -142,6 +142,8 @@ enum OperationKind {
     Changing,
 }
 
+use OperationKind::{Any, Call, Changing, InCollection, WithBody, WithKey};
+
 impl CommonError {
     const fn new(status: &'static str, name: &'static str, meaning: &'static str, of: OperationKind) -> Self {
         Self { status, name, meaning, of }
@@ -155,56 +157,41 @@ impl CommonError {
 }
 
 const ERRORS: &[CommonError] = &[
-    CommonError::new("400", "BadRequest", "the request cannot be read", OperationKind::Any),
-    CommonError::new(
-        "401",
-        "Unauthorized",
-        "no key, or a wrong one; `WWW-Authenticate` says what is wanted",
-        OperationKind::WithKey,
-    ),
+    CommonError::new("400", "BadRequest", "the request cannot be read", Any),
+    CommonError::new("401", "Unauthorized", "no key, or a wrong one; `WWW-Authenticate` says what is wanted", WithKey),
     CommonError::new(
         "403",
         "Forbidden",
         "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
-        OperationKind::Any,
+        Any,
     ),
     CommonError::new(
         "404",
         "NotFound",
         "the collection or the record does not exist (`unknown_collection`, `unknown_record`)",
-        OperationKind::InCollection,
+        InCollection,
     ),
-    CommonError::new("406", "NotAcceptable", "answers are JSON", OperationKind::Call),
-    CommonError::new("408", "SlowBody", "the body came too slowly", OperationKind::WithBody),
-    CommonError::new("409", "Conflict", "the state of the collection forbids it", OperationKind::Changing),
-    CommonError::new("413", "LargeBody", "the body is over the limit", OperationKind::WithBody),
+    CommonError::new("406", "NotAcceptable", "answers are JSON", Call),
+    CommonError::new("408", "SlowBody", "the body came too slowly", WithBody),
+    CommonError::new("409", "Conflict", "the state of the collection forbids it", Changing),
+    CommonError::new("413", "LargeBody", "the body is over the limit", WithBody),
     CommonError::new(
         "415",
         "UnsupportedMediaType",
         "the body is of another media type, or compressed in another way than gzip or zstd",
-        OperationKind::WithBody,
+        WithBody,
     ),
-    CommonError::new(
-        "421",
-        "MisdirectedRequest",
-        "without keys the service is asked as localhost only",
-        OperationKind::Any,
-    ),
-    CommonError::new(
-        "422",
-        "Invalid",
-        "it can be read but not accepted: `errors` says where and why",
-        OperationKind::Any,
-    ),
+    CommonError::new("421", "MisdirectedRequest", "without keys the service is asked as localhost only", Any),
+    CommonError::new("422", "Invalid", "it can be read but not accepted: `errors` says where and why", Any),
     CommonError::new(
         "429",
         "TooManyRequests",
         "the key sends more requests than configured; `Retry-After` says when to come again",
-        OperationKind::WithKey,
+        WithKey,
     ),
-    CommonError::new("500", "Internal", "a bug; the log has the cause under the `request_id`", OperationKind::Any),
-    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", OperationKind::Call),
-    CommonError::new("507", "DiskFull", "the disk is full; reads go on", OperationKind::Changing),
+    CommonError::new("500", "Internal", "a bug; the log has the cause under the `request_id`", Any),
+    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", Call),
+    CommonError::new("507", "DiskFull", "the disk is full; reads go on", Changing),
 ];
 
 fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
@@ -214,12 +201,12 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     }
     let asks = ["/check", "/similar", "/explain"].iter().any(|end| path.ends_with(end));
     let is_of = |kind| match kind {
-        OperationKind::Any => true,
-        OperationKind::WithKey => !open,
-        OperationKind::Call => path.starts_with("/v1/") || path == "/readyz",
-        OperationKind::WithBody => operation.request_body.is_some(),
-        OperationKind::InCollection => path.contains("{collection}"),
-        OperationKind::Changing => !asks && !matches!(method, HttpMethod::Get),
+        Any => true,
+        WithKey => !open,
+        Call => path.starts_with("/v1/") || path == "/readyz",
+        WithBody => operation.request_body.is_some(),
+        InCollection => path.contains("{collection}"),
+        Changing => !asks && !matches!(method, HttpMethod::Get),
     };
     let responses = &mut operation.responses.responses;
     for (status, response) in responses.iter_mut() {

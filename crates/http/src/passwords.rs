@@ -8,7 +8,6 @@ use std::time::Duration;
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
@@ -110,7 +109,7 @@ impl PasswordWork {
         let waiting = tokio::time::timeout(LONGEST_WAIT, Arc::clone(&self.0).acquire_owned()).await;
         waiting.ok().and_then(Result::ok).ok_or_else(|| {
             let detail = "too many people sign in at the same time; try again in a moment";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManySignIns, detail).retry_after(5)
+            Problem::unavailable(ErrorCode::TooManySignIns, detail).retry_after(5)
         })
     }
 }

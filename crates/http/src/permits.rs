@@ -115,7 +115,7 @@ pub fn stream_place(app: &App, caller: &RequestCaller) -> Result<SharedPlace, Pr
                  has ended"
             }
         };
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManyStreams, detail)
+        Problem::unavailable(ErrorCode::TooManyStreams, detail)
     })
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn permit(app: &App) -> Result<WorkPermit, Problem> {
         app.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "overloaded").increment(1);
         let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, detail));
+        return Err(Problem::unavailable(ErrorCode::Overloaded, detail));
     }
     let waiting = metrics::gauge!("doppel_http_requests_waiting");
     waiting.increment(1.0);

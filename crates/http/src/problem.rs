@@ -21,6 +21,7 @@
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use doppel_engine::Error as EngineError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -120,6 +121,31 @@ impl Problem {
         problem
     }
 
+    /// Creates the 409 for a request that the state of the service forbids.
+    pub fn conflict(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, detail)
+    }
+
+    /// Creates the 404 for a part of the request that names nothing.
+    pub fn unknown(code: ErrorCode, pointer: impl Into<String>, detail: impl Into<String> + Clone) -> Self {
+        Self::at(StatusCode::NOT_FOUND, code, pointer, detail)
+    }
+
+    /// Creates the 503 for a request that the service cannot answer now.
+    pub fn unavailable(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
+    }
+
+    /// Creates the 400 for a request that the service cannot read.
+    pub fn malformed(code: ErrorCode, detail: impl Into<String> + Clone) -> Self {
+        Self::at(StatusCode::BAD_REQUEST, code, "", detail)
+    }
+
+    /// Creates the 422 for one value.
+    pub fn invalid_at(pointer: impl Into<String>, code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self::invalid(vec![Violation::new(pointer, code, detail)])
+    }
+
     /// Makes a 422 for `errors`. It shows at most [`MOST_VIOLATIONS`] of them. If all have the same code, it is the code of the problem;
     /// otherwise the code is `invalid_request`.
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
@@ -150,14 +176,9 @@ impl Problem {
 
     /// Creates the 503 of a service that is stopping.
     pub fn shutting_down() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            ErrorCode::ShuttingDown,
-            "the service is stopping; send it again in a moment",
-        )
+        Self::unavailable(ErrorCode::ShuttingDown, "the service is stopping; send it again in a moment")
     }
 
-    /// Sets `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.0.retry_after_s = Some(seconds.max(1));
@@ -295,86 +316,59 @@ fn foreign(response: &Response) -> Option<Problem> {
     Some(Problem::new(status, code, detail))
 }
 
-impl From<doppel_engine::Error> for Problem {
-    fn from(error: doppel_engine::Error) -> Self {
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
         let detail = error.to_string();
         match error {
-            doppel_engine::Error::UnknownCollection(_) => unknown_collection(detail),
-            doppel_engine::Error::UnknownRecord(..) => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, "/path/id", detail)
-            }
-            doppel_engine::Error::Invalid(errors) => Self::invalid(errors),
-            doppel_engine::Error::Side(side, error) => match *error {
-                doppel_engine::Error::UnknownRecord(..) => {
-                    Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, format!("/{side}/id"), detail)
+            EngineError::UnknownCollection(_) => unknown_collection(detail),
+            EngineError::UnknownRecord(..) => Self::unknown(ErrorCode::UnknownRecord, "/path/id", detail),
+            EngineError::Invalid(errors) => Self::invalid(errors),
+            EngineError::Side(side, error) => match *error {
+                EngineError::UnknownRecord(..) => {
+                    Self::unknown(ErrorCode::UnknownRecord, format!("/{side}/id"), detail)
                 }
-                doppel_engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
+                EngineError::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
                 other => other.into(),
             },
-            doppel_engine::Error::UnknownGeneration(..) => unknown_generation(detail),
-            doppel_engine::Error::OutdatedGeneration(..) => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::OutdatedGeneration, detail)
+            EngineError::UnknownGeneration(..) => unknown_generation(detail),
+            EngineError::OutdatedGeneration(..) => Self::conflict(ErrorCode::OutdatedGeneration, detail),
+            EngineError::UnknownForm(_) => Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownForm, detail),
+            EngineError::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownDecision, detail),
+            EngineError::RejectedPair(..) => Self::conflict(ErrorCode::RejectedPair, detail),
+            EngineError::TooManyLinks(_) => Self::conflict(ErrorCode::TooManyLinks, detail),
+            EngineError::Ungrouped(_) => Self::unknown(ErrorCode::Ungrouped, "/path/id", detail),
+            EngineError::HandlingChanged(_) => Self::conflict(ErrorCode::HandlingChanged, detail),
+            EngineError::TooManySteps(_) => Self::conflict(ErrorCode::TooManySteps, detail),
+            EngineError::NotCompared(_) => Self::conflict(ErrorCode::NotCompared, detail),
+            EngineError::NoEvent(_) => Self::unknown(ErrorCode::NoEvent, "/path/id", detail),
+            EngineError::EventsNotReady { .. } => {
+                Self::unavailable(ErrorCode::EventsNotReady, detail).retry_after(EVENTS_RETRY_S)
             }
-            doppel_engine::Error::UnknownForm(_) => Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownForm, detail),
-            doppel_engine::Error::UnknownDecision(_) => {
-                Self::new(StatusCode::NOT_FOUND, ErrorCode::UnknownDecision, detail)
-            }
-            doppel_engine::Error::RejectedPair(..) => Self::new(StatusCode::CONFLICT, ErrorCode::RejectedPair, detail),
-            doppel_engine::Error::TooManyLinks(_) => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyLinks, detail),
-            doppel_engine::Error::Ungrouped(_) => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::Ungrouped, "/path/id", detail)
-            }
-            doppel_engine::Error::HandlingChanged(_) => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::HandlingChanged, detail)
-            }
-            doppel_engine::Error::TooManySteps(_) => Self::new(StatusCode::CONFLICT, ErrorCode::TooManySteps, detail),
-            doppel_engine::Error::NotCompared(_) => Self::new(StatusCode::CONFLICT, ErrorCode::NotCompared, detail),
-            doppel_engine::Error::NoEvent(_) => Self::at(StatusCode::NOT_FOUND, ErrorCode::NoEvent, "/path/id", detail),
-            doppel_engine::Error::EventsNotReady { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::EventsNotReady, detail)
-                    .retry_after(EVENTS_RETRY_S)
-            }
-            doppel_engine::Error::UnknownTask => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownTask, "/path/task", detail)
-            }
-            doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, ErrorCode::TaskRunning, detail),
-            doppel_engine::Error::TooManyCollections(..) => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyCollections, detail)
-            }
-            doppel_engine::Error::KeyExists(_) => Self::new(StatusCode::CONFLICT, ErrorCode::KeyExists, detail),
-            doppel_engine::Error::UnknownKey(_) => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownKey, "/path/key", detail)
-            }
-            doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyKeys, detail),
-            doppel_engine::Error::AccountExists(_) => {
-                Self::at(StatusCode::CONFLICT, ErrorCode::AccountExists, "/name", detail)
-            }
-            doppel_engine::Error::UnknownAccount(_) => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownAccount, "/path/account", detail)
-            }
-            doppel_engine::Error::AccountChanged(_) => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::AccountChanged, detail)
-            }
-            doppel_engine::Error::TooManyAccounts => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyAccounts, detail)
-            }
-            doppel_engine::Error::RowsTooLarge => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::RowsTooLarge, detail)
-            }
-            doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, ErrorCode::Conflict, detail),
-            doppel_engine::Error::TextNotKept(..) => Self::new(StatusCode::CONFLICT, ErrorCode::TextNotKept, detail),
-            doppel_engine::Error::Store(error) => error.into(),
-            doppel_engine::Error::Crashed => Self::internal(detail),
+            EngineError::UnknownTask => Self::unknown(ErrorCode::UnknownTask, "/path/task", detail),
+            EngineError::TaskRunning(..) => Self::conflict(ErrorCode::TaskRunning, detail),
+            EngineError::TooManyCollections(..) => Self::conflict(ErrorCode::TooManyCollections, detail),
+            EngineError::KeyExists(_) => Self::conflict(ErrorCode::KeyExists, detail),
+            EngineError::UnknownKey(_) => Self::unknown(ErrorCode::UnknownKey, "/path/key", detail),
+            EngineError::TooManyKeys => Self::conflict(ErrorCode::TooManyKeys, detail),
+            EngineError::AccountExists(_) => Self::at(StatusCode::CONFLICT, ErrorCode::AccountExists, "/name", detail),
+            EngineError::UnknownAccount(_) => Self::unknown(ErrorCode::UnknownAccount, "/path/account", detail),
+            EngineError::AccountChanged(_) => Self::conflict(ErrorCode::AccountChanged, detail),
+            EngineError::TooManyAccounts => Self::conflict(ErrorCode::TooManyAccounts, detail),
+            EngineError::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::RowsTooLarge, detail),
+            EngineError::Conflict(_) => Self::conflict(ErrorCode::Conflict, detail),
+            EngineError::TextNotKept(..) => Self::conflict(ErrorCode::TextNotKept, detail),
+            EngineError::Store(error) => error.into(),
+            EngineError::Crashed => Self::internal(detail),
         }
     }
 }
 
 fn unknown_collection(detail: String) -> Problem {
-    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownCollection, "/path/collection", detail)
+    Problem::unknown(ErrorCode::UnknownCollection, "/path/collection", detail)
 }
 
 fn unknown_generation(detail: String) -> Problem {
-    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownGeneration, "/path/generation", detail)
+    Problem::unknown(ErrorCode::UnknownGeneration, "/path/generation", detail)
 }
 
 impl From<StoreError> for Problem {
@@ -382,42 +376,35 @@ impl From<StoreError> for Problem {
         let detail = error.to_string();
         match error {
             StoreError::UnknownCollection(_) => unknown_collection(detail),
-            StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, ErrorCode::CollectionExists, detail),
-            StoreError::UnknownRecord(_) => {
-                Self::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, "/path/id", detail)
-            }
+            StoreError::CollectionExists(_) => Self::conflict(ErrorCode::CollectionExists, detail),
+            StoreError::UnknownRecord(_) => Self::unknown(ErrorCode::UnknownRecord, "/path/id", detail),
             StoreError::IdTaken(_) => {
                 let detail = "this idempotency key was used for another record; a new record needs a key of its own";
-                Self::new(StatusCode::CONFLICT, ErrorCode::IdempotencyKeyReused, detail)
+                Self::conflict(ErrorCode::IdempotencyKeyReused, detail)
             }
             StoreError::KeepConflict { .. } => Self::at(StatusCode::CONFLICT, ErrorCode::KeepConflict, "/keep", detail),
-            StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, ErrorCode::ProfileConflict, detail),
-            StoreError::StaleGeneration { .. } => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                ErrorCode::GenerationChanged,
-                "the index changed; send it again",
-            ),
+            StoreError::ProfileConflict(_) => Self::conflict(ErrorCode::ProfileConflict, detail),
+            StoreError::StaleGeneration { .. } => {
+                Self::unavailable(ErrorCode::GenerationChanged, "the index changed; send it again")
+            }
             StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, ErrorCode::DiskFull, detail),
             StoreError::Unavailable { retry_after_s, .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::StoreUnavailable, detail)
-                    .retry_after(retry_after_s)
+                Self::unavailable(ErrorCode::StoreUnavailable, detail).retry_after(retry_after_s)
             }
-            StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::OutcomeUnknown, detail),
+            StoreError::Unknown(_) => Self::unavailable(ErrorCode::OutcomeUnknown, detail),
             StoreError::UnknownGeneration { .. } => unknown_generation(detail),
-            StoreError::GenerationLive(_) => Self::new(StatusCode::CONFLICT, ErrorCode::GenerationLive, detail),
-            StoreError::GenerationBuilding(_) => Self::new(StatusCode::CONFLICT, ErrorCode::GenerationBuilding, detail),
-            StoreError::TooManyGenerations { .. } => {
-                Self::new(StatusCode::CONFLICT, ErrorCode::TooManyGenerations, detail)
-            }
-            StoreError::TooManyRulings { .. } => Self::new(StatusCode::CONFLICT, ErrorCode::TooManyRulings, detail),
+            StoreError::GenerationLive(_) => Self::conflict(ErrorCode::GenerationLive, detail),
+            StoreError::GenerationBuilding(_) => Self::conflict(ErrorCode::GenerationBuilding, detail),
+            StoreError::TooManyGenerations { .. } => Self::conflict(ErrorCode::TooManyGenerations, detail),
+            StoreError::TooManyRulings { .. } => Self::conflict(ErrorCode::TooManyRulings, detail),
             StoreError::ChangesForgotten { last, .. } => {
                 let mut problem = Self::new(StatusCode::GONE, ErrorCode::ChangesForgotten, detail);
                 problem.0.begin_at = Some(last);
                 problem
             }
-            StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, ErrorCode::IndexFull, detail),
-            StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, ErrorCode::CollectionNotEmpty, detail),
-            StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, ErrorCode::NotSupported, detail),
+            StoreError::IndexFull(_) => Self::conflict(ErrorCode::IndexFull, detail),
+            StoreError::NotEmpty(_) => Self::conflict(ErrorCode::CollectionNotEmpty, detail),
+            StoreError::Unsupported(_) => Self::conflict(ErrorCode::NotSupported, detail),
             // A request cannot cause this error, because the engine stops counting at the limit.
             StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
@@ -427,7 +414,7 @@ impl From<StoreError> for Problem {
 impl From<RowError> for Problem {
     fn from(error: RowError) -> Self {
         match error {
-            RowError::Malformed { detail } => Self::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail),
+            RowError::Malformed { detail } => Self::malformed(ErrorCode::MalformedBody, detail),
             RowError::Invalid(violation) => Self::invalid(vec![violation]),
         }
     }

@@ -1,7 +1,6 @@
 //! The list of all routes.
 
 use axum::Router;
-use axum::http::StatusCode;
 use axum::http::Uri;
 use axum::middleware;
 use utoipa_axum::router::OpenApiRouter;
@@ -118,10 +117,10 @@ pub fn router(app: App) -> Router {
 /// Answers a request to an unknown URL. Gives a hint if the URL is that of a record without its id.
 async fn fallback(uri: Uri) -> Problem {
     if let ["", "v1", "collections", _, "records", ""] = uri.path().split('/').collect::<Vec<_>>().as_slice()
-        && let Err(problem) = extract::record_id("")
+        && let Err(problem) = extract::record_id("id", "")
     {
         return problem;
     }
     let detail = "there is nothing at this URL; /openapi.yaml lists what there is";
-    Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRoute, "/path", detail)
+    Problem::unknown(ErrorCode::UnknownRoute, "/path", detail)
 }

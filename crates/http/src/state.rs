@@ -203,6 +203,18 @@ impl App {
         }
     }
 
+    /// Runs a write of the engine, see [`App::detached`].
+    ///
+    /// # Errors
+    /// The errors of the write.
+    pub async fn with_engine<T, F>(&self, write: impl FnOnce(Engine) -> F) -> Result<T, Problem>
+    where
+        F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.detached(write(self.engine.clone())).await
+    }
+
     /// Runs a write in its own task. The write continues if the client closes the connection or if the time of the request is over, and the
     /// service does not exit before it is done. The write keeps the permit of the request. Clients that close connections and try again can
     /// therefore not cause more than `max_in_flight` writes.

@@ -82,107 +82,75 @@ pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(HANDLE.get_or_init(|| handle).clone())
 }
 
+/// Describes metrics to the recorder: the kind, the name and the text of each.
+macro_rules! describe {
+    (@counter $name:literal $text:literal) => { metrics::describe_counter!($name, $text) };
+    (@gauge $name:literal $text:literal) => { metrics::describe_gauge!($name, $text) };
+    (@histogram $name:literal $text:literal) => { metrics::describe_histogram!($name, $text) };
+    ($($kind:ident $name:literal $text:literal;)+) => { $(describe!(@$kind $name $text);)+ };
+}
+
 fn describe() {
-    use metrics::{describe_counter, describe_gauge, describe_histogram};
-    describe_counter!("doppel_http_requests_total", "requests answered, by method, route and status");
-    describe_histogram!("doppel_http_request_seconds", "time from a request's head to its answer's head");
-    describe_histogram!(
-        "doppel_stage_seconds",
-        "time of a stage of a registration or lookup (read, sign, wait, propose, verify, commit), by collection; beyond 32 collections the \
-         others share the label (other)"
-    );
-    describe_gauge!("doppel_http_requests_in_flight", "requests being worked on");
-    describe_gauge!("doppel_http_requests_waiting", "requests waiting for their turn");
-    describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");
-    describe_counter!("doppel_http_compressed_bodies_total", "request bodies that came compressed, by encoding");
-    describe_counter!("doppel_verdicts_total", "verdicts given to registrations, by kind");
-    describe_counter!("doppel_verdicts_truncated_total", "verdicts for which a limit cut the search short");
-    describe_counter!(
-        "doppel_candidates_total",
-        "records that channels proposed, by result: dismissed (unread), refused (read), accepted"
-    );
-    describe_counter!("doppel_registrations_total", "registrations, by outcome");
-    describe_counter!("doppel_store_writes_failed_total", "writes that the store refused or failed, by code");
-    describe_counter!(
-        "doppel_erased_records_total",
-        "records deleted for their petitioner or their age, by reason (identity, age, retention)"
-    );
-    describe_counter!("doppel_bulk_lines_total", "lines of _bulk bodies, by status");
-    describe_gauge!("doppel_records", "live records");
-    describe_gauge!("doppel_index_bytes", "bytes of the in-memory indexes");
-    describe_gauge!(
-        "doppel_read_record_bytes",
-        "bytes of what was read of records to judge them and is kept, at most 32 MiB"
-    );
-    describe_gauge!(
-        "doppel_sketch_bytes",
-        "bytes of remembered sketches, at most limits.max_sketch_bytes and a little"
-    );
-    describe_gauge!("doppel_store_disk_bytes", "bytes of the store on disk");
-    describe_gauge!("doppel_store_free_bytes", "bytes free on the store's volume");
-    describe_gauge!("doppel_search_memory_bytes", "bytes of memory of the search indexes, besides mapped files");
-    describe_gauge!("doppel_search_disk_bytes", "bytes of the search indexes on disk");
-    describe_gauge!(
-        "doppel_search_behind",
-        "changes that the search indexes have not reached, of all collections together"
-    );
-    describe_gauge!("doppel_vectors", "records with a vector of the model that answers");
-    describe_gauge!(
-        "doppel_vectors_missing",
-        "records without a vector: without text, or refused by the model's server"
-    );
-    describe_gauge!("doppel_vectors_behind", "changes that the vectors have not reached, of all collections together");
-    describe_gauge!("doppel_vectors_memory_bytes", "bytes of memory of the vectors, besides the system's cache");
-    describe_gauge!("doppel_vectors_disk_bytes", "bytes of the vectors on disk");
-    describe_counter!(
-        "doppel_embedder_requests_total",
-        "requests to the model's server, by outcome (answered, too_large, timeout, busy, unreachable, refused)"
-    );
-    describe_gauge!(
-        "doppel_tls_certificate_expires_in_seconds",
-        "seconds until the certificate in force expires, below 0 when it has; infinite where the service speaks no TLS"
-    );
-    describe_counter!(
-        "doppel_tls_certificates_read_total",
-        "certificates read while serving, by result (loaded, refused)"
-    );
-    describe_counter!(
-        "doppel_tls_handshakes_failed_total",
-        "connections that got no further than the handshake, by reason (timeout, plain_http, client_certificate, handshake)"
-    );
-    describe_counter!("doppel_snapshots_total", "snapshots that ended, by status (succeeded, failed, canceled)");
-    describe_gauge!(
-        "doppel_snapshot_last_success_seconds",
-        "when the newest whole snapshot in snapshots.dir was taken (Unix time), 0 where there is none; absent without a directory"
-    );
-    describe_gauge!(
-        "doppel_snapshot_interval_seconds",
-        "after how long the service takes the next snapshot; absent where it takes none by itself"
-    );
-    describe_counter!("doppel_reloads_total", "configurations read again (SIGHUP), by result (loaded, refused)");
-    describe_counter!("doppel_source_rows_total", "rows of a database that were registered, by source");
-    describe_counter!(
-        "doppel_source_rows_rejected_total",
-        "rows of a database that could not be registered, by source"
-    );
-    describe_counter!("doppel_source_failures_total", "rounds of a source that went wrong, by source");
-    describe_gauge!(
-        "doppel_source_lag_seconds",
-        "how far the last round ended behind the clock of the database, by source"
-    );
-    describe_gauge!("doppel_source_last_round_seconds", "when the last round of a source ended (Unix time), by source");
-    describe_gauge!(
-        "doppel_source_sweep_differences",
-        "what the last comparison of ids found, by source and kind: rows skipped, records missing"
-    );
-    describe_counter!(
-        "doppel_webhook_attempts_total",
-        "attempts to send a message, by webhook and outcome (accepted, refused)"
-    );
-    describe_counter!("doppel_webhook_messages_given_up_total", "messages that were given up, by webhook");
-    describe_gauge!("process_resident_memory_bytes", "resident memory");
-    describe_gauge!("process_open_fds", "open file descriptors");
-    describe_gauge!("process_max_fds", "most file descriptors that may be open");
+    describe! {
+        counter "doppel_http_requests_total" "requests answered, by method, route and status";
+        histogram "doppel_http_request_seconds" "time from a request's head to its answer's head";
+        histogram "doppel_stage_seconds"
+            "time of a stage of a registration or lookup (read, sign, wait, propose, verify, commit), by collection; beyond 32 collections the \
+             others share the label (other)";
+        gauge "doppel_http_requests_in_flight" "requests being worked on";
+        gauge "doppel_http_requests_waiting" "requests waiting for their turn";
+        counter "doppel_http_requests_rejected_total" "requests and connections refused for a limit, by reason";
+        counter "doppel_http_compressed_bodies_total" "request bodies that came compressed, by encoding";
+        counter "doppel_verdicts_total" "verdicts given to registrations, by kind";
+        counter "doppel_verdicts_truncated_total" "verdicts for which a limit cut the search short";
+        counter "doppel_candidates_total"
+            "records that channels proposed, by result: dismissed (unread), refused (read), accepted";
+        counter "doppel_registrations_total" "registrations, by outcome";
+        counter "doppel_store_writes_failed_total" "writes that the store refused or failed, by code";
+        counter "doppel_erased_records_total"
+            "records deleted for their petitioner or their age, by reason (identity, age, retention)";
+        counter "doppel_bulk_lines_total" "lines of _bulk bodies, by status";
+        gauge "doppel_records" "live records";
+        gauge "doppel_index_bytes" "bytes of the in-memory indexes";
+        gauge "doppel_read_record_bytes" "bytes of what was read of records to judge them and is kept, at most 32 MiB";
+        gauge "doppel_sketch_bytes" "bytes of remembered sketches, at most limits.max_sketch_bytes and a little";
+        gauge "doppel_store_disk_bytes" "bytes of the store on disk";
+        gauge "doppel_store_free_bytes" "bytes free on the store's volume";
+        gauge "doppel_search_memory_bytes" "bytes of memory of the search indexes, besides mapped files";
+        gauge "doppel_search_disk_bytes" "bytes of the search indexes on disk";
+        gauge "doppel_search_behind" "changes that the search indexes have not reached, of all collections together";
+        gauge "doppel_vectors" "records with a vector of the model that answers";
+        gauge "doppel_vectors_missing" "records without a vector: without text, or refused by the model's server";
+        gauge "doppel_vectors_behind" "changes that the vectors have not reached, of all collections together";
+        gauge "doppel_vectors_memory_bytes" "bytes of memory of the vectors, besides the system's cache";
+        gauge "doppel_vectors_disk_bytes" "bytes of the vectors on disk";
+        counter "doppel_embedder_requests_total"
+            "requests to the model's server, by outcome (answered, too_large, timeout, busy, unreachable, refused)";
+        gauge "doppel_tls_certificate_expires_in_seconds"
+            "seconds until the certificate in force expires, below 0 when it has; infinite where the service speaks no TLS";
+        counter "doppel_tls_certificates_read_total" "certificates read while serving, by result (loaded, refused)";
+        counter "doppel_tls_handshakes_failed_total"
+            "connections that got no further than the handshake, by reason (timeout, plain_http, client_certificate, handshake)";
+        counter "doppel_snapshots_total" "snapshots that ended, by status (succeeded, failed, canceled)";
+        gauge "doppel_snapshot_last_success_seconds"
+            "when the newest whole snapshot in snapshots.dir was taken (Unix time), 0 where there is none; absent without a directory";
+        gauge "doppel_snapshot_interval_seconds"
+            "after how long the service takes the next snapshot; absent where it takes none by itself";
+        counter "doppel_reloads_total" "configurations read again (SIGHUP), by result (loaded, refused)";
+        counter "doppel_source_rows_total" "rows of a database that were registered, by source";
+        counter "doppel_source_rows_rejected_total" "rows of a database that could not be registered, by source";
+        counter "doppel_source_failures_total" "rounds of a source that went wrong, by source";
+        gauge "doppel_source_lag_seconds" "how far the last round ended behind the clock of the database, by source";
+        gauge "doppel_source_last_round_seconds" "when the last round of a source ended (Unix time), by source";
+        gauge "doppel_source_sweep_differences"
+            "what the last comparison of ids found, by source and kind: rows skipped, records missing";
+        counter "doppel_webhook_attempts_total"
+            "attempts to send a message, by webhook and outcome (accepted, refused)";
+        counter "doppel_webhook_messages_given_up_total" "messages that were given up, by webhook";
+        gauge "process_resident_memory_bytes" "resident memory";
+        gauge "process_open_fds" "open file descriptors";
+        gauge "process_max_fds" "most file descriptors that may be open";
+    }
 }
 
 /// Creates counters and gauges with the value 0 before the first event. Prometheus sees no increase in a series that begins at 1, so an

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, header};
 use parking_lot::Mutex;
 use tempfile::TempPath;
 use tokio::sync::Semaphore;
@@ -214,7 +214,7 @@ impl UploadedFiles {
         let found = self.of(owner, collection).into_iter().find(|job| job.id == id);
         found.ok_or_else(|| {
             let detail = "there is no such file, or it is not kept any more; give it again";
-            Problem::at(StatusCode::NOT_FOUND, ErrorCode::FileUnknown, "/path/file", detail)
+            Problem::unknown(ErrorCode::FileUnknown, "/path/file", detail)
         })
     }
 
@@ -234,5 +234,5 @@ impl UploadedFiles {
 }
 
 fn too_many(detail: &str) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::FileBusy, format!("{detail}; send it again in a minute"))
+    Problem::unavailable(ErrorCode::FileBusy, format!("{detail}; send it again in a minute"))
 }

@@ -108,10 +108,7 @@ async fn work(
     let folder = files.folder.path()?.to_owned();
     let file = files.folder.file()?;
     let registers = plan.registers;
-    let replay = match registers {
-        true => None,
-        false => Some(Arc::new(app.engine.replay(&job.collection, SKETCH_BYTES).await?)),
-    };
+    let replay = if registers { None } else { Some(Arc::new(app.engine.replay(&job.collection, SKETCH_BYTES).await?)) };
     let (give_rows, rows) = mpsc::channel(MOST_WAITING);
     let (give_done, done) = mpsc::channel(MOST_WAITING);
     let reading = read(job, give_rows)?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::Multipart;
 use axum::extract::multipart::Field;
+use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::failed;
-use super::{FileJob, JobProgress, JobState, MOST_BYTES, SAMPLES, UPLOAD_TIME, UploadedFiles, too_many};
+use super::{FileJob, JobProgress, JobState, MOST_BYTES, SAMPLES, UPLOAD_TIME, UploadedFiles, is_upload, too_many};
 use crate::tokens::BrowserSecret;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
@@ -30,11 +30,23 @@ const FORM_BYTES: u64 = 64 << 10;
 /// Largest length of a shown file name, in characters.
 const NAME_CHARS: usize = 120;
 
-/// Refuses a request whose `Content-Length` is too large, before its body is read.
+/// Returns the form of a request that sends a file, before its body is read.
 ///
 /// # Errors
-/// 413.
-pub fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
+/// 400 or 415 for another body; 413 if its `Content-Length` is too large.
+pub async fn form_of(app: &App, request: Request) -> Result<Multipart, Problem> {
+    if !is_upload(&request) {
+        let detail = "send a file as multipart/form-data";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::FileMissing, detail));
+    }
+    check_length(request.headers())?;
+    Multipart::from_request(request, app).await.map_err(|_| {
+        let detail = "the form is not multipart/form-data with a boundary";
+        Problem::new(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, detail)
+    })
+}
+
+fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     match length {
         Some(length) if length > MOST_BYTES + FORM_BYTES => {
@@ -128,7 +140,7 @@ pub async fn choose_sheet(
 }
 
 fn has_begun() -> Problem {
-    Problem::new(StatusCode::CONFLICT, ErrorCode::FileBegun, "the work on this file has begun; give it again")
+    Problem::conflict(ErrorCode::FileBegun, "the work on this file has begun; give it again")
 }
 
 /// A file that was received completely.

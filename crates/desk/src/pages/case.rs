@@ -12,6 +12,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
 use crate::DeskState;
+use crate::choices::choices;
 use crate::form::FormFields;
 use crate::page::{self, PageFrame, with_query};
 use crate::pages::pair::PageContext;
@@ -38,36 +39,17 @@ use doppel_store::decisions::Judgement;
 /// Largest number of records of a tab: as many as a person compares.
 const MOST: usize = 50;
 
-/// The list of records to compare with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum CaseTab {
-    /// Records that the record repeats, and records that repeat it.
-    #[default]
-    Duplicates,
-    /// Records of the same petitioner.
-    Petitioner,
-    /// Records about the same matter in other words.
-    Related,
-}
-
-impl CaseTab {
-    const ALL: [Self; 3] = [Self::Duplicates, Self::Petitioner, Self::Related];
-
-    /// Returns the name of the tab in a query.
-    fn value(self) -> &'static str {
-        match self {
-            Self::Duplicates => "duplicates",
-            Self::Petitioner => "petitioner",
-            Self::Related => "related",
-        }
-    }
-
-    fn name(self, words: &CaseWords) -> &'static str {
-        match self {
-            Self::Duplicates => words.duplicates,
-            Self::Petitioner => words.petitioner,
-            Self::Related => words.related,
-        }
+choices! {
+    /// The list of records to compare with.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum CaseTab from words: CaseWords {
+        /// Records that the record repeats, and records that repeat it.
+        #[default]
+        Duplicates = "duplicates", words.duplicates;
+        /// Records of the same petitioner.
+        Petitioner = "petitioner", words.petitioner;
+        /// Records about the same matter in other words.
+        Related = "related", words.related;
     }
 }
 
@@ -131,8 +113,7 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
-    let tab = form.text("tab").and_then(|given| CaseTab::ALL.into_iter().find(|tab| tab.value() == given));
-    let tab = tab.unwrap_or_default();
+    let tab = form.text("tab").and_then(CaseTab::named).unwrap_or_default();
     let record = context.app.engine.record(&context.collection, &id).await?;
     let row = record.read();
     let own_address = desk.own_address(&context.collection, &id);

@@ -269,7 +269,7 @@ pub async fn register(
     let registered = registered.map_err(|problem| match problem.code() {
         ID_TAKEN if has_id => {
             let detail = "another record is stored under this id; give this one an id of its own, or none";
-            Problem::new(StatusCode::CONFLICT, ErrorCode::IdTaken, detail)
+            Problem::conflict(ErrorCode::IdTaken, detail)
         }
         _ => problem,
     })?;

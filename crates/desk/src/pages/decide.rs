@@ -17,7 +17,6 @@ use crate::words::{DecideWords, RecordWords};
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
-use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
 use doppel_http::cursor;
 use doppel_http::extract::InCollection;
@@ -59,7 +58,7 @@ fn record_id(form: &FormFields, field: &str) -> Result<RecordId, Problem> {
 }
 
 fn invalid_field(field: &str, detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new(format!("/{field}"), ErrorCode::InvalidValue, detail)])
+    Problem::invalid_at(format!("/{field}"), ErrorCode::InvalidValue, detail)
 }
 
 /// Returns the name of a judgement in forms.

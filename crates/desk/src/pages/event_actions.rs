@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate as console;
 use crate::flash::FlashMessage;
-use crate::form::FormFields;
+use crate::form::{self, FormFields};
 use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
@@ -73,9 +73,8 @@ pub async fn handle(
     InRecord(collection, id): InRecord,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let names = |name: &str| HandlingStatus::NAMES.iter().find(|(_, known)| *known == name).map(|(status, _)| *status);
     let step = HandlingStep {
-        status: form.choice("status", names)?,
+        status: form.choice("status", |name| form::named(&HandlingStatus::NAMES, name))?,
         unit: form.text("unit").map(str::to_owned),
         note: form.text("note").map(str::to_owned),
         by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),

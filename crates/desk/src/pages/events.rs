@@ -4,6 +4,7 @@ use askama::Template;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
+use crate::filled_form::filled_form;
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
@@ -23,6 +24,8 @@ use doppel_service::clock;
 
 /// Events on a page: more than most offices have in a week, so that the report of a week is one page.
 const PER_PAGE: usize = 100;
+/// The part of the collection with the page.
+const PAGE: &str = "events";
 /// The periods of the links to frequent events, in days.
 const PERIODS: [u32; 2] = [7, 30];
 #[derive(Template)]
@@ -45,60 +48,12 @@ struct EventsPage {
     found: Option<ShownEvents>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct EventsForm {
-    state: String,
-    status: String,
-    order: String,
-    reports: String,
-    days: String,
-    from: String,
-    to: String,
-    place: String,
-    category: String,
+filled_form! {
+    /// The values of the form of the list.
+    EventsForm { state, status, order, reports, days, from, to, place, category }
 }
 
 impl EventsForm {
-    fn of(form: &FormFields) -> Self {
-        Self {
-            state: form.text("state").unwrap_or_default().to_owned(),
-            status: form.text("status").unwrap_or_default().to_owned(),
-            order: form.text("order").unwrap_or_default().to_owned(),
-            reports: form.text("reports").unwrap_or_default().to_owned(),
-            days: form.text("days").unwrap_or_default().to_owned(),
-            from: form.text("from").unwrap_or_default().to_owned(),
-            to: form.text("to").unwrap_or_default().to_owned(),
-            place: form.text("place").unwrap_or_default().to_owned(),
-            category: form.text("category").unwrap_or_default().to_owned(),
-        }
-    }
-
-    /// Returns the URL of the list from `cursor` on.
-    fn href(&self, collection: &CollectionName, cursor: &str) -> String {
-        self.path(collection, DeskSection::Events.path(), cursor)
-    }
-
-    /// Returns the URL of the list as a workbook.
-    fn file(&self, collection: &CollectionName) -> String {
-        self.path(collection, "events.xlsx", "")
-    }
-
-    fn path(&self, collection: &CollectionName, path: &str, cursor: &str) -> String {
-        let parameters = [
-            ("state", self.state.as_str()),
-            ("status", &self.status),
-            ("order", &self.order),
-            ("reports", &self.reports),
-            ("days", &self.days),
-            ("from", &self.from),
-            ("to", &self.to),
-            ("place", &self.place),
-            ("category", &self.category),
-            ("cursor", cursor),
-        ];
-        with_query(&page::below(collection, path), &parameters)
-    }
-
     /// Returns the filters that have a value, with their labels.
     fn conditions(&self, words: &EventsWords) -> Vec<(&'static str, String)> {
         let state = FrequencyState::NAMES.iter().find(|(_, value)| *value == self.state);
@@ -150,8 +105,7 @@ pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
             let rule = selection.rule;
             match app.engine.events(collection, selection, after, PER_PAGE).await {
                 Ok(found) => {
-                    let mut shown = shown(&context, &asked, rule, found).await?;
-                    shown.first = after.map(|_| asked.href(collection, ""));
+                    let shown = shown(&context, &asked, rule, found).await?;
                     page::html(StatusCode::OK, &events_page(&context, asked, None, Some(shown)))
                 }
                 Err(error) => no_events(visitor, collection, error),
@@ -222,7 +176,7 @@ fn events_page(
         statuses: HandlingStatus::NAMES.map(|(status, value)| (value, (words.status_of)(status))).to_vec(),
         orders: EventOrder::NAMES.map(|(order, value)| (value, (words.order_of)(order))).to_vec(),
         conditions: asked.conditions(words),
-        export: asked.file(&context.collection),
+        export: asked.href(&context.collection, "events.xlsx", ""),
         record: &context.visitor.words().record,
         asked,
         problem,
@@ -233,14 +187,14 @@ fn events_page(
 /// Returns the links to usual lists: path, name, and true if this page is the list.
 fn lists(context: &PageContext, asked: &EventsForm) -> Vec<(String, String, bool)> {
     let words = &context.visitor.words().events;
-    let place = asked.href(&context.collection, "");
-    let all = EventsForm::default().href(&context.collection, "");
+    let place = asked.href(&context.collection, PAGE, "");
+    let all = EventsForm::default().href(&context.collection, PAGE, "");
     let mut lists = vec![(all, words.all.to_owned())];
     for days in PERIODS {
         let begin = context.reader.clock.stretches(clock::timestamp(), days, days);
         let from = begin.first().map_or_else(String::new, |begin| context.reader.clock.date(*begin));
         let frequent = EventsForm { state: "frequent".to_owned(), from, ..EventsForm::default() };
-        lists.push((frequent.href(&context.collection, ""), (words.recent)(days)));
+        lists.push((frequent.href(&context.collection, PAGE, ""), (words.recent)(days)));
     }
     lists.into_iter().map(|(href, name)| (href.clone(), name, href == place)).collect()
 }
@@ -278,7 +232,7 @@ async fn shown(
         total: (words.events.total)(&count(total as u64), rule.reports, rule.days),
         left_out: (left_out > 0).then(|| (words.events.left_out)(&count(left_out))),
         events: lines.collect(),
-        next: next.map(|next| asked.href(collection, &cursor_after(next))),
-        first: None,
+        next: next.map(|next| asked.href(collection, PAGE, &cursor_after(next))),
+        first: (!asked.cursor.is_empty()).then(|| asked.href(collection, PAGE, "")),
     })
 }

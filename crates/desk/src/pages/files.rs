@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Multipart, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -196,18 +196,7 @@ pub async fn take(
     app.engine
         .check_keeps_text(&collection, "a file is kept until it is worked off; use doppel check or import")
         .await?;
-    if !files::is_upload(&request) {
-        let detail = "send a file as multipart/form-data";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::FileMissing, detail));
-    }
-    upload::check_length(request.headers())?;
-    let form = Multipart::from_request(request, &app).await.map_err(|_| {
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            ErrorCode::MalformedBody,
-            "the form is not multipart/form-data with a boundary",
-        )
-    })?;
+    let form = upload::form_of(&app, request).await?;
     let taking = upload::take(&app, &desk.files, visitor.caller(), collection, form);
     let job = arrival(&app, taking).await?;
     Ok(SeeOther::to(path(&job)).into_response())
@@ -456,11 +445,7 @@ pub async fn remove(OwnFile { desk, job, .. }: OwnFile, _: FormFields) -> Result
 /// 403, 404; 409 if there is no result yet.
 pub async fn result(OwnFile { visitor, job, .. }: OwnFile) -> Result<Response, Problem> {
     let files::JobState::Ended(JobResult { how, result: Some(place) }) = job.state() else {
-        return Err(Problem::new(
-            StatusCode::CONFLICT,
-            ErrorCode::FileUnfinished,
-            "there is no result of this file yet",
-        ));
+        return Err(Problem::conflict(ErrorCode::FileUnfinished, "there is no result of this file yet"));
     };
     let file = tokio::fs::File::open(&*place).await.map_err(|error| file_problem(&error))?;
     let length = file.metadata().await.map_err(|error| file_problem(&error))?.len();

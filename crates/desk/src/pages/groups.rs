@@ -5,6 +5,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use jiff::Timestamp;
 
+use crate::choices::choices;
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
@@ -27,34 +28,19 @@ const WINDOWS: [(u32, u32); 4] = [(7, 1), (30, 1), (90, 7), (365, 7)];
 /// The default number of days.
 const FIRST_WINDOW: (u32, u32) = WINDOWS[1];
 
-/// The kind of list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum GroupsTab {
-    /// Matters about which many people wrote.
-    #[default]
-    Hot,
-    /// People who wrote repeatedly.
-    Repeat,
+choices! {
+    /// The kind of list.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum GroupsTab from words: GroupsWords {
+        /// Matters about which many people wrote.
+        #[default]
+        Hot = "hot", words.hot;
+        /// People who wrote repeatedly.
+        Repeat = "repeat", words.repeat;
+    }
 }
 
 impl GroupsTab {
-    const ALL: [Self; 2] = [Self::Hot, Self::Repeat];
-
-    /// Returns the name of the list in a query.
-    fn value(self) -> &'static str {
-        match self {
-            Self::Hot => "hot",
-            Self::Repeat => "repeat",
-        }
-    }
-
-    fn name(self, words: &GroupsWords) -> &'static str {
-        match self {
-            Self::Hot => words.hot,
-            Self::Repeat => words.repeat,
-        }
-    }
-
     fn hint(self, words: &GroupsWords) -> &'static str {
         match self {
             Self::Hot => words.hot_hint,
@@ -75,7 +61,7 @@ struct GroupsRequest {
 impl GroupsRequest {
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let form = FormFields::of_query(uri)?;
-        let tab = form.choice("tab", |given| GroupsTab::ALL.into_iter().find(|tab| tab.value() == given))?;
+        let tab = form.choice("tab", GroupsTab::named)?;
         let window = form.choice("days", |given| {
             let given: u32 = given.parse().ok()?;
             WINDOWS.into_iter().find(|(days, _)| *days == given)

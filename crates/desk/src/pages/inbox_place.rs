@@ -1,6 +1,7 @@
 //! The place in the inbox: the filters, the order and the part of the queue, as the query of the page contains them.
 
-use crate::form::FormFields;
+use crate::choices::choices;
+use crate::form::{FormFields, name_of, named};
 use crate::page::{self, DeskSection, with_query};
 use crate::words::InboxWords;
 use doppel_core::collection::CollectionName;
@@ -14,73 +15,33 @@ use doppel_http::cursor;
 use doppel_http::problem::Problem;
 use doppel_store::Seq;
 
-/// The records that the queue contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum InboxFilter {
-    /// Repeats without a decision.
-    #[default]
-    Undecided,
-    Repeats,
-    /// All records.
-    All,
-}
-
-impl InboxFilter {
-    /// All filters, in the order of the page.
-    pub(super) const ALL: [Self; 3] = [Self::Undecided, Self::Repeats, Self::All];
-
-    /// Returns the name of the filter in a query.
-    pub(super) fn value(self) -> &'static str {
-        match self {
-            Self::Undecided => "undecided",
-            Self::Repeats => "repeats",
-            Self::All => "all",
-        }
-    }
-
-    /// Returns the name of the filter on the page.
-    pub(super) fn name(self, words: &InboxWords) -> &'static str {
-        match self {
-            Self::Undecided => words.undecided,
-            Self::Repeats => words.repeats,
-            Self::All => words.all,
-        }
+choices! {
+    /// The records that the queue contains.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(super) enum InboxFilter from words: InboxWords {
+        /// Repeats without a decision.
+        #[default]
+        Undecided = "undecided", words.undecided;
+        Repeats = "repeats", words.repeats;
+        /// All records.
+        All = "all", words.all;
     }
 }
 
-/// A range of probabilities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProbabilityBand {
-    /// 95 % and more.
-    High,
-    /// 80 % to 95 %.
-    Middle,
-    /// Below 80 %.
-    Low,
+choices! {
+    /// A range of probabilities.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum ProbabilityBand from words: InboxWords {
+        /// 95 % and more.
+        High = "high", words.band_high;
+        /// 80 % to 95 %.
+        Middle = "middle", words.band_middle;
+        /// Below 80 %.
+        Low = "low", words.band_low;
+    }
 }
 
 impl ProbabilityBand {
-    /// All bands, the highest first.
-    pub(super) const ALL: [Self; 3] = [Self::High, Self::Middle, Self::Low];
-
-    /// Returns the name of the band in a query.
-    pub(super) fn value(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Middle => "middle",
-            Self::Low => "low",
-        }
-    }
-
-    /// Returns the name of the band on the page.
-    pub(super) fn name(self, words: &InboxWords) -> &'static str {
-        match self {
-            Self::High => words.band_high,
-            Self::Middle => words.band_middle,
-            Self::Low => words.band_low,
-        }
-    }
-
     /// Returns the least probability, and the probability that is too high.
     fn bounds(self) -> [Option<f64>; 2] {
         match self {
@@ -152,19 +113,19 @@ impl InboxPlace {
     /// # Errors
     /// 422 for a choice that the page does not offer.
     pub(super) fn of(form: &FormFields) -> Result<Self, Problem> {
-        let show = form.choice("show", |given| InboxFilter::ALL.into_iter().find(|show| show.value() == given))?;
+        let show = form.choice("show", InboxFilter::named)?;
         let order = form.choice("order", |given| named(&Self::ORDERS, given))?;
         let page = form.choice("page", |given| given.parse().ok().filter(|page| *page > 0))?;
         Ok(Self {
             show: show.unwrap_or_default(),
             order: order.unwrap_or_default(),
             verdict: form.choice("verdict", |given| named(&Self::VERDICTS, given))?,
-            band: form.choice("band", |given| ProbabilityBand::ALL.into_iter().find(|band| band.value() == given))?,
-            since: text(form, "since"),
-            from: text(form, "from"),
-            to: text(form, "to"),
-            unit: text(form, "unit"),
-            category: text(form, "category"),
+            band: form.choice("band", ProbabilityBand::named)?,
+            since: form.owned("since"),
+            from: form.owned("from"),
+            to: form.owned("to"),
+            unit: form.owned("unit"),
+            category: form.owned("category"),
             before: form.choice("before", cursor::decode)?,
             page: page.unwrap_or(1),
             at: form.raw("at").filter(|at| !at.is_empty()).map(str::to_owned),
@@ -261,20 +222,8 @@ fn with_fields(path: &str, fields: &[(&'static str, String)]) -> String {
     with_query(path, &parameters)
 }
 
-fn text(form: &FormFields, name: &str) -> String {
-    form.text(name).unwrap_or_default().to_owned()
-}
-
 fn filled(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-fn named<T: Copy>(names: &[(T, &'static str)], given: &str) -> Option<T> {
-    names.iter().find(|(_, name)| *name == given).map(|(value, _)| *value)
-}
-
-fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
-    names.iter().find(|(value, _)| *value == wanted).map_or("", |(_, name)| *name)
 }
 
 #[cfg(test)]

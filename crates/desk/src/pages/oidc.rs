@@ -130,7 +130,7 @@ fn told(error: &OidcError) -> Problem {
         }
         OidcError::Unavailable(_) => {
             let detail = "the identity provider does not answer; the log of the service has the reason";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ProviderUnavailable, detail).retry_after(60)
+            Problem::unavailable(ErrorCode::ProviderUnavailable, detail).retry_after(60)
         }
     }
 }

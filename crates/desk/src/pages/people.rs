@@ -153,9 +153,9 @@ impl PeopleRequest {
         let words = &self.words().people;
         let accounts = self.app.engine.keys().await?.accounts;
         let given = GivenAccount {
-            name: form.text("name").unwrap_or_default().to_owned(),
-            display_name: form.text("display_name").unwrap_or_default().to_owned(),
-            collections: form.text("collections").unwrap_or_default().to_owned(),
+            name: form.owned("name"),
+            display_name: form.owned("display_name"),
+            collections: form.owned("collections"),
         };
         let chosen = form.text("role").and_then(PersonRole::parse).unwrap_or(PersonRole::Clerk);
         let page = PeoplePage {
@@ -225,7 +225,7 @@ impl PeopleRequest {
             return Ok(());
         }
         let detail = "another administrator can change the rights of your own account";
-        Err(Problem::new(StatusCode::CONFLICT, NOT_OWN, detail))
+        Err(Problem::conflict(NOT_OWN, detail))
     }
 }
 
@@ -280,7 +280,7 @@ pub async fn create(request: PeopleRequest, form: FormFields) -> Result<Response
     let creation = async {
         if !is_name(&name) {
             let detail = format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-            return Err(Problem::invalid(vec![Violation::new("/name", ErrorCode::InvalidName, detail)]));
+            return Err(Problem::invalid_at("/name", ErrorCode::InvalidName, detail));
         }
         accounts::create(&request.app, request.visitor.caller(), &name, settings(&form)?, NewPassword::Random).await
     };
@@ -305,7 +305,7 @@ pub async fn person(request: PeopleRequest, InAccount(name): InAccount) -> Resul
 pub async fn change(request: PeopleRequest, InAccount(name): InAccount, form: FormFields) -> Result<Response, Problem> {
     let changing = async {
         request.refuse_own(&name)?;
-        let seen = form.text("changed_at").unwrap_or_default().to_owned();
+        let seen = form.owned("changed_at");
         accounts::change(&request.app, request.visitor.caller(), &name, settings(&form)?, Some(seen)).await
     };
     match changing.await {

@@ -15,7 +15,6 @@ use crate::visitor::{AdminVisitor, LeadVisitor, ReadingVisitor};
 use crate::words::{QualityWords, WorkDone};
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
-use doppel_core::violation::Violation;
 use doppel_engine::quality::{
     BANDS, CollectionQuality, DecisionCounts, DuplicateThreshold, ExamplePair, MOST_DECISIONS, MOST_NUMBERS, WhatIf,
 };
@@ -139,7 +138,7 @@ pub async fn try_out(
 }
 
 fn invalid_threshold(detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new("/duplicate", ErrorCode::InvalidValue, detail)])
+    Problem::invalid_at("/duplicate", ErrorCode::InvalidValue, detail)
 }
 
 /// Returns the threshold of a form; `None` if it is missing or not between 0 and 1.

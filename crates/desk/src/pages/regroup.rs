@@ -267,7 +267,7 @@ pub async fn undo(
     let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
         let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
-        Problem::new(StatusCode::CONFLICT, ErrorCode::NothingToUndo, detail)
+        Problem::conflict(ErrorCode::NothingToUndo, detail)
     })?;
     let of = made.len();
     let back = page::local(form.raw("back"));

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
-
 use crate::form::FormFields;
 use crate::pages::group::{MOST_JOINED, MOST_MERGED};
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
-use doppel_core::violation::Violation;
 use doppel_engine::Engine;
 use doppel_engine::groups::{MemberShape, SupposedDecision};
 use doppel_http::cursor;
@@ -96,7 +93,7 @@ impl GroupAction {
         let other = record_id("b", form)?;
         if one == other {
             let detail = "a decision is about two different records";
-            return Err(Problem::invalid(vec![Violation::new("/b", ErrorCode::SameRecord, detail)]));
+            return Err(Problem::invalid_at("/b", ErrorCode::SameRecord, detail));
         }
         Ok(Self::Cut(one, other))
     }
@@ -104,7 +101,7 @@ impl GroupAction {
 
 pub(super) fn record_id(field: &str, form: &FormFields) -> Result<RecordId, Problem> {
     RecordId::new(form.raw(field).unwrap_or_default())
-        .map_err(|reason| Problem::invalid(vec![Violation::new(format!("/{field}"), ErrorCode::InvalidValue, reason)]))
+        .map_err(|reason| Problem::invalid_at(format!("/{field}"), ErrorCode::InvalidValue, reason))
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +152,7 @@ impl RegroupPlan {
             GroupAction::Join | GroupAction::Merge(_) => {
                 let most = if matches!(action, GroupAction::Join) { MOST_JOINED } else { MOST_MERGED };
                 let detail = format!("at most {most} records are called one matter at once");
-                return Err(Problem::new(StatusCode::CONFLICT, ErrorCode::GroupTooLarge, detail));
+                return Err(Problem::conflict(ErrorCode::GroupTooLarge, detail));
             }
         };
         let mut decisions = planned(engine, collection, pairs).await?;
@@ -224,7 +221,7 @@ fn is_pair_of(one: &RecordId, other: &RecordId, original: Option<&RecordId>) -> 
 fn with_every(original: &RecordId, members: &[MemberShape]) -> Result<Vec<(RecordId, RecordId)>, Problem> {
     if !members.iter().any(|member| member.id == *original) {
         let detail = "the record is not in this group";
-        return Err(Problem::invalid(vec![Violation::new("/original", ErrorCode::NotInGroup, detail)]));
+        return Err(Problem::invalid_at("/original", ErrorCode::NotInGroup, detail));
     }
     let others = members.iter().filter(|member| member.id != *original);
     Ok(others.map(|other| (original.clone(), other.id.clone())).collect())

@@ -179,7 +179,6 @@ impl ReportRequest {
 
 /// A report that is ready, or the page that is shown until then.
 pub enum ReportAnswer {
-    /// The report, and the time by which it counts.
     Ready(Box<PeriodReport>, CountedTime),
     /// The page.
     Waiting(Response),

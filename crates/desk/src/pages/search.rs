@@ -4,6 +4,7 @@ use askama::Template;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
+use crate::filled_form::filled_form;
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::pair::PageContext;
@@ -55,58 +56,9 @@ struct SearchPage {
     found: Option<SearchResults>,
 }
 
-struct FilledForm {
-    q: String,
-    from: String,
-    to: String,
-    identity: String,
-    category: String,
-    status: String,
-    unit: String,
-    verdict: String,
-    order: String,
-    cursor: String,
-}
-
-impl FilledForm {
-    fn of(uri: &Uri) -> Result<Self, Problem> {
-        let form = FormFields::of_query(uri)?;
-        Ok(Self {
-            q: field_text("q", &form),
-            from: field_text("from", &form),
-            to: field_text("to", &form),
-            identity: field_text("identity", &form),
-            category: field_text("category", &form),
-            status: field_text("status", &form),
-            unit: field_text("unit", &form),
-            verdict: field_text("verdict", &form),
-            order: field_text("order", &form),
-            cursor: field_text("cursor", &form),
-        })
-    }
-
-    /// Returns the URL of the same search from `cursor` on. `path` is the part of the collection.
-    fn href(&self, collection: &CollectionName, path: &str, cursor: &str) -> String {
-        let Self { q, from, to, identity, category, status, unit, verdict, order, cursor: _ } = self;
-        let parameters = [
-            ("q", q),
-            ("from", from),
-            ("to", to),
-            ("identity", identity),
-            ("category", category),
-            ("status", status),
-            ("unit", unit),
-            ("verdict", verdict),
-            ("order", order),
-        ];
-        let mut parameters: Vec<(&str, &str)> = parameters.map(|(name, value)| (name, value.as_str())).to_vec();
-        parameters.push(("cursor", cursor));
-        with_query(&page::below(collection, path), &parameters)
-    }
-}
-
-fn field_text(name: &str, form: &FormFields) -> String {
-    form.text(name).unwrap_or_default().to_owned()
+filled_form! {
+    /// The values of the form of the search.
+    FilledForm { q, from, to, identity, category, status, unit, verdict, order }
 }
 
 struct SearchResults {
@@ -143,7 +95,7 @@ struct ShownFragment {
 /// 403; 404 for an unknown collection. The page shows errors in the search.
 pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let PageContext { app, visitor, collection, reader, .. } = &context;
-    let asked = FilledForm::of(&uri)?;
+    let asked = FilledForm::of(&FormFields::of_query(&uri)?);
     let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
         Ok(params) => find(app, collection, params, RowParams::default()).await,
         Err(problem) => Err(problem),
@@ -177,7 +129,7 @@ pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
 pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let PageContext { app, visitor, collection, reader, .. } = &context;
     read_filled::<SearchParams>(uri.query().unwrap_or_default())?;
-    let asked = FilledForm::of(&uri)?;
+    let asked = FilledForm::of(&FormFields::of_query(&uri)?);
     let mut table = RecordTable::new(visitor.words(), &[]);
     let mut rows = 0;
     let mut behind = 0;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{FromRequest, Multipart, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use crate::DeskState;
 use crate::demo;
-use crate::files::{self, MOST_BYTES, upload};
+use crate::files::{MOST_BYTES, upload};
 use crate::flash::FlashMessage;
 use crate::form::FormFields;
 use crate::page::{self, DeskSection, PageFrame, SeeOther};
@@ -23,7 +23,6 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::columns;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::events::{FrequencyRule, FrequencyState};
-use doppel_core::violation::Violation;
 use doppel_engine::answers::Collection;
 use doppel_engine::events::{EventOrder, EventSelection};
 use doppel_engine::queue::WaitingCounts;
@@ -210,7 +209,7 @@ fn shown_number(number: usize, waiting: &WaitingCounts, words: &StartWords) -> S
 /// 403 if the visitor's key is not valid for the collection; 422 if the name is not valid.
 fn named_collection(visitor: &PageVisitor, name: &str) -> Result<CollectionName, Problem> {
     let name = CollectionName::new(name.trim())
-        .map_err(|reason| Problem::invalid(vec![Violation::new("/name", ErrorCode::InvalidValue, reason)]))?;
+        .map_err(|reason| Problem::invalid_at("/name", ErrorCode::InvalidValue, reason))?;
     visitor.reach.check(&name)?;
     Ok(name)
 }
@@ -234,8 +233,7 @@ pub async fn create(visitor: AdminVisitor, State(app): State<App>, form: FormFie
         return page::html(StatusCode::CONFLICT, &page);
     }
     let place = page::below(&name, DeskSection::Files.path());
-    let engine = app.engine.clone();
-    app.detached(async move { engine.put_collection(&name, Settings::default()).await }).await?;
+    app.with_engine(|engine| async move { engine.put_collection(&name, Settings::default()).await }).await?;
     Ok(SeeOther::to(place).telling(&FlashMessage::Created).into_response())
 }
 
@@ -257,18 +255,7 @@ pub async fn upload(
     Extension(desk): Extension<Arc<DeskState>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    if !files::is_upload(&request) {
-        let detail = "send a file as multipart/form-data";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::FileMissing, detail));
-    }
-    upload::check_length(request.headers())?;
-    let mut form = Multipart::from_request(request, &app).await.map_err(|_| {
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            ErrorCode::MalformedBody,
-            "the form is not multipart/form-data with a boundary",
-        )
-    })?;
+    let mut form = upload::form_of(&app, request).await?;
     let name = named_collection(&visitor, &upload::first_text(&app, &mut form, "name").await?)?;
     let is_there = exists(&app.engine, &name).await?;
     if is_there {
@@ -278,8 +265,7 @@ pub async fn upload(
     let job = arrival(&app, taking).await?;
     if !is_there {
         let settings = columns::settings_for(job.table.header.iter().map(String::as_str));
-        let engine = app.engine.clone();
-        app.detached(async move { engine.put_collection(&name, settings).await }).await?;
+        app.with_engine(|engine| async move { engine.put_collection(&name, settings).await }).await?;
     }
     Ok(SeeOther::to(file_path(&job)).into_response())
 }

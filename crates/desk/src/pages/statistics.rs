@@ -7,7 +7,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use jiff::civil::Date;
 
-use crate::form::FormFields;
+use crate::form::{FormFields, name_of, named};
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::events::waiting;
 use crate::view::counts::CountsView;
@@ -54,7 +54,7 @@ struct StatisticsPage {
 /// # Errors
 /// 422 for an unknown choice.
 pub fn chosen_time(form: &FormFields) -> Result<Option<CountedTime>, Problem> {
-    form.choice("by", |name| TIMES.iter().find(|(_, value)| *value == name).map(|(time, _)| *time))
+    form.choice("by", |name| named(&TIMES, name))
 }
 
 /// Returns the choices of the time by which records are counted: value, name, and true if it is chosen.
@@ -64,7 +64,7 @@ pub fn time_choices(words: &StatisticsWords, chosen: CountedTime) -> Vec<(&'stat
 
 /// Returns the name of a time in a query.
 pub fn time_value(time: CountedTime) -> &'static str {
-    TIMES.iter().find(|(known, _)| *known == time).map_or("", |(_, value)| value)
+    name_of(&TIMES, time)
 }
 
 /// Shows the statistics.
@@ -111,8 +111,8 @@ pub async fn show(
         windows: windows(&place, by, period, today, words.groups.days),
         times: time_choices(own, counts.by),
         hint: (own.hint_of)(counts.by),
-        from: asked.map_or_else(|| form.text("from").unwrap_or_default().to_owned(), |period| period.first.to_string()),
-        to: asked.map_or_else(|| form.text("to").unwrap_or_default().to_owned(), |period| period.last.to_string()),
+        from: asked.map_or_else(|| form.owned("from"), |period| period.first.to_string()),
+        to: asked.map_or_else(|| form.owned("to"), |period| period.last.to_string()),
         problem: asked.is_none().then(|| (own.wrong_period)(MOST_YEARS)),
         report: report_path(&collection, by, &form, period),
         view,

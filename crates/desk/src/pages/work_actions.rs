@@ -62,9 +62,8 @@ pub async fn discard(
     InGeneration(collection, generation): InGeneration,
     _: FormFields,
 ) -> Result<Response, Problem> {
-    let engine = app.engine.clone();
     let name = collection.clone();
-    let dropped = app.detached(async move { engine.drop_generation(&name, generation).await }).await;
+    let dropped = app.with_engine(|engine| async move { engine.drop_generation(&name, generation).await }).await;
     told(&collection, dropped.map(|()| WorkDone::Dropped(generation.0)))
 }
 
@@ -84,8 +83,7 @@ pub async fn cancel(
         Ok(before) if before.collection != collection => Ok(WorkDone::Gone),
         Ok(before) if before.status.is_finished() => Ok(WorkDone::EndedBefore),
         Ok(_) => {
-            let engine = app.engine.clone();
-            app.detached(async move { engine.cancel_task(&task).await }).await.map(|task| stopped(&task))
+            app.with_engine(|engine| async move { engine.cancel_task(&task).await }).await.map(|task| stopped(&task))
         }
         Err(error) => Err(error.into()),
     };
@@ -107,9 +105,8 @@ pub(super) async fn begin(
     work: Work,
     done: WorkDone,
 ) -> Result<Response, Problem> {
-    let engine = app.engine.clone();
     let name = collection.clone();
-    let begun = app.detached(async move { engine.begin_task(&name, work).await }).await;
+    let begun = app.with_engine(|engine| async move { engine.begin_task(&name, work).await }).await;
     told(collection, begun.map(|_| done))
 }
 

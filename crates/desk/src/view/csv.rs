@@ -37,7 +37,6 @@ impl CsvTable {
     }
 }
 
-/// A table of records in CSV.
 pub struct RecordTable(CsvTable);
 
 impl RecordTable {

@@ -196,10 +196,7 @@ pub enum MarkedKind {
 impl MarkedKind {
     /// Returns the kind for two records: differences if both records have more than half of their text in common.
     fn of(a: &[SideText], b: &[SideText]) -> Self {
-        match is_mostly_shared(a) && is_mostly_shared(b) {
-            true => Self::Different,
-            false => Self::Shared,
-        }
+        if is_mostly_shared(a) && is_mostly_shared(b) { Self::Different } else { Self::Shared }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::routes::{accepted, segment};
 use crate::state::App;
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
 use doppel_core::error_code::ErrorCode;
-use doppel_core::violation::Violation;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
@@ -191,7 +190,7 @@ pub async fn erase(
         (None, Some(days)) => ErasedRecords::OlderThanDays(days),
         _ => {
             let detail = "give either identity or older_than_days";
-            return Err(Problem::invalid(vec![Violation::new("", ErrorCode::OneOf, detail)]));
+            return Err(Problem::invalid_at("", ErrorCode::OneOf, detail));
         }
     };
     begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
@@ -227,13 +226,12 @@ pub(super) fn collection(input: &mut ObjectReader, reach: &CollectionReach) -> R
 }
 
 fn refused_collection(code: ErrorCode, detail: String) -> Problem {
-    Problem::invalid(vec![Violation::new("/collection", code, detail)])
+    Problem::invalid_at("/collection", code, detail)
 }
 
 /// Starts a task. The answer is 202 with the task.
 pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> Result<Response, Problem> {
-    let engine = app.engine.clone();
-    Ok(started(app.detached(async move { engine.begin_task(&collection, work).await }).await?))
+    Ok(started(app.with_engine(|engine| async move { engine.begin_task(&collection, work).await }).await?))
 }
 
 /// Returns the answer 202 with a task.

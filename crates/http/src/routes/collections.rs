@@ -85,8 +85,7 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let settings = settings::read(&body)?;
     let location = format!("/v1/collections/{name}");
-    let engine = app.engine.clone();
-    let change = app.detached(async move { engine.put_collection(&name, settings).await }).await;
+    let change = app.with_engine(|engine| async move { engine.put_collection(&name, settings).await }).await;
     match change.inspect_err(count_failure)? {
         (collection, true) => Ok(created(&location, collection)),
         (collection, false) => Ok(Json(collection).into_response()),
@@ -115,8 +114,7 @@ pub async fn delete(
     InCollection(name): InCollection,
     _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
-    let engine = app.engine.clone();
-    let removal = app.detached(async move { engine.drop_collection(&name).await }).await;
+    let removal = app.with_engine(|engine| async move { engine.drop_collection(&name).await }).await;
     removal.inspect_err(count_failure)?;
     Ok(StatusCode::NO_CONTENT)
 }

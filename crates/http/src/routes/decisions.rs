@@ -17,7 +17,6 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
-use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionView, Opinion};
 use doppel_store::decisions::{Judgement, RecordPair};
 
@@ -107,11 +106,10 @@ pub async fn put(
     input.finish()?;
     let judgement = judgement.filter(|judgement| *judgement != Judgement::Withdrawn).ok_or_else(|| {
         let detail = "give same, same_event or not_same; DELETE takes a decision back";
-        Problem::invalid(vec![Violation::new("/judgement", ErrorCode::InvalidValue, detail)])
+        Problem::invalid_at("/judgement", ErrorCode::InvalidValue, detail)
     })?;
-    let engine = app.engine.clone();
     let opinion = Opinion { judgement, by, note };
-    Ok(Json(app.detached(async move { engine.decide(&collection, &a, &b, opinion).await }).await?))
+    Ok(Json(app.with_engine(|engine| async move { engine.decide(&collection, &a, &b, opinion).await }).await?))
 }
 
 /// Read the decision about two records
@@ -158,7 +156,6 @@ pub async fn delete(
     InPair(collection, a, b): InPair,
     CheckedParameters(params): CheckedParameters<WithdrawParams>,
 ) -> Result<Json<DecisionView>, Problem> {
-    let engine = app.engine.clone();
     let opinion = Opinion { judgement: Judgement::Withdrawn, by: params.by, note: params.note };
-    Ok(Json(app.detached(async move { engine.withdraw(&collection, &a, &b, opinion).await }).await?))
+    Ok(Json(app.with_engine(|engine| async move { engine.withdraw(&collection, &a, &b, opinion).await }).await?))
 }

@@ -19,7 +19,6 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{RecordId, text_of};
-use doppel_core::violation::Violation;
 use doppel_engine::Side;
 use doppel_engine::answers::Explanation;
 
@@ -138,7 +137,7 @@ fn side(raw: Option<&RawValue>, pointer: &str) -> Result<Side, Problem> {
 }
 
 fn invalid(pointer: &str, code: ErrorCode, detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+    Problem::invalid_at(pointer, code, detail)
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use crate::state::App;
 use doppel_core::collection::{CollectionName, Form};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
-use doppel_core::violation::Violation;
 use doppel_engine::forms::{GroupForm, ProposedForms};
 use doppel_engine::tasks::Task;
 
@@ -120,16 +119,15 @@ pub async fn teach(
             let passages = app.engine.group_form(&collection, &group).await?.passages;
             if passages.is_empty() {
                 let detail = "the records of the group share no passage";
-                return Err(Problem::invalid(vec![Violation::new("/group", ErrorCode::NoPassages, detail)]));
+                return Err(Problem::invalid_at("/group", ErrorCode::NoPassages, detail));
             }
             passages
         }
         (None, Some(passages)) => passages,
-        _ => return Err(Problem::invalid(vec![Violation::new("", ErrorCode::OneOf, "give either group or passages")])),
+        _ => return Err(Problem::invalid_at("", ErrorCode::OneOf, "give either group or passages")),
     };
     let form = Form { name, passages };
-    let engine = app.engine.clone();
-    Ok(started(app.detached(async move { engine.teach_form(&collection, form, activate).await }).await?))
+    Ok(started(app.with_engine(|engine| async move { engine.teach_form(&collection, form, activate).await }).await?))
 }
 
 /// Forget a form
@@ -146,6 +144,5 @@ pub async fn forget(
     InForm(collection, name): InForm,
     CheckedParameters(ActivateParams { activate }): CheckedParameters<ActivateParams>,
 ) -> Result<Response, Problem> {
-    let engine = app.engine.clone();
-    Ok(started(app.detached(async move { engine.forget_form(&collection, &name, activate).await }).await?))
+    Ok(started(app.with_engine(|engine| async move { engine.forget_form(&collection, &name, activate).await }).await?))
 }

@@ -57,8 +57,7 @@ pub async fn delete(
     InGeneration(collection, generation): InGeneration,
     _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
-    let engine = app.engine.clone();
-    app.detached(async move { engine.drop_generation(&collection, generation).await }).await?;
+    app.with_engine(|engine| async move { engine.drop_generation(&collection, generation).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

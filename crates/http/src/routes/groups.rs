@@ -4,7 +4,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -54,16 +53,13 @@ pub struct ListParams {
 
 impl QueryParameters for ListParams {
     fn read(query: &mut QueryReader) -> Self {
-        let order = match query.take("order").as_deref() {
-            None | Some("size") => GroupOrder::Size,
-            Some("hot") => GroupOrder::Hot,
-            Some("repeat") => GroupOrder::Repeat,
-            Some("recent") => GroupOrder::Recent,
-            Some(_) => {
-                query.refuse("order", ErrorCode::InvalidParameter, "give size, hot, repeat or recent");
-                GroupOrder::Size
-            }
-        };
+        let orders = [
+            (GroupOrder::Size, "size"),
+            (GroupOrder::Hot, "hot"),
+            (GroupOrder::Repeat, "repeat"),
+            (GroupOrder::Recent, "recent"),
+        ];
+        let order = query.choice("order", &orders, "give size, hot, repeat or recent").unwrap_or(GroupOrder::Size);
         let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
@@ -204,7 +200,7 @@ pub(super) fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) 
     match position {
         Some(index) => {
             let pointer = format!("/records/{index}");
-            Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownRecord, pointer, error.to_string())
+            Problem::unknown(ErrorCode::UnknownRecord, pointer, error.to_string())
         }
         None => error.into(),
     }
@@ -228,9 +224,9 @@ pub async fn merge(
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Regrouping>, Problem> {
     let (records, author) = regroup_input(&body)?;
-    let engine = app.engine.clone();
     let named = records.clone();
-    let merged = app.detached(async move { Ok(engine.merge_groups(&collection, &records, &author).await) }).await?;
+    let merged =
+        app.with_engine(|engine| async move { Ok(engine.merge_groups(&collection, &records, &author).await) }).await?;
     merged.map(Json).map_err(|error| problem_of_named(error, &named))
 }
 
@@ -251,8 +247,9 @@ pub async fn split(
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Regrouping>, Problem> {
     let (records, author) = regroup_input(&body)?;
-    let engine = app.engine.clone();
-    Ok(Json(app.detached(async move { engine.split_group(&collection, &id, &records, &author).await }).await?))
+    Ok(Json(
+        app.with_engine(|engine| async move { engine.split_group(&collection, &id, &records, &author).await }).await?,
+    ))
 }
 
 /// Choose the original of a group
@@ -293,7 +290,8 @@ pub async fn clear_original(
     InRecord(collection, id): InRecord,
     CheckedParameters(WithdrawParams { by, note }): CheckedParameters<WithdrawParams>,
 ) -> Result<Json<GroupDetail>, Problem> {
-    let engine = app.engine.clone();
     let author = RegroupAuthor { by, note };
-    Ok(Json(app.detached(async move { engine.choose_original(&collection, &id, None, &author).await }).await?))
+    Ok(Json(
+        app.with_engine(|engine| async move { engine.choose_original(&collection, &id, None, &author).await }).await?,
+    ))
 }

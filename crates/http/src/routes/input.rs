@@ -23,7 +23,7 @@ impl ObjectReader {
         let value = if bytes.is_empty() { Value::Object(Map::new()) } else { settings::parse(bytes)? };
         match value {
             Value::Object(left) => Ok(Self { left, known: Vec::new(), violations: Vec::new() }),
-            _ => Err(Problem::invalid(vec![Violation::new("", ErrorCode::NotAnObject, "send a JSON object")])),
+            _ => Err(Problem::invalid_at("", ErrorCode::NotAnObject, "send a JSON object")),
         }
     }
 

@@ -120,9 +120,8 @@ pub async fn create(
     let (secret, sha256) = auth::new_key(&key.name).map_err(|error| Problem::internal(error.to_string()))?;
     key.sha256 = sha256;
     key.created_by = administrator.0.name.to_string();
-    let engine = app.engine.clone();
     let kept = key.clone();
-    let ring = app.detached(async move { engine.create_key(kept).await }).await?;
+    let ring = app.with_engine(|engine| async move { engine.create_key(kept).await }).await?;
     app.keys.manage(&ring);
     // The log line of the request does not contain the name of the new key.
     let made = &*key.name;
@@ -163,8 +162,7 @@ pub async fn revoke(
     InKey(name): InKey,
     _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
-    let engine = app.engine.clone();
-    let ring = app.detached(async move { engine.revoke_key(&name).await }).await?;
+    let ring = app.with_engine(|engine| async move { engine.revoke_key(&name).await }).await?;
     app.keys.manage(&ring);
     Ok(StatusCode::NO_CONTENT)
 }

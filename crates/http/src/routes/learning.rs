@@ -15,7 +15,6 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::evidence::LearnedModel;
-use doppel_core::violation::Violation;
 use doppel_engine::learning::LearnedEvidence;
 use doppel_engine::tasks::Task;
 
@@ -85,8 +84,7 @@ pub async fn use_model(
     input.finish()?;
     let model: Option<LearnedModel> = model.map(serde_json::from_value).transpose().map_err(|_| {
         let detail = "give the model of an answer of POST /v1/admin/evidence, or null for the model of doppel";
-        Problem::invalid(vec![Violation::new("/model", ErrorCode::InvalidModel, detail)])
+        Problem::invalid_at("/model", ErrorCode::InvalidModel, detail)
     })?;
-    let engine = app.engine.clone();
-    Ok(started(app.detached(async move { engine.use_model(&collection, model, activate).await }).await?))
+    Ok(started(app.with_engine(|engine| async move { engine.use_model(&collection, model, activate).await }).await?))
 }

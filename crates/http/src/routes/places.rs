@@ -14,7 +14,6 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::facts::{parse_places, places_to_csv};
-use doppel_core::violation::Violation;
 use doppel_engine::tasks::Task;
 
 /// Read the places that the office knows
@@ -53,8 +52,7 @@ pub async fn replace(
     CheckedParameters(ActivateParams { activate }): CheckedParameters<ActivateParams>,
     CsvText(csv): CsvText,
 ) -> Result<Response, Problem> {
-    let places = parse_places(&csv)
-        .map_err(|error| Problem::invalid(vec![Violation::new("", ErrorCode::InvalidValue, error.to_string())]))?;
-    let engine = app.engine.clone();
-    Ok(started(app.detached(async move { engine.set_places(&collection, places, activate).await }).await?))
+    let places =
+        parse_places(&csv).map_err(|error| Problem::invalid_at("", ErrorCode::InvalidValue, error.to_string()))?;
+    Ok(started(app.with_engine(|engine| async move { engine.set_places(&collection, places, activate).await }).await?))
 }

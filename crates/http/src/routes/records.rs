@@ -43,15 +43,9 @@ pub struct RegisterParams {
 
 impl QueryParameters for RegisterParams {
     fn read(query: &mut QueryReader) -> Self {
-        let if_duplicate = match query.take("if_duplicate").as_deref() {
-            None | Some("keep") => IfDuplicate::Keep,
-            Some("skip") => IfDuplicate::Skip,
-            Some(_) => {
-                query.refuse("if_duplicate", ErrorCode::InvalidParameter, "give keep or skip");
-                IfDuplicate::Keep
-            }
-        };
-        Self { if_duplicate }
+        let choices = [(IfDuplicate::Keep, "keep"), (IfDuplicate::Skip, "skip")];
+        let chosen = query.choice("if_duplicate", &choices, "give keep or skip");
+        Self { if_duplicate: chosen.unwrap_or(IfDuplicate::Keep) }
     }
 }
 
@@ -109,9 +103,9 @@ async fn register(
     params: RegisterParams,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
-    let engine = app.engine.clone();
     let name = collection.clone();
-    let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
+    let result =
+        app.with_engine(|engine| async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let mut registration = result.inspect(count_registration).inspect_err(count_failure)?;
     // The record is stored. A failure to read the handling of its matches is not a failure of the registration.
     if let Err(error) = app.engine.show_handling(&collection, &mut registration.verdict.similar).await {
@@ -195,8 +189,7 @@ pub async fn delete(
     InRecord(collection, id): InRecord,
     _: CheckedParameters<NoParameters>,
 ) -> Result<StatusCode, Problem> {
-    let engine = app.engine.clone();
-    let removal = app.detached(async move { engine.remove(&collection, &id).await }).await;
+    let removal = app.with_engine(|engine| async move { engine.remove(&collection, &id).await }).await;
     removal.inspect_err(count_failure)?;
     Ok(StatusCode::NO_CONTENT)
 }

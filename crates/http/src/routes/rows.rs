@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,7 +13,6 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
-use doppel_core::violation::Violation;
 use doppel_engine::rows::Records;
 
 /// Largest number of ids in one request.
@@ -95,7 +93,7 @@ fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
         }
         _ => {
             let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
-            Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail)
+            Problem::malformed(ErrorCode::MalformedBody, detail)
         }
     })?;
     // serde would also accept a list of the values, which would be a mistake of the client.
@@ -116,7 +114,7 @@ fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
 }
 
 fn invalid_ids(pointer: &str, code: ErrorCode, detail: &str) -> Problem {
-    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+    Problem::invalid_at(pointer, code, detail)
 }
 
 #[cfg(test)]

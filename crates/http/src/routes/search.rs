@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -54,17 +53,17 @@ impl From<SearchError> for Problem {
             SearchError::UnknownCollection(name) => Error::UnknownCollection(name).into(),
             SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
             SearchError::Invalid(violations) => Self::invalid(violations),
-            SearchError::NoModel => Self::new(StatusCode::CONFLICT, ErrorCode::VectorsDisabled, detail),
-            SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SearchOpening, detail),
+            SearchError::NoModel => Self::conflict(ErrorCode::VectorsDisabled, detail),
+            SearchError::Opening => Self::unavailable(ErrorCode::SearchOpening, detail),
             // A damaged index is built again.
-            SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SearchOpening, detail),
+            SearchError::Index(_) => Self::unavailable(ErrorCode::SearchOpening, detail),
             SearchError::Engine(error) => error.into(),
         }
     }
 }
 
 fn off() -> Problem {
-    Problem::new(StatusCode::CONFLICT, ErrorCode::SearchDisabled, "search is turned off; search.enabled turns it on")
+    Problem::conflict(ErrorCode::SearchDisabled, "search is turned off; search.enabled turns it on")
 }
 
 pub(super) fn service(app: &App) -> Result<&SearchService, Problem> {
@@ -270,15 +269,8 @@ impl QueryParameters for SearchParams {
             query.refuse("q", ErrorCode::TooManyParts, &format!("give at most {MAX_PARTS} words and phrases"));
         }
         let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
-        let order = match query.take("order").as_deref() {
-            None => default,
-            Some("ranked") => Order::Ranked,
-            Some("newest") => Order::Newest,
-            Some(_) => {
-                query.refuse("order", ErrorCode::InvalidParameter, "give ranked or newest");
-                default
-            }
-        };
+        let orders = [(Order::Ranked, "ranked"), (Order::Newest, "newest")];
+        let order = query.choice("order", &orders, "give ranked or newest").unwrap_or(default);
         let mut read = Self {
             q,
             from: query.take("from"),

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use axum::http::StatusCode;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
@@ -173,7 +172,7 @@ fn array_for_object(at: &str, given: &Value, read: &Value) -> Option<String> {
 }
 
 fn violation(pointer: impl Into<String>, code: ErrorCode, detail: impl Into<String>) -> Problem {
-    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+    Problem::invalid_at(pointer, code, detail)
 }
 
 fn pointer(path: &Path) -> String {
@@ -225,7 +224,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
 }
 
 fn malformed_body(detail: String) -> Problem {
-    Problem::at(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, "", detail)
+    Problem::malformed(ErrorCode::MalformedBody, detail)
 }
 
 /// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
@@ -131,10 +131,10 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let detail = refusal.to_string();
         match refusal {
-            Refusal::Running => Self::new(StatusCode::CONFLICT, ErrorCode::SnapshotRunning, detail),
-            Refusal::Off => Self::new(StatusCode::CONFLICT, ErrorCode::SnapshotsOff, detail),
+            Refusal::Running => Self::conflict(ErrorCode::SnapshotRunning, detail),
+            Refusal::Off => Self::conflict(ErrorCode::SnapshotsOff, detail),
             Refusal::Stopping => Self::shutting_down(),
-            Refusal::Idle => Self::new(StatusCode::CONFLICT, ErrorCode::NoSnapshot, detail),
+            Refusal::Idle => Self::conflict(ErrorCode::NoSnapshot, detail),
             Refusal::Engine(error) => error.into(),
             Refusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),
             Refusal::Failed(_) => Self::internal(detail),

@@ -3,7 +3,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,7 +15,6 @@ use crate::routes::accepted;
 use crate::routes::input::ObjectReader;
 use crate::state::App;
 use doppel_core::error_code::ErrorCode;
-use doppel_core::violation::Violation;
 use doppel_service::follow::{AskError, SourceState};
 
 /// The sources.
@@ -63,14 +61,13 @@ pub async fn import(
     let mut input = ObjectReader::parse(&body)?;
     let source = input.text("source");
     input.finish()?;
-    let named = source.ok_or_else(|| {
-        Problem::invalid(vec![Violation::new("/source", ErrorCode::MissingKey, "name a source of the configuration")])
-    })?;
+    let named = source
+        .ok_or_else(|| Problem::invalid_at("/source", ErrorCode::MissingKey, "name a source of the configuration"))?;
     match app.sources.ask_import(&app.engine, &named).await {
         Ok(state) => Ok(accepted("/v1/admin/sources", state)),
         Err(AskError::Unknown(_)) => {
             let detail = "no source of the configuration has this name; GET /v1/admin/sources lists them";
-            Err(Problem::at(StatusCode::NOT_FOUND, ErrorCode::UnknownSource, "/source", detail))
+            Err(Problem::unknown(ErrorCode::UnknownSource, "/source", detail))
         }
         Err(AskError::Engine(error)) => Err(error.into()),
     }

@@ -40,8 +40,7 @@ pub async fn count(
     InCollection(collection): InCollection,
     _: CheckedParameters<NoParameters>,
 ) -> Result<Json<TextStatistics>, Problem> {
-    let engine = app.engine.clone();
-    let counted = app.detached(async move {
+    let counted = app.with_engine(|engine| async move {
         engine.recount(&collection).await?;
         engine.text_statistics(&collection).await
     });

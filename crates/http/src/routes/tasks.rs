@@ -137,8 +137,7 @@ pub async fn cancel(
     if !administrator.reach().is_everything() {
         task_within(&app, administrator.reach(), &task).await?;
     }
-    let engine = app.engine.clone();
-    Ok(Json(app.detached(async move { engine.cancel_task(&task).await }).await?))
+    Ok(Json(app.with_engine(|engine| async move { engine.cancel_task(&task).await }).await?))
 }
 
 /// Follow a task

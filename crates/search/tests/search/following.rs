@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use doppel_core::collection::CollectionName;
 use doppel_engine::{Engine, IfDuplicate, Options};
 use doppel_search::query::SearchQuery;
-use doppel_search::service::{AsOf, SearchAnswer, SearchError, SearchOptions, SearchService};
+use doppel_search::service::{AsOf, OfficeModel, SearchAnswer, SearchError, SearchOptions, SearchService};
 use doppel_search::weights::Weights;
 use doppel_store::Store;
 use doppel_store::model::ModelStore;
@@ -35,30 +35,34 @@ pub(crate) fn engine(store: &Arc<ModelStore>) -> Engine {
     Engine::new(store, options)
 }
 
-struct RunningService {
-    engine: Engine,
-    search: SearchService,
+pub(crate) struct RunningService {
+    pub(crate) engine: Engine,
+    pub(crate) search: SearchService,
     stop: CancellationToken,
     task: JoinHandle<()>,
-    name: CollectionName,
+    pub(crate) name: CollectionName,
 }
 
 impl RunningService {
     fn start(store: &Arc<ModelStore>, folder: &Path) -> Self {
+        Self::start_with(store, folder, None)
+    }
+
+    pub(crate) fn start_with(store: &Arc<ModelStore>, folder: &Path, model: Option<OfficeModel>) -> Self {
         let engine = engine(store);
         let options = SearchOptions { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
-        let search = SearchService::new(engine.clone(), options, None);
+        let search = SearchService::new(engine.clone(), options, model);
         let stop = CancellationToken::new();
         let task = tokio::spawn(search.clone().run(stop.clone()));
         Self { engine, search, stop, task, name: CollectionName::new("letters").expect("a name") }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.task.await.expect("it ends in order");
     }
 
-    async fn put(&self, name: &str, content: &str) {
+    pub(crate) async fn put(&self, name: &str, content: &str) {
         let registered = self.engine.register(&self.name, Some(id(name)), letter(content), IfDuplicate::Keep).await;
         registered.expect("a registration");
     }

@@ -39,6 +39,13 @@ fn open(folder: &Path) -> (Index, bool) {
     (opened.index, opened.created_because.is_some())
 }
 
+/// Returns a new index with its folder.
+fn new_index() -> (tempfile::TempDir, Index) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    (folder, index)
+}
+
 fn put(index: &Index, name: &str, seq: u64, row: &Row) {
     let extract = index.extractor().extract(row).expect("a readable row");
     index.put(&IndexEntry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }).expect("a write");

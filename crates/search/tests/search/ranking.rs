@@ -6,7 +6,7 @@ use doppel_search::extract::RowExtract;
 use doppel_search::weights::Weights;
 use serde_json::json;
 
-use crate::{RandomNumbers, commit, id, letter, open, put, row};
+use crate::{RandomNumbers, commit, id, letter, new_index, put, row};
 
 /// Weights with which only the words count.
 const WORDS_ONLY: Weights =
@@ -14,8 +14,7 @@ const WORDS_ONLY: Weights =
 
 #[test]
 fn the_same_matter_in_other_words_ranks_above_another_matter_on_the_same_form() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     put(&index, "lamps", 1, &letter("河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。"));
     put(&index, "dark", 2, &letter("三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。"));
     put(&index, "waste", 3, &letter("幸福小区门口的垃圾已经连续多日没有清运，居民多次反映没有结果。"));
@@ -40,8 +39,7 @@ fn the_same_matter_in_other_words_ranks_above_another_matter_on_the_same_form() 
 
 #[test]
 fn among_equal_texts_the_nearer_in_time_ranks_first_unless_the_petitioner_weighs_more() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     let letter = |content: &str, time: &str, user: &str| row(&json!({"content": content, "time": time, "user": user}));
     put(&index, "far", 1, &letter("路灯不亮请维修", "2020-01-01", "甲"));
     put(&index, "near", 2, &letter("路灯不亮请维修", "2024-03-01", "乙"));
@@ -57,8 +55,7 @@ fn among_equal_texts_the_nearer_in_time_ranks_first_unless_the_petitioner_weighs
 
 #[test]
 fn a_high_coverage_weight_ranks_records_with_more_of_the_question_first() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     put(&index, "often", 1, &letter("路灯，路灯，路灯，路灯"));
     put(&index, "both", 2, &letter(&format!("路灯，井盖，{}", "学校，医院，公交，地铁，".repeat(10))));
     (3..20).for_each(|seq| put(&index, &seq.to_string(), seq, &letter("噪音，垃圾，停水")));
@@ -73,8 +70,7 @@ fn a_high_coverage_weight_ranks_records_with_more_of_the_question_first() {
 
 #[test]
 fn the_score_of_the_text_is_bm25() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     let mut numbers = RandomNumbers(7);
     // The index stores such short lengths exactly; longer ones are rounded.
     let texts: Vec<Vec<String>> =

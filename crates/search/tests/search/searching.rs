@@ -8,7 +8,7 @@ use doppel_search::query::{HitTotal, Order, SearchQuery};
 use doppel_store::Seq;
 use serde_json::json;
 
-use crate::{RandomNumbers, commit, id, letter, open, put, row, settings};
+use crate::{RandomNumbers, commit, id, letter, new_index, open, put, row, settings};
 
 fn found(index: &Index, wanted: &SearchQuery) -> Vec<String> {
     let hits = index.search(&settings(), wanted).expect("an answer");
@@ -23,8 +23,7 @@ fn sorted(index: &Index, text: &str) -> Vec<String> {
 
 #[test]
 fn a_question_can_have_words_phrases_and_excluded_parts() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     for (at, (name, text)) in [
         ("a", "河口新区三号路的路灯不亮"),
         ("b", "三号路路灯杆倾斜，请维修"),
@@ -53,8 +52,7 @@ fn a_question_can_have_words_phrases_and_excluded_parts() {
 
 #[test]
 fn digits_letters_and_single_characters_are_found_exactly() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     let texts = [
         ("a", "幸福小区3号楼没有水"),
         ("b", "幸福小区13号楼没有水"),
@@ -86,8 +84,7 @@ fn digits_letters_and_single_characters_are_found_exactly() {
 
 #[test]
 fn the_answer_names_parts_of_the_question_that_it_ignored() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     put(&index, "a", 1, &letter("我们的路灯不亮"));
     commit(&index, 1);
     assert_eq!(count_and_ignored(&index, "路灯 ，。 !"), (1, vec![",。".to_owned(), "!".to_owned()]));
@@ -121,8 +118,7 @@ fn a_petitioner_is_found_by_each_identity_field() {
 
 #[test]
 fn filters_by_time_petitioner_and_verdict_restrict_the_hits() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     for day in 1..=9_u64 {
         let time = format!("2024-03-0{day}T00:00:00Z");
         let row = row(&json!({"content": "路灯不亮", "time": time, "user": format!("u{}", day % 3)}));
@@ -164,8 +160,7 @@ fn the_category_filter_reads_only_category_fields() {
 
 #[test]
 fn pages_have_no_gaps_or_repeats_in_either_order() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     let mut numbers = RandomNumbers(3);
     for at in 0..157_u64 {
         // Many records have equal scores or equal times.
@@ -264,8 +259,7 @@ fn a_record_that_is_added_twice_is_found_once_also_after_reopening() {
 
 #[test]
 fn closed_files_are_opened_again_by_searches_and_writes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (index, _) = open(folder.path());
+    let (_folder, index) = new_index();
     add(&index, "a", 1);
     index.close_small_files();
     index.close_small_files();

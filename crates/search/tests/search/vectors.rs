@@ -7,18 +7,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use doppel_core::collection::CollectionName;
-use doppel_engine::{Engine, IfDuplicate};
+use doppel_engine::IfDuplicate;
 use doppel_search::embedder::{EmbedError, EmbedderOptions, TextEmbedder};
-use doppel_search::service::{OfficeModel, SearchOptions, SearchService};
+use doppel_search::service::OfficeModel;
 use doppel_search::vectors::{VectorState, VectorsView};
-use doppel_search::weights::Weights;
 use doppel_store::ChangeFeed as _;
 use doppel_store::model::ModelStore;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use crate::following::engine;
+use crate::following::{RunningService, engine};
 use crate::{id, letter};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -47,44 +44,20 @@ fn vector(text: &str) -> Vec<f32> {
     "路灯井盖垃圾噪音公交车站".chars().map(|c| 0.1 + text.matches(c).count() as f32).collect()
 }
 
-struct RunningVectors {
-    engine: Engine,
-    search: SearchService,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-    name: CollectionName,
+fn start(store: &Arc<ModelStore>, folder: &Path, model: &Arc<CharacterModel>) -> RunningService {
+    let options = EmbedderOptions {
+        model: "characters".into(),
+        prefix: String::new(),
+        max_chars: 500,
+        batch: 2,
+        timeout: Duration::from_millis(300),
+        weight: Some(1.0),
+    };
+    let embedder = Arc::clone(model) as Arc<dyn TextEmbedder>;
+    RunningService::start_with(store, folder, Some(OfficeModel { embedder, options }))
 }
 
-impl RunningVectors {
-    fn start(store: &Arc<ModelStore>, folder: &Path, model: &Arc<CharacterModel>) -> Self {
-        let engine = engine(store);
-        let options = SearchOptions { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
-        let use_of_model = EmbedderOptions {
-            model: "characters".into(),
-            prefix: String::new(),
-            max_chars: 500,
-            batch: 2,
-            timeout: Duration::from_millis(300),
-            weight: Some(1.0),
-        };
-        let embedder = Arc::clone(model) as Arc<dyn TextEmbedder>;
-        let model = OfficeModel { embedder, options: use_of_model };
-        let search = SearchService::new(engine.clone(), options, Some(model));
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(search.clone().run(stop.clone()));
-        Self { engine, search, stop, task, name: CollectionName::new("letters").expect("a name") }
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.expect("it ends in order");
-    }
-
-    async fn put(&self, name: &str, content: &str) {
-        let registered = self.engine.register(&self.name, Some(id(name)), letter(content), IfDuplicate::Keep).await;
-        registered.expect("a registration");
-    }
-
+impl RunningService {
     /// Waits until the vectors meet a condition.
     async fn wait_until(&self, condition: impl Fn(&VectorsView) -> bool) -> VectorsView {
         let begin = Instant::now();
@@ -120,7 +93,7 @@ async fn a_removal_during_an_outage_overwrites_the_vector() {
     let store = Arc::new(ModelStore::default());
     let folder = tempfile::tempdir().expect("a folder");
     let model = Arc::new(CharacterModel::default());
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     running.put("a", "三号路的路灯不亮").await;
     running.put("b", "五号路的井盖破损").await;
     running.has(2).await;
@@ -142,7 +115,7 @@ async fn vectors_catch_up_after_the_feed_has_forgotten_changes_and_send_no_text_
     let store = Arc::new(ModelStore::default());
     let folder = tempfile::tempdir().expect("a folder");
     let model = Arc::new(CharacterModel::default());
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     for number in 0..7 {
         running.put(&format!("r{number}"), &format!("{number}号路的路灯不亮,{number}号楼的垃圾没有人清运")).await;
     }
@@ -154,7 +127,7 @@ async fn vectors_catch_up_after_the_feed_has_forgotten_changes_and_send_no_text_
     engine.remove(&name, &id("r3")).await.expect("a removal");
     engine.register(&name, Some(id("new")), letter("八号路的井盖破损"), IfDuplicate::Keep).await.expect("a record");
     store.forget_changes(&name, 0).await.expect("forgotten");
-    let again = RunningVectors::start(&store, folder.path(), &model);
+    let again = start(&store, folder.path(), &model);
     again.has(6).await;
     assert_eq!(model.embedded.load(Ordering::Acquire), 8);
     again.stop().await;
@@ -164,7 +137,7 @@ async fn vectors_catch_up_after_the_feed_has_forgotten_changes_and_send_no_text_
 async fn a_store_that_was_restored_from_an_earlier_backup_has_the_vectors_of_its_own_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let model = Arc::new(CharacterModel::default());
-    let running = RunningVectors::start(&Arc::new(ModelStore::default()), folder.path(), &model);
+    let running = start(&Arc::new(ModelStore::default()), folder.path(), &model);
     running.put("a", "三号路的路灯不亮").await;
     running.put("b", "五号路的井盖破损").await;
     running.put("c", "七号路的垃圾没有人清运").await;
@@ -178,7 +151,7 @@ async fn a_store_that_was_restored_from_an_earlier_backup_has_the_vectors_of_its
         let registered = restored.register(&name, Some(id(record)), letter(content), IfDuplicate::Keep).await;
         registered.expect("a registration");
     }
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     running.has(2).await;
     assert_eq!(model.embedded.load(Ordering::Acquire), 3 + 1, "an unchanged text is not sent again");
     running.stop().await;
@@ -189,7 +162,7 @@ async fn damaged_and_missing_files_are_made_again() {
     let store = Arc::new(ModelStore::default());
     let folder = tempfile::tempdir().expect("a folder");
     let model = Arc::new(CharacterModel::default());
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     for number in 0..6 {
         running.put(&format!("r{number}"), &format!("{number}号路的路灯不亮,{number}号楼的垃圾没有人清运")).await;
     }
@@ -201,14 +174,14 @@ async fn damaged_and_missing_files_are_made_again() {
     let mut bytes = std::fs::read(&path).expect("a file");
     bytes[30] ^= 1;
     std::fs::write(&path, &bytes[..bytes.len() - 3]).expect("a file");
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     running.has(6).await;
     assert_eq!(model.embedded.load(Ordering::Acquire), 6 + 2, "the damaged row and the torn one");
     running.stop().await;
     for file in vector_files(folder.path()) {
         std::fs::write(file, "{").expect("a file");
     }
-    let running = RunningVectors::start(&store, folder.path(), &model);
+    let running = start(&store, folder.path(), &model);
     running.has(6).await;
     let name = running.name.clone();
     running.engine.drop_collection(&name).await.expect("a drop");

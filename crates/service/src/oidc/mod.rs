@@ -181,10 +181,7 @@ impl IdentityProvider {
         let answer: TokenAnswer = self.exchange(&known.description, code, secrets).await?;
         let token = &answer.id_token;
         // A provider may sign with a new key at any time.
-        let known = match known.keys.has_key_of(token) {
-            true => known,
-            false => self.known(SOONEST).await?,
-        };
+        let known = if known.keys.has_key_of(token) { known } else { self.known(SOONEST).await? };
         let rules = TokenRules {
             issuer: &self.config.issuer,
             client_id: &self.config.client_id,

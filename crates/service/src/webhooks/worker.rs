@@ -429,7 +429,6 @@ impl ServedCollection<'_> {
         }
     }
 
-    /// Returns the events that are frequent now.
     async fn frequent_now(&mut self) -> anyhow::Result<FrequentEvents> {
         let selection = EventSelection {
             rule: self.worker.rule(),
