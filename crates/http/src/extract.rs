@@ -82,14 +82,21 @@ fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
     record_id(name, part(path, name))
 }
 
-/// Returns the name of a key or an account. `kind` is the name of the part of the path, and `holder` the text for it.
-fn caller_name(kind: &str, holder: &str, path: &[(String, String)]) -> Result<String, Problem> {
+/// Returns the name of a key or an account. `kind` is the name of the part of the path, and `rule` the error of an invalid name.
+fn caller_name(kind: &str, rule: String, path: &[(String, String)]) -> Result<String, Problem> {
     let name = part(path, kind);
-    if is_name(name) {
-        return Ok(name.to_owned());
+    match is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(Problem::invalid_at(format!("/path/{kind}"), ErrorCode::InvalidName, rule)),
     }
-    let detail = format!("the name of {holder} is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
-    Err(Problem::invalid_at(format!("/path/{kind}"), ErrorCode::InvalidName, detail))
+}
+
+fn rule_of_keys() -> String {
+    format!("the name of a key is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")
+}
+
+fn rule_of_accounts() -> String {
+    format!("the name of an account is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")
 }
 
 fn generation(path: &[(String, String)]) -> Result<GenerationId, Problem> {
@@ -139,8 +146,8 @@ extractors! {
         Self(collection(path)?, name)
     };
     InTask(path) => Self(part(path, "task").to_owned());
-    InKey(path) => Self(caller_name("key", "a key", path)?);
-    InAccount(path) => Self(caller_name("account", "an account", path)?);
+    InKey(path) => Self(caller_name("key", rule_of_keys(), path)?);
+    InAccount(path) => Self(caller_name("account", rule_of_accounts(), path)?);
 }
 
 /// Longest idempotency key in bytes. Any UUID, hash or path fits.

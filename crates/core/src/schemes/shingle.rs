@@ -261,7 +261,7 @@ mod tests {
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
     use super::*;
-    use crate::collection::{Channel, Preset, Role, Settings, TextSettings};
+    use crate::collection::{Role, TextSettings};
     use crate::text::shingles::codes;
     use crate::text::units::units;
     use crate::text::words::Words;
