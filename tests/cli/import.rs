@@ -53,7 +53,7 @@ fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
         0,
         &[
             "read      12 lines",
-            "7 original, 1 exact_duplicate, 3 near_duplicate, 1 too_short",
+            "8 original, 1 exact_duplicate, 3 near_duplicate, 0 too_short",
             "12 new",
             "rejected  0",
         ],
@@ -85,7 +85,7 @@ fn importing_again_changes_nothing() {
     expect_exit(
         &output,
         0,
-        &["7 original, 1 exact_duplicate, 3 near_duplicate, 1 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
+        &["8 original, 1 exact_duplicate, 3 near_duplicate, 0 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
     );
     assert_eq!(verdicts(&server), before);
 }

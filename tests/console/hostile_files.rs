@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::browser::{KeyedServer, TestBrowser};
 use crate::files::{action, begin, ended, give, send};
-use crate::support::{TestDesk, until};
+use crate::support::{TestDesk, until_within};
 
 /// Returns the value of a line in a file of the kernel about a process.
 fn line(pid: u32, file: &str, name: &str) -> Option<String> {
@@ -105,5 +105,6 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let form = clerk.open(&file).form(&format!("{file}/stop"));
     clerk.post(&format!("{file}/stop"), &form, &[]).expect_status(303);
     ended(&mut clerk, &file);
-    until("the process ends", || children(service).is_empty());
+    // Soon, and not only when its own limit of time ends it.
+    until_within(Duration::from_secs(10), "the process ends", || children(service).is_empty());
 }

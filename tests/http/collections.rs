@@ -33,10 +33,10 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert_ne!(paper["profile"], default["profile"]);
 
     let partial =
-        put_settings(&json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}), &desk);
+        put_settings(&json!({"text": {"segmenter": "chars2"}, "min_features": 5, "verify": {"duplicate": 0.7}}), &desk);
     let mut expected = settings.clone();
     expected["text"]["segmenter"] = json!("chars2");
-    expected["min_features"] = json!(2);
+    expected["min_features"] = json!(5);
     expected["verify"]["duplicate"] = json!(0.7);
     assert_eq!(partial["settings"], expected, "what is not given is the preset's, not what was there before");
     assert_eq!(desk.read(""), partial);
@@ -131,7 +131,7 @@ fn read_time(desk: &TestDesk) -> Value {
 
 #[test]
 fn a_deleted_collection_is_gone_and_its_name_is_free() {
-    let desk = TestDesk::with("deleted", &json!({"min_features": 2}));
+    let desk = TestDesk::with("deleted", &json!({"min_features": 5}));
     desk.register("a", &row(LAMPS));
     desk.send("DELETE", "", &Value::Null).expect_status(204);
     for (method, path, body) in [
@@ -149,7 +149,7 @@ fn a_deleted_collection_is_gone_and_its_name_is_free() {
     }
     assert_eq!(desk.ask("POST", "/check", &row(LAMPS))["duplicate"], false);
     assert_eq!(desk.register("b", &row(LAMPS))["verdict"], "original", "created anew, empty");
-    expect_members(&desk.read(""), &json!({ "records": 1, "settings/min_features": 4 }));
+    expect_members(&desk.read(""), &json!({ "records": 1, "settings/min_features": 2 }));
     assert_eq!(ids(&desk.read("/records")["items"]), ["b"]);
     expect_problem(&desk.get("/records/a"), 404, "unknown_record");
     assert_eq!(desk.register("a", &row(LAMPS))["duplicate_of"], "b");

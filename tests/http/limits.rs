@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{TestResponse, TestServer, expect_detail, expect_parts, expect_problem, read_to_end, until};
+use crate::support::{
+    TestResponse, TestServer, expect_detail, expect_parts, expect_problem, read_to_end, until, until_within,
+};
 use serde_json::{Value, json};
 
 const PATH: &str = "/v1/collections/desk/records";
@@ -91,7 +93,8 @@ fn a_body_that_breaks_off_stores_nothing() {
     let stream = begin_post(&server, 100, "{\"id\":\"half\",\"content\":\"路灯坏了很久\"}");
     stream.shutdown(std::net::Shutdown::Write).expect("can be shut");
     drop(stream);
-    until("the request is over", || in_flight(&server) == 0);
+    // Before the time limit of a body ends it.
+    until_within(Duration::from_secs(10), "the request is over", || in_flight(&server) == 0);
     server.get(&format!("{PATH}/half")).expect_status(404);
 }
 

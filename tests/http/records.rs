@@ -93,7 +93,7 @@ fn a_duplicate_names_the_earliest_match_of_any_kind() {
 
 #[test]
 fn short_texts_only_match_exactly() {
-    let desk = TestDesk::new("short");
+    let desk = TestDesk::with("short", &json!({ "min_features": 4 }));
     let first = desk.register("a", &json!({"content": "路灯坏了"}));
     expect_members(&first, &json!({ "verdict": "too_short", "fingerprint": null, "duplicate_of": null }));
     assert_eq!(desk.register("b", &json!({"content": "路灯坏啦"}))["verdict"], "too_short");

@@ -234,7 +234,11 @@ impl TestServer {
 
     /// Returns the number of records of a collection; 0 if there is no such collection.
     pub fn count(&self, collection: &str) -> u64 {
-        self.get(&format!("/v1/collections/{collection}")).json()["records"].as_u64().unwrap_or(0)
+        let found = self.get(&format!("/v1/collections/{collection}"));
+        match found.status {
+            404 => 0,
+            _ => found.json()["records"].as_u64().unwrap_or_else(|| panic!("{}: {}", found.status, found.text)),
+        }
     }
 
     /// Returns the value of a series of the metrics; `None` if it is missing.
@@ -413,16 +417,32 @@ pub fn until(what: &str, done: impl FnMut() -> bool) {
     awaited(what, done, |done| *done);
 }
 
+/// Waits until `done` returns true, for tests that expect this within a time.
+#[track_caller]
+pub fn until_within(limit: Duration, what: &str, done: impl FnMut() -> bool) {
+    awaited_within(limit, what, done, |done| *done);
+}
+
 /// Reads a value until it is right, at most two minutes, since machines may be slow.
 #[track_caller]
-pub fn awaited<T: Debug>(what: &str, mut read: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
+pub fn awaited<T: Debug>(what: &str, read: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
+    awaited_within(Duration::from_secs(120), what, read, is_right)
+}
+
+#[track_caller]
+fn awaited_within<T: Debug>(
+    limit: Duration,
+    what: &str,
+    mut read: impl FnMut() -> T,
+    is_right: impl Fn(&T) -> bool,
+) -> T {
     let begun = Instant::now();
     loop {
         let value = read();
         if is_right(&value) {
             return value;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "still waiting: {what} {value:?}");
+        assert!(begun.elapsed() < limit, "still waiting: {what} {value:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -436,6 +436,13 @@ impl Default for Settings {
     }
 }
 
+/// Units of a run and smallest number of features of a record, if the texts of candidates are compared. `docs/quality.md`
+/// has the measurements.
+const VERIFIED_RUN: u8 = 7;
+const VERIFIED_FEATURES: u16 = 2;
+/// Smallest number of features of a record whose signature alone is compared.
+const UNVERIFIED_FEATURES: u16 = 4;
+
 /// The names of fields that an automatically created collection knows, by role.
 const ALIASES: &[(Role, &[&str])] = &[
     (
@@ -473,12 +480,11 @@ impl Settings {
                     let sample = ShingleParams { units: 8, keep: [64, 96], t: 0.25, ..ShingleParams::default() };
                     vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams { prefer: Prefer::Rare, ..sample })]
                 }
-                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate. With
-                // runs of 7 units more pairs are found than with 8, and hardly more candidates are read.
+                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
                     Channel::Shingle(ShingleParams {
-                        units: 7,
+                        units: VERIFIED_RUN,
                         keep: [16, 96],
                         t: 0.0,
                         prefer: Prefer::Rare,
@@ -487,8 +493,7 @@ impl Settings {
                 ],
             },
             verify: (preset == Preset::Default).then(Verify::default),
-            // Verification also compares short texts.
-            min_features: if preset == Preset::Default { 2 } else { 4 },
+            min_features: if preset == Preset::Default { VERIFIED_FEATURES } else { UNVERIFIED_FEATURES },
             host_aliases: Vec::new(),
             placeholders: Vec::new(),
             scope: MatchScope::default(),
@@ -496,6 +501,19 @@ impl Settings {
             retention: None,
             keep: if preset == Preset::Signatures { Keep::Signatures } else { Keep::All },
         }
+    }
+
+    /// Returns the defaults for a collection that compares signatures alone: without verification, short texts and short
+    /// runs would match unlike records.
+    #[must_use]
+    pub fn unverified(mut self) -> Self {
+        self.min_features = UNVERIFIED_FEATURES;
+        for channel in &mut self.channels {
+            if let Channel::Shingle(params) = channel {
+                params.units = ShingleParams::default().units;
+            }
+        }
+        self
     }
 
     /// Returns the role of a member of a row: the role of the field with its name. Without such a field, the role that

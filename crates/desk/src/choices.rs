@@ -22,7 +22,7 @@ macro_rules! choices {
             }
 
             /// Returns the choice with this name in a query.
-            #[allow(dead_code, reason = "no query names a section")]
+            #[allow(dead_code, reason = "`DeskSection` does not use it")]
             $vis fn named(value: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|choice| choice.value() == value)
             }

@@ -601,6 +601,14 @@ impl ContextCache {
                  collection is reindexed"
             );
         }
+        let model = state.settings.verify.as_ref().and_then(|verify| verify.model.as_ref());
+        if before.is_none() && model.is_some_and(|model| !model.is_current()) {
+            tracing::warn!(
+                collection = %state.name,
+                "the learned model was fitted to features that have changed since, so that the shipped model is used; let it \
+                 learn again"
+            );
+        }
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());

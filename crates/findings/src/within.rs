@@ -20,7 +20,8 @@ pub struct PlacedRows {
 }
 
 impl PlacedRows {
-    /// Creates the comparison without rows. The content of rows is written to an unnamed file in `folder`.
+    /// Creates the comparison without rows. The content of rows beyond a megabyte is written to an unnamed file in
+    /// `folder`.
     pub fn new(replay: Arc<Replay>, folder: &Path) -> Self {
         Self { replay, texts: ByteLog::new(folder, 0), placed: Vec::new() }
     }

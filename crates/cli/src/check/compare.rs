@@ -10,7 +10,7 @@ use futures_util::stream::FuturesOrdered;
 
 use super::AT_ONCE;
 use super::report::CheckReport;
-use crate::import::deliver::{BatchDelivery, DeliveryEnd, STOPPED};
+use crate::import::deliver::{BatchDelivery, STOPPED};
 use crate::import::input::{InputLine, LineBatch, OriginalLine};
 use crate::import::target::{CheckResponse, LineResponse};
 use crate::line_report::LinePlace;
@@ -114,9 +114,7 @@ impl RowComparison<'_, '_> {
             let lines = entries.iter().filter_map(line).collect();
             let (answers, end) =
                 self.delivery.deliver(&LineBatch::of(lines), |text| self.report.progress().say(text)).await;
-            if !matches!(end, DeliveryEnd::Done) {
-                return Err(end.into());
-            }
+            end.into_result()?;
             let mut answers = answers.into_iter();
             for (at, entry) in (first..).zip(&entries) {
                 match &entry.content {

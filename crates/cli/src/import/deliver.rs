@@ -36,11 +36,13 @@ pub(crate) enum DeliveryEnd {
     Failed(String),
 }
 
-impl From<DeliveryEnd> for anyhow::Error {
-    fn from(end: DeliveryEnd) -> Self {
-        match end {
-            DeliveryEnd::Failed(reason) => Self::msg(reason),
-            DeliveryEnd::Done | DeliveryEnd::Stopped => Self::msg(STOPPED),
+impl DeliveryEnd {
+    /// Returns the reason if not every line has an answer.
+    pub(crate) fn into_result(self) -> anyhow::Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Stopped => Err(anyhow::Error::msg(STOPPED)),
+            Self::Failed(reason) => Err(anyhow::Error::msg(reason)),
         }
     }
 }
@@ -122,7 +124,7 @@ impl BatchDelivery<'_> {
                 Err(failure) => failure,
             };
             if let Err(end) = self.wait_after(failure, tries, &say).await {
-                return Err(end.into());
+                end.into_result()?;
             }
         }
     }

@@ -26,10 +26,10 @@ pub(super) async fn run(
         let to_send = &mut report.to_send;
         report.lines.take_batch(
             &batch,
-            |line| check(&rules, line),
-            |_, checked| {
-                *to_send += u64::from(checked.is_ok());
-                Ok(checked.map(|checked| checked.document.warnings))
+            |line| check(&rules, line).map(|checked| checked.document.warnings),
+            |_, warnings| {
+                *to_send += u64::from(warnings.is_ok());
+                Ok(warnings)
             },
         )?;
         report.checked(&batch);

@@ -345,11 +345,8 @@ fn finish(
         let summary = report.summary(args.dry_run);
         answer(&args.summary.text(&summary, || texts::said(&report.sum(args.dry_run)).into_owned())?)?;
     }
-    let early = match ended {
-        Ok(DeliveryEnd::Done) if report.lines.rejects.count > 0 => return Ok(ExitCode::from(PARTLY)),
-        Ok(DeliveryEnd::Done) => return Ok(ExitCode::SUCCESS),
-        Ok(end) => end.into(),
-        Err(error) => error,
+    let Err(early) = ended.and_then(DeliveryEnd::into_result) else {
+        return Ok(if report.lines.rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS });
     };
     if report.any_done() && args.database.is_given() {
         report.say("to go on, run the same command again: what is stored already is answered unchanged");

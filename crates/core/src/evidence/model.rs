@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::features::{FEATURE_COUNT, Feature, FeatureRule, FeatureVector, PairFeatures, Sign};
+use super::features::{FEATURE_COUNT, FEATURE_VERSION, Feature, FeatureRule, FeatureVector, PairFeatures, Sign};
 
 /// The shipped coefficients with their provenance.
 const SHIPPED: &str = include_str!("../../models/evidence-1.toml");
@@ -123,10 +123,25 @@ pub struct CoefficientTable {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LearnedModel {
+    /// The version of the features to which the coefficients were fitted. A model for another version is not used.
+    #[serde(default = "first_features")]
+    features: u32,
     /// The coefficients for collections with counted document frequencies.
     counted: CoefficientTable,
     /// The coefficients before the first count.
     uncounted: CoefficientTable,
+}
+
+/// The version of models that were written before models had a version.
+fn first_features() -> u32 {
+    1
+}
+
+impl LearnedModel {
+    /// True if the coefficients were fitted to the features of this version.
+    pub fn is_current(&self) -> bool {
+        self.features == FEATURE_VERSION
+    }
 }
 
 impl EvidenceModel {
@@ -146,21 +161,23 @@ impl EvidenceModel {
         Self { counted, uncounted, digest }
     }
 
-    /// Returns the model that settings contain. It may be of a version with other features: a missing feature has its shipped
-    /// coefficient, and an unknown one is left out.
+    /// Returns the model that settings contain. A missing feature has its shipped coefficient, and an unknown one is left
+    /// out. If the coefficients were fitted to features of another version, which have other values, this is the shipped
+    /// model.
     ///
     /// # Errors
     /// [`ModelError`] if a coefficient has the wrong sign, is not finite or is beyond [`MAX_LEARNED`].
     pub fn of_learned(learned: &LearnedModel) -> Result<Self, ModelError> {
         let shipped = Self::shipped();
         let counted = learned.counted.completed(&shipped.counted)?.read(&Feature::RULES)?;
-        Ok(Self::new(counted, learned.uncounted.completed(&shipped.uncounted)?.read(&Feature::RULES)?))
+        let uncounted = learned.uncounted.completed(&shipped.uncounted)?.read(&Feature::RULES)?;
+        Ok(if learned.is_current() { Self::new(counted, uncounted) } else { Self::clone(&shipped) })
     }
 
     /// Returns the model as settings contain it.
     pub fn to_learned(&self) -> LearnedModel {
         let [counted, uncounted] = [&self.counted, &self.uncounted].map(CoefficientTable::of);
-        LearnedModel { counted, uncounted }
+        LearnedModel { features: FEATURE_VERSION, counted, uncounted }
     }
 
     /// Reads a model from TOML.
@@ -290,6 +307,17 @@ mod tests {
         let read = EvidenceModel::of_learned(&learned).unwrap();
         assert_eq!(read.to_learned(), learned);
         assert!((read.counted.intercept - model.counted.intercept).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_model_that_was_fitted_to_features_of_another_version_is_not_used() {
+        let learned = EvidenceModel::new(Coefficients::default(), Coefficients::default()).to_learned();
+        assert_ne!(EvidenceModel::of_learned(&learned).unwrap().digest(), EvidenceModel::shipped().digest());
+        let mut json = serde_json::to_value(&learned).unwrap();
+        json.as_object_mut().unwrap().remove("features");
+        let earlier: LearnedModel = serde_json::from_value(json).unwrap();
+        assert!(!earlier.is_current());
+        assert_eq!(&EvidenceModel::of_learned(&earlier).unwrap(), &*EvidenceModel::shipped());
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod frequencies;
 mod golden;
 pub mod hash;
 pub mod i_match;
+pub mod identifiers;
 pub mod md5;
 pub mod minhash;
 pub mod multi_md5;

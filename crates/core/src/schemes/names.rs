@@ -1,16 +1,13 @@
-//! Common names: records that name the same two objects, for example a bus line and a stop, or a road and a shop, and records with the same
-//! identifier: a contact (telephone number, identity number), a licence plate, or the number of an order or a document.
+//! Common names: records that name the same two objects, for example a bus line and a stop, or a road and a shop.
 //!
 //! This stage is no channel. It belongs to every collection that removes noise and keeps texts; its position is after the copy stage. Short
-//! records about one matter often have no run of words in common, but they name the same objects. A forwarded call for help and a second call
-//! of one person often have nothing in common but the telephone number. A key is a hash of two names of the record, without their endings,
-//! because people leave endings out, or of one identifier. Records that share a key are only candidates: verification decides, and without
-//! verification they are no matches.
+//! records about one matter often have no run of words in common, but they name the same objects. Each key is a hash of two names of the
+//! record, without their endings, because people leave endings out. Records that share a key are only candidates: verification decides, and
+//! without verification they are no matches.
 //!
-//! A record has at most [`MOST_KEYS`] keys of names: the pairs of the rarest names by the document frequencies of the generation, and of equally
-//! rare pairs those with the smallest hashes, so that two records choose the same ones. Pairs of common names are left out. In addition it has
-//! at most [`MOST_IDENTIFIERS`] keys of rare identifiers; the telephone number of an office is in too many records to propose any.
-//! O(names²), at most [`MOST_NAMES`]² pairs.
+//! A record has at most [`MOST_KEYS`] keys: the pairs of the rarest names by the document frequencies of the generation, and of equally rare
+//! pairs those with the smallest hashes, so that two records choose the same ones. Pairs of common names are left out. O(names²), at most
+//! [`MOST_NAMES`]² pairs.
 
 use std::sync::Arc;
 
@@ -29,10 +26,6 @@ pub const NAME: &str = crate::verdict::VIA_NAMES;
 const MOST_NAMES: usize = 12;
 /// Largest number of keys of a record.
 const MOST_KEYS: usize = 16;
-/// Largest number of keys of identifiers of a record. A letter has few; a list of contacts has many and says little about each.
-const MOST_IDENTIFIERS: usize = 8;
-/// Part of the hash of an identifier, so that no pair of names has the same key.
-const IDENTIFIER_MARK: u64 = 0x6964_656e_7469_6679;
 /// The smallest mean weight of two names of each class, the rarest class first. Pairs of more common names have no key.
 const CLASSES: [f32; 2] = [0.5, 0.2];
 
@@ -63,20 +56,6 @@ impl CommonNames {
         names.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         names.truncate(MOST_NAMES);
         names
-    }
-
-    /// Returns the keys of the rare identifiers of a record, at most [`MOST_IDENTIFIERS`].
-    fn identifier_keys(&self, reading: &Reading<'_>) -> Vec<u64> {
-        let objects = reading.names().iter().filter(|object| is_identifier(object.kind));
-        let codes = reading.document().contacts.iter().copied().chain(objects.map(|object| name_code(&object.name)));
-        let mut keys: Vec<u64> = codes
-            .filter(|code| self.frequencies.weight(*code) >= CLASSES[0])
-            .map(|code| city64_bytes(&(code ^ IDENTIFIER_MARK).to_le_bytes()))
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys.truncate(MOST_IDENTIFIERS);
-        keys
     }
 }
 
@@ -131,11 +110,6 @@ fn is_specific(kind: ObjectKind) -> bool {
     }
 }
 
-/// True for the kinds of objects that identify a matter alone.
-fn is_identifier(kind: ObjectKind) -> bool {
-    matches!(kind, ObjectKind::Plate | ObjectKind::Number)
-}
-
 /// True if records of a collection with these settings have keys of names. It does not depend on verification, so that verification can be
 /// changed without a reindex.
 pub fn applies(settings: &Settings) -> bool {
@@ -155,8 +129,7 @@ impl Scheme for CommonNames {
         }
         keys.sort_unstable();
         keys.truncate(MOST_KEYS);
-        let identifiers = self.identifier_keys(reading);
-        hashes(keys.into_iter().map(|ranked| ranked.key).chain(identifiers).collect())
+        hashes(keys.into_iter().map(|ranked| ranked.key).collect())
     }
 
     fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
@@ -180,17 +153,11 @@ mod tests {
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::{Role, TextSettings};
-    use crate::text::Document;
     use crate::text::words::Words;
 
     /// Returns the keys of a text.
     fn keys(text: &str) -> Vec<u64> {
-        keys_with(text, &[])
-    }
-
-    /// Returns the keys of a text from which these contacts were removed.
-    fn keys_with(text: &str, contacts: &[u64]) -> Vec<u64> {
-        let document = Document { contacts: contacts.to_vec(), ..document(&[(Role::Text, text)]) };
+        let document = document(&[(Role::Text, text)]);
         let words = Words::new(&TextSettings::default());
         let scheme = CommonNames::new(None);
         let mut keys = Vec::new();
@@ -210,18 +177,6 @@ mod tests {
         assert!(!share("建议812路在雁坪路设站", "建议812路早一点发车"), "only one common name");
         assert!(!share("建议812路在雁坪路设站", "建议812路在槐树岭路设站"));
         assert!(keys("路灯不亮已经很多天了").is_empty());
-    }
-
-    #[test]
-    fn texts_with_one_identifier_in_common_share_a_key() {
-        let first = keys_with("楼下停水已经三天", &[5, 9]);
-        assert_eq!(first.len(), 2);
-        assert!(keys_with("请尽快送水", &[9]).iter().all(|key| first.contains(key)), "a common contact");
-        assert!(!keys_with("请尽快送水", &[6]).iter().any(|key| first.contains(key)), "another contact");
-        assert!(share("川A8K123占道停放", "川A8K123又停在消防通道上"), "a licence plate");
-        assert!(!share("川A8K123占道停放", "川A8K124又停在消防通道上"));
-        let many: Vec<u64> = (0..20).collect();
-        assert_eq!(keys_with("名单", &many).len(), MOST_IDENTIFIERS);
     }
 
     #[test]

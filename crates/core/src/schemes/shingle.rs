@@ -261,7 +261,7 @@ mod tests {
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
     use super::*;
-    use crate::collection::{Role, TextSettings};
+    use crate::collection::{Channel, Preset, Role, Settings, TextSettings};
     use crate::text::shingles::codes;
     use crate::text::units::units;
     use crate::text::words::Words;
@@ -366,11 +366,16 @@ mod tests {
     /// These keys must not change unless `RARITY_RULES` of the profile changes, because stores contain them.
     #[test]
     fn golden_keys_of_rare_text() {
-        let params = ShingleParams { keep: [16, 96], t: 0.0, prefer: Prefer::Rare, ..ShingleParams::default() };
         let text = "来电人反映柳塘区雁坪路鹤鸣小区北门外的旧水塔倾斜得厉害，塔顶铁梯松动，刮风时响个不停，请有关部门核实处理并答复。";
-        let keys = sign(&[text], &params).unwrap();
-        let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
-        assert_eq!((keys.len(), city64_bytes(&bytes)), (16, 3_664_479_211_715_228_527), "{keys:x?}");
+        let preset = Settings::preset(Preset::Default);
+        for (settings, count, hash) in
+            [(preset.clone(), 17, 11_167_961_557_356_128_393), (preset.unverified(), 16, 3_664_479_211_715_228_527)]
+        {
+            let Some(Channel::Shingle(params)) = settings.channels.last() else { unreachable!() };
+            let keys = sign(&[text], params).unwrap();
+            let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
+            assert_eq!((keys.len(), city64_bytes(&bytes)), (count, hash), "{keys:x?}");
+        }
     }
 
     #[test]

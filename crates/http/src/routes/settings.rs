@@ -78,7 +78,11 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
             violation("/preset", ErrorCode::InvalidValue, "give \"default\", \"paper\" or \"signatures\"")
         })?,
     };
-    let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
+    let is_unverified =
+        given.get("verify") == Some(&Value::Null) || given.get("keep").is_some_and(|keep| *keep == "signatures");
+    let base = Settings::preset(preset);
+    let base = serde_json::to_value(if is_unverified { base.unverified() } else { base })
+        .map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
     // No preset has a retention.
     merged.entry("retention").or_insert(Value::Null);
@@ -322,6 +326,9 @@ mod tests {
         assert_eq!(read(br#"{"preset":"signatures"}"#).unwrap(), Settings::preset(Preset::Signatures));
         let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"duplicate":0.7}}"#).unwrap();
         assert_eq!(mixed.min_features, 7);
+        let unverified = read(br#"{"verify":null}"#).unwrap();
+        assert_eq!((unverified.min_features, unverified.channels.len()), (4, 2));
+        assert!(read(br#"{"verify":null,"keep":"signatures"}"#).is_ok(), "runs of 8 spell no text");
         assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
         assert_eq!(mixed.verify.unwrap().unsure, Verify::default().unsure);
         assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
@@ -353,7 +360,7 @@ mod tests {
         refused(r#"{"match":[30]}"#, 422, "invalid_value", &["/match"]);
         refused(r#"{"fields":[["a","text"]]}"#, 422, "invalid_value", &["/fields/0"]);
         refused(r#"{"keep":"nothing"}"#, 422, "invalid_value", &["/keep"]);
-        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify", "/channels/1/units"]);
+        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify"]);
         refused(r#"{"preset":"signatures","channels":[{"scheme":"vsm"}]}"#, 422, "needs_text", &["/channels/0/scheme"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
         refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);

@@ -247,11 +247,18 @@ pub(super) fn each(
         guard::check(path, WorkbookKind::Xlsx, limits)?;
     }
     let mut workbook = open(path, count)?;
-    let choice = sheets_of(&mut workbook, path, wanted.sheet.as_deref())?;
-    let sheet = choice.name().to_owned();
-    if seen(SheetEvent::Sheets(choice)).is_break() {
-        return Ok(());
-    }
+    let sheet = match (&wanted.sheet, wanted.limits) {
+        // The workbook was checked and its sheets were listed when it was opened.
+        (Some(sheet), None) => sheet.clone(),
+        (sheet, _) => {
+            let choice = sheets_of(&mut workbook, path, sheet.as_deref())?;
+            let sheet = choice.name().to_owned();
+            if seen(SheetEvent::Sheets(choice)).is_break() {
+                return Ok(());
+            }
+            sheet
+        }
+    };
     rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(SheetEvent::Row(row)))
 }
 
