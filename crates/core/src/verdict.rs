@@ -225,15 +225,8 @@ pub const VIA_DECISION: &str = "decision";
 pub const VIA_COPY: &str = "copy";
 /// The value of [`Match::via`] for records that name the same two objects.
 pub const VIA_NAMES: &str = "names";
-/// The value of [`Match::via`] for records with the same contact, licence plate or number of an order.
-pub const VIA_IDENTIFIERS: &str = "identifiers";
 /// The value of [`Match::via`] for equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
-
-/// True for the stages that only propose candidates: without verification their records are no match.
-pub fn is_only_proposed_by(via: &str) -> bool {
-    matches!(via, VIA_NAMES | VIA_IDENTIFIERS)
-}
 
 /// Sorts matches, best first, templates last: by probability, then exact matches, then by distance, then earliest
 /// first. If nothing was verified, the distance alone decides.

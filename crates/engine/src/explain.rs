@@ -19,7 +19,7 @@ use doppel_core::similarity::{
     MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, align, shared_passages,
 };
 use doppel_core::text::Document;
-use doppel_core::verdict::{VIA_COPY, VIA_EXACT, is_only_proposed_by};
+use doppel_core::verdict::{VIA_COPY, VIA_EXACT, VIA_NAMES};
 
 /// Largest number of features in each of the three lists.
 const MAX_FEATURES: usize = 200;
@@ -47,7 +47,9 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
     let mut via = agreeing_channels(context, &a.signed, &b.signed);
     via.retain(|channel| match channel.as_str() {
         VIA_COPY => is_copy,
-        stage => settings.verify.is_some() || !is_only_proposed_by(stage),
+        // Common names alone are no match.
+        VIA_NAMES => settings.verify.is_some(),
+        _ => true,
     });
     let verifier = context.measuring();
     let width = verifier.settings().shingle;

@@ -19,8 +19,7 @@ use doppel_core::similarity::{
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::{
-    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict,
-    is_only_proposed_by,
+    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_NAMES, VIA_URL, Verdict,
 };
 use doppel_store::content::{ContentHashes, RecordContent};
 use doppel_store::stages::{RegistrationStage, StageSpan};
@@ -158,7 +157,8 @@ impl RecordJudge {
                 accepting.extend(same.then(|| VIA_URL.to_owned()));
                 continue;
             }
-            if is_only_proposed_by(scheme.name()) && self.context.verifier.is_none() {
+            if scheme.name() == VIA_NAMES && self.context.verifier.is_none() {
+                // Common names alone are no match.
                 continue;
             }
             if scheme.name() == VIA_COPY {

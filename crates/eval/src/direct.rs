@@ -18,7 +18,7 @@ use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::similarity::ShingleSet;
 use doppel_core::text::Document;
-use doppel_core::verdict::{VIA_EXACT, VIA_URL, is_only_proposed_by};
+use doppel_core::verdict::{VIA_EXACT, VIA_NAMES, VIA_URL};
 
 /// The documents of a set's acceptable records.
 #[derive(Debug, Default)]
@@ -171,7 +171,8 @@ fn judge(
     let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {
         let signatures = (&a.signatures[*position], &b.signatures[*position]);
-        let counts = !is_only_proposed_by(scheme.name()) || stages.verify.is_some();
+        // Common names alone are no match.
+        let counts = scheme.name() != VIA_NAMES || stages.verify.is_some();
         counts
             && proposal.via.contains(Via::channel(ChannelPosition(*position as u8)))
             && matches!(signatures, (Some(a), Some(b)) if scheme.compare(a, b))

@@ -219,6 +219,14 @@ impl PairFeatures {
         features
     }
 
+    /// Returns the features of the same texts if both contained the same rare contact, too. The contact is no feature of
+    /// texts that are nearly the same.
+    #[must_use]
+    pub fn with_common_contact(mut self) -> Self {
+        self.set(Feature::FarContactsAgree, 1.0 - self.get(Feature::Near));
+        self
+    }
+
     /// Creates the features with these values, in the order of [`Feature::ALL`].
     pub fn from_values(values: [f64; FEATURE_COUNT]) -> Self {
         Self(values.map(|value| value.clamp(0.0, MAX_VALUE)))

@@ -79,9 +79,8 @@ pub(super) fn read_intake(found: &mut Found<'_>, at: usize) -> Option<usize> {
 }
 
 fn is_intake(text: &Chars, at: usize, end: usize) -> bool {
-    let names_channel = INTAKE_CHANNELS.occur(text, at, end);
-    (names_channel || text.at(end) == ':')
-        && INTAKE_ACTS.before(text, end).is_some_and(|start| start > at)
+    INTAKE_ACTS.before(text, end).is_some_and(|start| start > at)
+        && (text.at(end) == ':' || INTAKE_CHANNELS.occur(text, at, end))
         && INTAKE.covers(text, at..end)
 }
 

@@ -27,7 +27,7 @@ use crate::verdict::Fingerprint;
 
 const VERSION: u8 = 1;
 /// Largest number of signatures: one for each channel, and one each for addresses, copies and common names.
-const MAX_SIGNATURES: usize = MAX_CHANNELS + 4;
+const MAX_SIGNATURES: usize = MAX_CHANNELS + 3;
 const TOO_SHORT: u8 = 1;
 const NOTHING: u8 = 0;
 const FINGERPRINT: u8 = 1;

@@ -17,7 +17,6 @@ pub mod frequencies;
 mod golden;
 pub mod hash;
 pub mod i_match;
-pub mod identifiers;
 pub mod md5;
 pub mod minhash;
 pub mod multi_md5;

@@ -18,7 +18,6 @@ use super::feature_code::FeatureCode;
 use super::frequencies::Frequencies;
 use super::hash::city64_bytes;
 use super::i_match::IMatch;
-use super::identifiers::CommonIdentifiers;
 use super::md5::WholeMd5;
 use super::minhash::MinhashScheme;
 use super::multi_md5::MultiMd5;
@@ -56,8 +55,8 @@ const COPY_RULES: &str = "copies 2";
 const RARITY_RULES: &str = "rarity 2";
 /// The replacement of synonyms in `whole` values.
 const SYNONYM_RULES: &str = "whole synonyms 1";
-/// The keys of common names and of common identifiers.
-const NAME_RULES: &str = "names 1 identifiers 1";
+/// The keys of common names.
+const NAME_RULES: &str = "names 1";
 /// The use of identity and time as features.
 const COLUMN_RULES: &str = "columns 1";
 /// The extraction of the visible text from HTML, including the version of the HTML library.
@@ -75,7 +74,7 @@ pub struct Profile {
     statistics: Option<Arc<Statistics>>,
     /// See [`Profile::wants_text_frequencies`].
     counts_text: bool,
-    /// True if [`CommonNames`] and [`CommonIdentifiers`] are among the schemes.
+    /// True if [`CommonNames`] is among the schemes.
     signs_names: bool,
     /// The copy stage, which is among the schemes too.
     copies: Option<EqualCopy>,
@@ -95,8 +94,7 @@ impl Profile {
         let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
         let signs_names = names::applies(settings);
         let names = signs_names.then(|| Box::new(CommonNames::new(text.clone())) as Box<dyn Scheme>);
-        let identifiers = signs_names.then(|| Box::new(CommonIdentifiers::new(text.clone())) as Box<dyn Scheme>);
-        let schemes = channels.chain(addresses).chain(copy_stage).chain(names).chain(identifiers).collect();
+        let schemes = channels.chain(addresses).chain(copy_stage).chain(names).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(SimhashScheme::new(params, statistics.clone())),
             _ => None,
@@ -123,7 +121,7 @@ impl Profile {
     }
 
     /// The schemes: one for each channel in the order of the settings, then [`EqualUrl`] if the collection has a field of role `url`,
-    /// then [`EqualCopy`], [`CommonNames`] and [`CommonIdentifiers`] if the collection removes noise and keeps texts.
+    /// then [`EqualCopy`] and [`CommonNames`] if the collection removes noise and keeps texts.
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
     }

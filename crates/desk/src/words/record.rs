@@ -38,7 +38,6 @@ words! {
             "shingle" => "相同段落", "same passages";
             "copy" => "文字相同", "same words";
             "names" => "相同名称", "same names";
-            "identifiers" => "相同号码", "same number";
             _ => "其他比对方法", "another comparison";
         }
         /// The labels of fields that have the names of the default settings: name and label.

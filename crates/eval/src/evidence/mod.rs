@@ -17,7 +17,7 @@ use super::dataset::LabelledSet;
 use super::labelled::SAME;
 use super::metrics::PositionPair;
 use doppel_core::collection::{Settings, Verify};
-use doppel_core::evidence::PairFeatures;
+use doppel_core::evidence::{Feature, PairFeatures};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{
     CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of_batch, name_code,
@@ -58,6 +58,9 @@ pub enum PairKind {
     SecondCall,
     /// Two records about different matters with the same telephone number.
     OtherCall,
+    /// Two records of the set about different matters that share text, if both contained the same telephone number: one person
+    /// writes about several matters on one form.
+    OneCaller,
 }
 
 impl PairKind {
@@ -71,6 +74,7 @@ impl PairKind {
             Self::Citation => "citation".to_owned(),
             Self::SecondCall => "second call".to_owned(),
             Self::OtherCall => "call about another matter".to_owned(),
+            Self::OneCaller => "another matter of one caller".to_owned(),
         }
     }
 }
@@ -79,7 +83,7 @@ impl PairKind {
 pub struct MeasuredPair {
     /// The source of the pair.
     pub kind: PairKind,
-    /// The records; equal for a generated pair.
+    /// The records; equal for a pair of a record and its copy.
     pub pair: PositionPair,
     /// The label, if people gave one.
     pub label: Option<String>,
@@ -170,8 +174,22 @@ impl RecordComparer {
 pub fn measure(name: &str, set: &LabelledSet) -> MeasuredSet {
     let comparison = SetComparison::of(set);
     let mut measured = comparison.measure_real(name, set);
+    measured.pairs.extend(of_one_caller(&measured.pairs));
     measured.pairs.extend(comparison.made());
     measured
+}
+
+/// Returns the pairs about different matters that are not nearly the same text, with a common contact.
+fn of_one_caller(pairs: &[MeasuredPair]) -> Vec<MeasuredPair> {
+    let others = pairs.iter().filter(|pair| !pair.same && pair.counted.get(Feature::Near) == 0.0);
+    let with_contact = others.map(|pair| MeasuredPair {
+        kind: PairKind::OneCaller,
+        label: None,
+        counted: pair.counted.with_common_contact(),
+        uncounted: pair.uncounted.map(PairFeatures::with_common_contact),
+        ..pair.clone()
+    });
+    with_contact.collect()
 }
 
 /// Measures the pairs of a set as [`measure`] does, without generated pairs. O(pairs).

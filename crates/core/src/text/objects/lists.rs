@@ -2,13 +2,20 @@
 
 use std::sync::LazyLock;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 /// Companies that people name without an ending. Most complaints of a hotline name one of them.
 const BRAND_WORDS: &str = "电信 联通 移动 广电 铁塔 邮政 顺丰 京东 淘宝 天猫 拼多多 抖音 快手 美团 饿了么 滴滴 摩拜 \
     哈罗 哈啰 青桔 支付宝 微信 中石化 中石油 国家电网 南方电网";
 
-static BRANDS: LazyLock<Vec<&str>> = LazyLock::new(|| BRAND_WORDS.split_whitespace().collect());
+/// The brands by their first characters: at nearly every place of a text one lookup is enough.
+static BRANDS: LazyLock<HashMap<char, Vec<&str>>> = LazyLock::new(|| {
+    let mut brands: HashMap<char, Vec<&str>> = HashMap::new();
+    for brand in BRAND_WORDS.split_whitespace() {
+        brands.entry(brand.chars().next().unwrap_or_default()).or_default().push(brand);
+    }
+    brands
+});
 
 /// Units and counted things: a number before one of them is no name.
 const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
@@ -17,7 +24,8 @@ static UNIT_SET: LazyLock<HashSet<char>> = LazyLock::new(|| UNITS.chars().collec
 
 /// Returns the brand at the beginning of `text`.
 pub(super) fn brand(text: &str) -> Option<&'static str> {
-    BRANDS.iter().copied().find(|brand| text.starts_with(brand))
+    let brands = BRANDS.get(&text.chars().next()?)?;
+    brands.iter().copied().find(|brand| text.starts_with(brand))
 }
 
 /// True if the character is used to count or measure.
