@@ -255,6 +255,28 @@ fn a_check_that_is_stopped_leaves_no_half_file() {
 }
 
 #[test]
+fn a_registering_check_that_is_stopped_sends_no_further_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let rows: String = (0..6000)
+        .map(|number| format!("{{\"id\":\"n{number}\",\"content\":\"第{number}号路口没有信号灯\"}}\n"))
+        .collect();
+    let file = put_file(dir, "many.jsonl", rows);
+    let out = file_path(dir, "many.csv");
+    let mut command = crate::stoppable();
+    command.args(["check", "--to", server.url(), "--collection", "many", "--register", "--out", &out, &file]);
+    let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    until("rows are stored", || server.count("many") > 0);
+    send_signal(child.id(), "TERM");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stopped by a signal"), "{said}");
+    assert!(server.count("many") < 6000 && !Path::new(&out).exists());
+}
+
+#[test]
 fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();

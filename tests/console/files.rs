@@ -305,6 +305,8 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
     let mut none = fields.clone();
     none.iter_mut().filter(|(name, _)| name.starts_with("column.")).for_each(|(_, value)| value.clear());
     reader.post(&start, &none, &[("do", "check")]).expect_status(422).has(&["无从比对"]);
+    none.iter_mut().filter(|(name, _)| name == "column.0").for_each(|(_, value)| "field:gone".clone_into(value));
+    reader.post(&start, &none, &[("do", "check")]).expect_status(422).has(&["该列不能选这一项"]);
     assert_eq!(records(&keyed), 1);
 
     let removed = reader.post(&format!("{file}/remove"), &page.form(&format!("{file}/remove")), &[]);

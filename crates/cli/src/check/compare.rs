@@ -97,6 +97,9 @@ impl RowComparison<'_, '_> {
         let mut ids: HashMap<[u8; 16], usize> = HashMap::new();
         let mut next = 0;
         while next < self.spool.len() {
+            if self.delivery.stop.phase() >= Phase::Grace {
+                anyhow::bail!(STOPPED);
+            }
             let first = next;
             let mut entries = Vec::new();
             let mut bytes = 0;

@@ -143,6 +143,7 @@ fn with_file<T>(out: &Path, work: impl FnOnce(&mut dyn Write) -> anyhow::Result<
         return work(&mut std::io::stdout().lock());
     }
     let outputs = CommandOutputs::new();
+    outputs.abandon_on_signal()?;
     let mut file = outputs.create(out)?;
     let done = work(&mut file)?;
     file.finish()?;

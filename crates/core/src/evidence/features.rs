@@ -43,8 +43,10 @@ const ADDED_NAMES: f64 = 0.05;
 pub const NEAR_JACCARD: f64 = 0.6;
 /// Number of shingles of a text at which [`Feature::NearShortness`] is one half.
 const HALF_SHORT: f64 = 8.0;
-/// Maximum number of shingles of a text in which another name or number counts in full.
-const SHORT_SHINGLES: f64 = 30.0;
+/// Maximum number of shingles of a text in which another name counts in full, if the texts are nearly the same.
+const FULL_NAME_SHINGLES: f64 = 60.0;
+/// Maximum number of shingles of a text in which another number counts in full, if the texts are not near.
+const FULL_NUMBER_SHINGLES: f64 = 30.0;
 /// Maximum number of places with another number that are counted in texts that are not near.
 const MOST_NUMBERS_REPLACED: u8 = 2;
 
@@ -200,7 +202,7 @@ impl PairFeatures {
         features.set(Feature::FarNamesDiffer, contrast.names_differ / names);
         features.set(Feature::FarIdentifiersDiffer, f64::from(contrast.identifiers_differ));
         features.set(Feature::FarSubjectsDiffer, f64::from(contrast.subjects_differ));
-        features.set(Feature::FarNumbersReplaced, numbers * shortness(overlap));
+        features.set(Feature::FarNumbersReplaced, numbers * shortness(overlap, FULL_NUMBER_SHINGLES));
         features.set(Feature::FarNamesReplaced, alignment.name_share);
         features
     }
@@ -210,7 +212,10 @@ impl PairFeatures {
         features.set(Feature::Near, 1.0);
         features.set(Feature::NearWeightedContainment, weighted_containment(overlap));
         features.set(Feature::NearShortness, HALF_SHORT / (overlap.fewer as f64 + HALF_SHORT));
-        features.set(Feature::NearOtherNames, f64::from(contrast.other_names.min(1)) * shortness(overlap));
+        features.set(
+            Feature::NearOtherNames,
+            f64::from(contrast.other_names.min(1)) * shortness(overlap, FULL_NAME_SHINGLES),
+        );
         features.set(Feature::NearIdentifiersDiffer, f64::from(contrast.identifiers_differ));
         features.set(Feature::NearNumbersDiffer, f64::from(contrast.numbers_differ.min(1)));
         features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
@@ -258,7 +263,7 @@ fn weighted_containment(overlap: &Overlap) -> f64 {
     overlap.shared / (overlap.a.min(overlap.b) + ADDED_WEIGHT)
 }
 
-/// Returns 1 for a short text, less for a long one.
-fn shortness(overlap: &Overlap) -> f64 {
-    (SHORT_SHINGLES / overlap.fewer.max(1) as f64).min(1.0)
+/// Returns 1 for a text of at most `full` shingles, less for a longer one.
+fn shortness(overlap: &Overlap, full: f64) -> f64 {
+    (full / overlap.fewer.max(1) as f64).min(1.0)
 }

@@ -278,13 +278,23 @@ fn written(target: &ColumnTarget) -> String {
     }
 }
 
-/// Parses the target of a column from a form.
-fn target(text: &str, settings: &Settings) -> ColumnTarget {
+/// Parses the target of the column at `at` from a form. A column that the form does not have is not used.
+///
+/// # Errors
+/// 422 for an unknown target, for example a field that the settings lost after the page was shown.
+fn target(at: usize, form: &FormFields, settings: &Settings) -> Result<ColumnTarget, Problem> {
+    let text = chosen_target(at, form);
     match (text, text.strip_prefix("field:")) {
-        ("id", _) => ColumnTarget::Id,
-        ("own", _) => ColumnTarget::Own,
-        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => ColumnTarget::Field(name.into()),
-        _ => ColumnTarget::Unused,
+        ("", _) => Ok(ColumnTarget::Unused),
+        ("id", _) => Ok(ColumnTarget::Id),
+        ("own", _) => Ok(ColumnTarget::Own),
+        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => {
+            Ok(ColumnTarget::Field(name.into()))
+        }
+        _ => {
+            let detail = "the column cannot have this meaning; load the page again";
+            Err(Problem::invalid_at(format!("/column.{at}"), ErrorCode::InvalidValue, detail))
+        }
     }
 }
 
@@ -404,8 +414,8 @@ pub async fn start(
         return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail));
     }
     let settings = app.engine.collection(&job.collection).await?.settings;
-    let targets: Vec<ColumnTarget> =
-        (0..job.table.header.len()).map(|at| target(chosen_target(at, &form), &settings)).collect();
+    let targets = (0..job.table.header.len()).map(|at| target(at, &form, &settings));
+    let targets = targets.collect::<Result<Vec<_>, _>>()?;
     let plan = UploadPlan::new(&job.table, targets, registers, &settings);
     if let Err(wrong) = plan.check(&settings) {
         let fields = fields(&app, &settings, &job).await?;
