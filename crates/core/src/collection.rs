@@ -503,8 +503,8 @@ impl Settings {
         }
     }
 
-    /// Returns the defaults for a collection that compares signatures alone: without verification, short texts and short
-    /// runs would match unlike records.
+    /// Returns the defaults for a collection that keeps signatures alone: nothing can be verified, so that short texts have
+    /// only exact matches, and runs are so long that their hashes spell no text.
     #[must_use]
     pub fn unverified(mut self) -> Self {
         self.min_features = UNVERIFIED_FEATURES;

@@ -78,10 +78,9 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
             violation("/preset", ErrorCode::InvalidValue, "give \"default\", \"paper\" or \"signatures\"")
         })?,
     };
-    let is_unverified =
-        given.get("verify") == Some(&Value::Null) || given.get("keep").is_some_and(|keep| *keep == "signatures");
     let base = Settings::preset(preset);
-    let base = serde_json::to_value(if is_unverified { base.unverified() } else { base })
+    let keeps_signatures = given.get("keep").is_some_and(|keep| *keep == "signatures");
+    let base = serde_json::to_value(if keeps_signatures { base.unverified() } else { base })
         .map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
     // No preset has a retention.
@@ -326,9 +325,8 @@ mod tests {
         assert_eq!(read(br#"{"preset":"signatures"}"#).unwrap(), Settings::preset(Preset::Signatures));
         let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"duplicate":0.7}}"#).unwrap();
         assert_eq!(mixed.min_features, 7);
-        let unverified = read(br#"{"verify":null}"#).unwrap();
-        assert_eq!((unverified.min_features, unverified.channels.len()), (4, 2));
-        assert!(read(br#"{"verify":null,"keep":"signatures"}"#).is_ok(), "runs of 8 spell no text");
+        let signatures = read(br#"{"verify":null,"keep":"signatures"}"#).expect("runs of 8 spell no text");
+        assert_eq!((signatures.min_features, signatures.channels.len()), (4, 2));
         assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
         assert_eq!(mixed.verify.unwrap().unsure, Verify::default().unsure);
         assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
