@@ -14,7 +14,7 @@ macro_rules! filled_form {
         impl $type {
             fn of(form: &FormFields) -> Self {
                 Self {
-                    $($field: form.text(stringify!($field)).unwrap_or_default().to_owned(),)+
+                    $($field: form.owned(stringify!($field)),)+
                     cursor: form.owned("cursor"),
                 }
             }

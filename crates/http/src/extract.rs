@@ -82,12 +82,12 @@ fn path_id(name: &str, path: &[(String, String)]) -> Result<RecordId, Problem> {
     record_id(name, part(path, name))
 }
 
-/// Returns the name of a key or an account. `kind` is the name of the part of the path, and `rule` the error of an invalid name.
-fn caller_name(kind: &str, rule: String, path: &[(String, String)]) -> Result<String, Problem> {
+/// Returns the name of a key or an account. `kind` is the name of the part of the path, and `rule` returns the error of an invalid name.
+fn caller_name(kind: &str, rule: fn() -> String, path: &[(String, String)]) -> Result<String, Problem> {
     let name = part(path, kind);
     match is_name(name) {
         true => Ok(name.to_owned()),
-        false => Err(Problem::invalid_at(format!("/path/{kind}"), ErrorCode::InvalidName, rule)),
+        false => Err(Problem::invalid_at(format!("/path/{kind}"), ErrorCode::InvalidName, rule())),
     }
 }
 
@@ -146,8 +146,8 @@ extractors! {
         Self(collection(path)?, name)
     };
     InTask(path) => Self(part(path, "task").to_owned());
-    InKey(path) => Self(caller_name("key", rule_of_keys(), path)?);
-    InAccount(path) => Self(caller_name("account", rule_of_accounts(), path)?);
+    InKey(path) => Self(caller_name("key", rule_of_keys, path)?);
+    InAccount(path) => Self(caller_name("account", rule_of_accounts, path)?);
 }
 
 /// Longest idempotency key in bytes. Any UUID, hash or path fits.

@@ -14,6 +14,9 @@ mod service;
 pub(crate) mod tables;
 pub(crate) mod target;
 
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use self::deliver::{BatchDelivery, DeliveryEnd};
 pub use self::ids::MakeIds;
 use self::input::{InputSource, RecordInput, next_batch};
@@ -32,8 +35,6 @@ use doppel_sources::tables::plan::{ColumnChoice, MOST_CHOSEN};
 use doppel_sources::tables::{AsText, TextEncoding};
 use doppel_sources::{FileFormat, NULLS};
 use doppel_texts as texts;
-use std::path::PathBuf;
-use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Input:
