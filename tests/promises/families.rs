@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 
 const CLIENTS: usize = 64;
 const MEMBERS: u64 = 6;
+const MIN_FEATURES: u64 = 4;
 
 /// The members of one family differ only in ways that `channel` tolerates.
 #[derive(Clone, Copy, Debug)]
 enum FamilyChannel {
     /// Equal texts, for the exact stage.
     Exact,
-    /// Equal texts with fewer than `min_features` features.
+    /// Equal texts of two words, fewer than `min_features`.
     TooShort,
     /// Fingerprints within the radius.
     Simhash,
@@ -51,7 +52,7 @@ fn settings(channel: FamilyChannel) -> Value {
         FamilyChannel::Shingle => json!([{ "scheme": "shingle", "t": 0.0 }]),
         FamilyChannel::Exact | FamilyChannel::TooShort => json!([]),
     };
-    json!({ "fields": [{ "name": "content", "role": "text" }], "channels": channels, "verify": null })
+    json!({ "fields": [{ "name": "content", "role": "text" }], "channels": channels, "min_features": MIN_FEATURES, "verify": null })
 }
 
 struct FamilyMember {
