@@ -2,14 +2,15 @@
 //! petitions.
 //!
 //! A number is found at the start of a sequence of digits, letters and masks. Its length and its first digits give its
-//! kind; if they do not, the label before it does (身份证号, 户号, 工单号).
+//! kind; if they do not, the label before it does (身份证号, 户号, 工单号). A mobile number may also be spelled (一三八…).
 
 use super::literals::{Literals, literals};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::chars::{Chars, is_gap, is_ideograph, is_mask};
+use super::chars::{Chars, is_gap, is_ideograph, is_mask, is_number};
 use super::labels;
+use super::numerals::digit;
 use super::{FactKind, Found};
 
 /// Kinds of numbers and the labels of each kind.
@@ -79,6 +80,8 @@ const MIN_SHOWN: usize = 3;
 const MIN_CODE: usize = 5;
 /// Minimum number of digits in a telephone number without its area code.
 const MIN_PHONE: usize = 7;
+/// Number of digits of a mobile number.
+const MOBILE_DIGITS: usize = 11;
 
 /// True for a digit, a mask, or the letter x, which may hide a digit.
 fn is_digit_or_mask(c: char) -> bool {
@@ -104,7 +107,7 @@ pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
             return Some(end);
         }
     }
-    let label = label_before(text, at);
+    let label = label_before(text, text.ends(at, "+").unwrap_or(at));
     let read = labelled(text, at, end, label.as_ref()).or_else(|| unlabelled(text, at, end));
     let Some((kind, mut number)) = read else { return Some(end) };
     let canonical: String = text.string(number.clone()).chars().filter(|&c| !is_gap(c) || c == '_').collect();
@@ -114,30 +117,77 @@ pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if !identifies && kind == FactKind::OrderNumber {
         return Some(next);
     }
-    let canonical =
+    let mut canonical =
         if identifies || canonical.contains(|c: char| c.is_ascii_lowercase()) { canonical } else { String::new() };
     if kind == FactKind::OrderNumber {
         found.add(kind, number, canonical);
         return Some(next);
     }
     if kind == FactKind::Phone {
-        number.start = text.ends_any(number.start, &["+86", "+86 ", "+86-", "("]).unwrap_or(number.start);
-        let extension =
-            text.starts_any(number.end, &["转", "-", "分机"]).map(|at| text.skip(at, 6, |c| c.is_ascii_digit()));
-        number.end = extension.filter(|&end| text.before(end).is_ascii_digit()).unwrap_or(number.end);
-        number.end = REMARKS.at(text, number.end).unwrap_or(number.end);
-        if text.at(number.end) == ')' && text.at(number.start) == '(' {
-            number.end += 1;
-        }
+        number = whole_phone(text, number);
+        canonical = national_number(canonical);
     }
+    Some(add_contact(found, kind, number, canonical, label))
+}
+
+/// Adds a contact with its label. Returns its end.
+fn add_contact(
+    found: &mut Found<'_>,
+    kind: FactKind,
+    mut number: Range<usize>,
+    canonical: String,
+    label: Option<Label>,
+) -> usize {
     match label {
         Some(label) => number.start = number.start.min(label.span.start),
         None if kind == FactKind::Phone => labels::read_name_before(found, number.start),
         None => {}
     }
-    let next = number.end;
+    let end = number.end;
     found.add(kind, number, canonical);
-    Some(next)
+    end
+}
+
+/// Returns the span of a telephone number with the signs before it, its extension and its remark.
+fn whole_phone(text: &Chars, mut number: Range<usize>) -> Range<usize> {
+    number.start = text.ends_any(number.start, &["+", "(", "(+"]).unwrap_or(number.start);
+    let extension =
+        text.starts_any(number.end, &["转", "-", "分机"]).map(|at| text.skip(at, 6, |c| c.is_ascii_digit()));
+    number.end = extension.filter(|&end| text.before(end).is_ascii_digit()).unwrap_or(number.end);
+    number.end = REMARKS.at(text, number.end).unwrap_or(number.end);
+    if text.at(number.end) == ')' && text.at(number.start) == '(' {
+        number.end += 1;
+    }
+    number
+}
+
+/// Returns the digits of a telephone number without the code of the country. A mobile number also loses a leading zero,
+/// which was once dialled for a call to another city.
+fn national_number(digits: String) -> String {
+    let national = digits.strip_prefix("0086").or_else(|| digits.strip_prefix("86")).unwrap_or(&digits);
+    let mobile = national.strip_prefix('0').unwrap_or(national);
+    match mobile.as_bytes() {
+        [b'1', b'3'..=b'9', ..] if mobile.chars().count() == MOBILE_DIGITS => mobile.to_owned(),
+        _ => digits,
+    }
+}
+
+/// Reads the mobile number that begins at `at` and whose digits are spelled (一三八…, 幺三八…). Returns its end.
+pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
+    let text = found.text;
+    let spelled = text.as_slice().get(at..at + MOBILE_DIGITS)?;
+    let canonical: String = spelled.iter().map_while(|&c| spelled_digit(c)).collect();
+    let is_mobile = canonical.len() == MOBILE_DIGITS && matches!(canonical.as_bytes()[1], b'3'..=b'9');
+    let is_longer = spelled_digit(text.before(at)).is_some() || is_number(text.at(at + MOBILE_DIGITS));
+    if !is_mobile || is_longer {
+        return None;
+    }
+    let label = label_before(text, at).filter(|label| label.kind == FactKind::Phone);
+    Some(add_contact(found, FactKind::Phone, at..at + MOBILE_DIGITS, canonical, label))
+}
+
+fn spelled_digit(c: char) -> Option<char> {
+    if c == '幺' { Some('1') } else { char::from_digit(digit(c)?, 10) }
 }
 
 /// A label and its position.
@@ -246,7 +296,7 @@ fn is_dated(run: &[char]) -> bool {
         && is_month_and_day(&run[4..8])
 }
 
-/// Returns the groups of digits and masks from `at` on that are separated by a blank or a hyphen, and the number of
+/// Returns the groups of digits and masks from `at` on that are separated by a blank, a hyphen or a dot, and the number of
 /// groups.
 fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     let mut groups: [Range<usize>; MAX_GROUPS] = Default::default();
@@ -259,7 +309,7 @@ fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
         }
         groups[count] = start..end;
         count += 1;
-        let joined = matches!(text.at(end), ' ' | '-') || (text.at(end) == ')' && count == 1);
+        let joined = separates_digits(text.at(end)) || (text.at(end) == ')' && count == 1);
         if !joined {
             break;
         }
@@ -268,11 +318,24 @@ fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     (groups, count)
 }
 
-/// Returns the telephone number at `at`.
+/// True for a sign between two groups of digits of one number.
+fn separates_digits(c: char) -> bool {
+    matches!(c, ' ' | '-' | '.' | '·' | '‐' | '–' | '—' | '−')
+}
+
+/// Returns the telephone number at `at`, with the code of the country.
 fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     if !matches!(text.at(at), '0' | '1' | '4' | '8') {
         return None;
     }
+    let national =
+        text.starts_any(at, &["86", "0086"]).map(|code| text.skip(code, 1, |c| separates_digits(c) || c == ')'));
+    let abroad = national.filter(|&start| text.at(start) == '1').and_then(|start| national_phone(text, start));
+    abroad.map(|phone| at..phone.end).or_else(|| national_phone(text, at))
+}
+
+/// Returns the telephone number at `at`.
+fn national_phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     let (groups, count) = groups(text, at);
     (1..=count.min(4)).rev().find_map(|count| {
         let groups = &groups[..count];

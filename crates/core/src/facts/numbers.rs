@@ -354,7 +354,7 @@ pub(super) fn read_plate(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if !text.at(at + 1).is_ascii_lowercase() {
         return None;
     }
-    let start = text.skip(at + 2, 1, |c| matches!(c, ' ' | '·' | '.' | '-'));
+    let start = text.skip(at + 2, 1, |c| matches!(c, ' ' | '·' | '•' | '・' | '‧' | '∙' | '.' | '-' | '—'));
     let end = text.skip(start, 7, |c| c.is_ascii_alphanumeric() || super::chars::is_mask(c));
     let last = text.starts_any(end, &["挂", "学", "警", "港", "澳"]).unwrap_or(end);
     let number = &text.as_slice()[start..end];

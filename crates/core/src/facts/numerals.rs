@@ -5,7 +5,7 @@
 const MAX_CHARS: usize = 9;
 
 /// Returns the value of a digit in words, also in the form of bank notes.
-fn digit(c: char) -> Option<u32> {
+pub(super) fn digit(c: char) -> Option<u32> {
     Some(match c {
         '〇' | '零' => 0,
         '一' | '壹' => 1,
