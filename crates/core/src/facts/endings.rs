@@ -1,7 +1,8 @@
 //! Endings of names, and the words that show where a name begins.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use hashbrown::HashMap;
 
 use super::FactKind;
 use super::chars::Chars;

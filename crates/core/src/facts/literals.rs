@@ -1,14 +1,17 @@
 //! Sets of literals that are searched at one position.
 
-use std::collections::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::chars::Chars;
 
 /// A set of literals. At most positions, one character is enough to see that no literal of the set is there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Literals {
-    literals: Vec<Vec<char>>,
     set: HashSet<String>,
+    /// The literals by their first characters.
+    by_first: HashMap<char, Vec<Vec<char>>>,
+    /// The literals by their last characters.
+    by_last: HashMap<char, Vec<Vec<char>>>,
     /// A filter for the first characters of the literals.
     first: Filter,
     /// A filter for the last characters of the literals.
@@ -40,15 +43,17 @@ impl Filter {
 impl Literals {
     /// Creates the set of the literals in `list`, which are separated by white space.
     pub(super) fn new(list: &str) -> Self {
-        let literals: Vec<Vec<char>> = list.split_whitespace().map(|literal| literal.chars().collect()).collect();
-        let mut first = Filter::default();
-        let mut last = Filter::default();
-        for literal in &literals {
-            first.add(literal[0]);
-            last.add(literal[literal.len() - 1]);
+        let mut literals = Self::default();
+        for literal in list.split_whitespace() {
+            let chars: Vec<char> = literal.chars().collect();
+            let last = chars[chars.len() - 1];
+            literals.first.add(chars[0]);
+            literals.last.add(last);
+            literals.by_first.entry(chars[0]).or_default().push(chars.clone());
+            literals.by_last.entry(last).or_default().push(chars);
+            literals.set.insert(literal.to_owned());
         }
-        let set = list.split_whitespace().map(str::to_owned).collect();
-        Self { literals, set, first, last }
+        literals
     }
 
     /// Returns the end of the longest literal that `text` has at `at`.
@@ -76,18 +81,19 @@ impl Literals {
     /// True if `text` is a single character and a literal of the set after it.
     pub(super) fn ends_single(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
-        self.literals.iter().any(|literal| chars.len() == literal.len() + 1 && chars.ends_with(literal))
+        let mut ending = chars.last().and_then(|last| self.by_last.get(last)).into_iter().flatten();
+        ending.any(|literal| chars.len() == literal.len() + 1 && chars.ends_with(literal))
     }
 
     fn longest_at(&self, text: &Chars, at: usize) -> Option<usize> {
-        let rest = text.as_slice().get(at..).filter(|rest| !rest.is_empty())?;
-        let found = self.literals.iter().filter(|literal| literal[0] == rest[0] && rest.starts_with(literal));
+        let rest = text.as_slice().get(at..)?;
+        let found = self.by_first.get(rest.first()?)?.iter().filter(|literal| rest.starts_with(literal));
         found.map(|literal| at + literal.len()).max()
     }
 
     fn longest_before(&self, text: &Chars, end: usize) -> Option<usize> {
         let rest = text.as_slice().get(..end)?;
-        let found = self.literals.iter().filter(|literal| literal.last() == rest.last() && rest.ends_with(literal));
+        let found = self.by_last.get(rest.last()?)?.iter().filter(|literal| rest.ends_with(literal));
         found.map(|literal| end - literal.len()).min()
     }
 }

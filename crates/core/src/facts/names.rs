@@ -96,7 +96,8 @@ impl Clause<'_, '_> {
         let mut short = Vec::new();
         for at in 0..self.words.len() {
             let word = range(&self.words[at]);
-            if let Some(division) = self.divisions.iter().find(|span| span.start < word.end && word.start < span.end)
+            let mut before = self.divisions.iter().take_while(|span| span.start < word.end);
+            if let Some(division) = before.find(|span| word.start < span.end)
                 && division.end >= word.end
             {
                 free = free.max(division.end);
@@ -147,6 +148,9 @@ impl Clause<'_, '_> {
     /// True if the dictionary has the word as the name of a place. A short word must also stand in a position where
     /// places are named.
     fn is_place(&self, at: usize) -> bool {
+        if self.words[at].tag != "ns" {
+            return false;
+        }
         let word = self.word(at);
         let string = self.string(at);
         let span = range(&self.words[at]);
@@ -154,8 +158,7 @@ impl Clause<'_, '_> {
             || joins_places(self.text.at(span.end))
             || PLACE_PREPOSITIONS.before(self.text, span.start).is_some()
             || PLACE_SUFFIXES.at(self.text, span.end).is_some();
-        self.words[at].tag == "ns"
-            && (word.len() >= 3 || word.len() == 2 && placed)
+        (word.len() >= 3 || word.len() == 2 && placed)
             && word.iter().all(|&c| is_ideograph(c))
             && !word
                 .iter()
@@ -223,7 +226,8 @@ impl Clause<'_, '_> {
             start += 1;
         }
         let core = &self.text.as_slice()[start..ending.span.start];
-        let division = self.divisions.iter().find(|span| span.end == start).cloned();
+        let mut before = self.divisions.iter().take_while(|span| span.start < start);
+        let division = before.find(|span| span.end == start).cloned();
         let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School);
         if institution
             && let Some(division) = &division

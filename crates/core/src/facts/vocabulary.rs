@@ -1,7 +1,8 @@
 //! Closed vocabularies: a phrase belongs to a form if it consists only of words of that form.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use hashbrown::HashMap;
 
 use super::chars::Chars;
 

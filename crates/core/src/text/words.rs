@@ -101,7 +101,7 @@ impl Words {
 pub struct NameFinder<'w> {
     words: &'w Words,
     /// `None` if words are not cut in the same way as names, or if the text is long.
-    found: Option<Found>,
+    found: Option<Found<'w>>,
     /// Number of bytes of the parts so far.
     bytes: usize,
 }
@@ -126,7 +126,7 @@ impl<'w> NameFinder<'w> {
         self.bytes += part.len();
         let tags = self.found.as_ref().and_then(|_| self.words.segmenter.tagged(part));
         match (&mut self.found, &tags) {
-            (Some(found), Some(tags)) if self.bytes <= MAX_TEXT_BYTES => found.read(part, tags),
+            (Some(found), Some(tags)) if self.bytes <= MAX_TEXT_BYTES => found.read(tags),
             _ => self.found = None,
         }
         tags

@@ -10,9 +10,9 @@ mod lists;
 mod numbers;
 pub mod numerals;
 
-use std::collections::HashSet;
 use std::ops::Range;
 
+use hashbrown::HashSet;
 use jieba_rs::{Jieba, Tag};
 
 use super::segment::PIECE_BYTES;
@@ -49,7 +49,7 @@ impl NamedObject {
 pub fn objects(jieba: &Jieba, reader: &FactReader, text: &str) -> Vec<NamedObject> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut found = Found::default();
-    found.read(text, &jieba.tag(text, false));
+    found.read(&jieba.tag(text, false));
     found.finish(reader, text)
 }
 
@@ -57,42 +57,37 @@ pub fn objects(jieba: &Jieba, reader: &FactReader, text: &str) -> Vec<NamedObjec
 pub fn fact_spans(jieba: &Jieba, reader: &FactReader, text: &str) -> Vec<Range<usize>> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut found = Found::default();
-    found.read(text, &jieba.tag(text, false));
-    let facts = found.facts(reader, text);
+    found.read(&jieba.tag(text, false));
+    let facts = reader.read(text, &found.words);
     let named = facts.iter().filter(|fact| !fact.kind.is_removed());
     named.map(|fact| fact.span.start as usize..fact.span.end as usize).collect()
 }
 
 /// The words of a text that is cut part by part.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    words: Vec<(Range<u32>, String)>,
+pub(super) struct Found<'w> {
+    words: Vec<WordSpan<'w>>,
     /// Number of characters of the parts so far, with one more between two parts.
     chars: u32,
 }
 
-impl Found {
-    /// Takes the words of the next part of the text. One character separates two parts.
-    pub(super) fn read(&mut self, part: &str, tags: &[Tag<'_>]) {
-        if self.chars > 0 {
+impl<'w> Found<'w> {
+    /// Takes all words of the next part of the text. One character separates two parts.
+    pub(super) fn read(&mut self, tags: &[Tag<'w>]) {
+        let start = self.chars;
+        if start > 0 {
             // The character between two parts ends a clause.
-            self.words.push((self.chars - 1..self.chars, "x".to_owned()));
+            self.words.push(WordSpan { span: start - 1..start, tag: "x" });
         }
-        let words =
-            tags.iter().map(|tag| (self.chars + tag.start as u32..self.chars + tag.end as u32, tag.tag.to_owned()));
-        self.words.extend(words);
-        self.chars += part.chars().count() as u32 + 1;
-    }
-
-    fn facts(&self, reader: &FactReader, text: &str) -> Vec<Fact> {
-        let words: Vec<WordSpan<'_>> =
-            self.words.iter().map(|(span, tag)| WordSpan { span: span.clone(), tag }).collect();
-        reader.read(text, &words)
+        self.words.extend(
+            tags.iter().map(|tag| WordSpan { span: start + tag.start as u32..start + tag.end as u32, tag: tag.tag }),
+        );
+        self.chars = start + tags.last().map_or(0, |tag| tag.end as u32) + 1;
     }
 
     /// Returns all objects that the whole text names.
     pub(super) fn finish(self, reader: &FactReader, text: &str) -> Vec<NamedObject> {
-        let facts = self.facts(reader, text);
+        let facts = reader.read(text, &self.words);
         let mut objects: Vec<NamedObject> = Vec::new();
         let mut names = HashSet::new();
         let mut add = |object: NamedObject| {
