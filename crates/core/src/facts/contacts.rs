@@ -186,8 +186,13 @@ pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(add_contact(found, FactKind::Phone, at..at + MOBILE_DIGITS, canonical, label))
 }
 
+/// Returns the value of a digit in words, with the forms that are used in numbers of telephones and years.
 fn spelled_digit(c: char) -> Option<char> {
-    if c == '幺' { Some('1') } else { char::from_digit(digit(c)?, 10) }
+    match c {
+        '幺' => Some('1'),
+        '○' => Some('0'),
+        _ => char::from_digit(digit(c)?, 10),
+    }
 }
 
 /// A label and its position.

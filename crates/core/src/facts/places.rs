@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::chars::Chars;
+use super::chars::{Chars, is_number};
 use super::endings::SIDES;
 use super::literals::Filter;
-use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names};
+use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names, numerals};
 use crate::text::normalise::Normaliser;
 
 /// Maximum number of places of a collection: as many as fit into a request of the usual size of a megabyte. A district has
@@ -320,25 +320,35 @@ pub(super) struct PlaceNames {
 impl PlaceNames {
     pub(super) fn new(places: &[Place], normaliser: Normaliser) -> Self {
         let mut names = Self::default();
+        let mut listed: Vec<(Vec<char>, u32)> = Vec::new();
         for (index, place) in (0_u32..).zip(places) {
             let chars: Vec<char> = normaliser.normalise(&place.name).chars().collect();
             let kind = place.kind.fact_kind();
             names.places.push((kind, names::canonical(kind, &chars).into()));
-            for name in place.names() {
-                let chars: Box<[char]> = normaliser.normalise(name).chars().collect();
-                let [first, second, ..] = chars[..] else { continue };
-                names.first.add(first);
-                // The number of characters is at most MAX_PLACE_CHARS.
-                names.lengths.entry((first, second)).or_default().push(chars.len() as u8);
-                // Settings that another version accepted may have a name twice; the earlier place counts.
-                names.by_name.entry(chars).or_insert(index);
-            }
+            listed.extend(place.names().map(|name| (normaliser.normalise(name).chars().collect(), index)));
+        }
+        for (name, index) in &listed {
+            names.add(name.clone(), *index);
+        }
+        // A name as it is in the list counts before another spelling of its number.
+        for (name, index) in &listed {
+            names.add(spelled(name, |number| number.to_string()), *index);
+            names.add(spelled(name, in_words), *index);
         }
         for lengths in names.lengths.values_mut() {
             lengths.sort_unstable_by(|a, b| b.cmp(a));
             lengths.dedup();
         }
         names
+    }
+
+    fn add(&mut self, name: Vec<char>, index: u32) {
+        let [first, second, ..] = name[..] else { return };
+        let Ok(length) = u8::try_from(name.len()) else { return };
+        self.first.add(first);
+        self.lengths.entry((first, second)).or_default().push(length);
+        // Settings that another version accepted may have a name twice; the earlier place counts.
+        self.by_name.entry(name.into()).or_insert(index);
     }
 
     /// Returns the end and the place of the longest name that `text` has at `at`. O([`MAX_PLACE_CHARS`]) lookups at most.
@@ -391,6 +401,26 @@ impl PlaceNames {
     }
 }
 
+/// Returns a name with its numbers as `spell` writes them.
+fn spelled(name: &[char], spell: impl Fn(u32) -> String) -> Vec<char> {
+    let parts = name.chunk_by(|a, b| is_number(*a) == is_number(*b) && a.is_ascii_digit() == b.is_ascii_digit());
+    let number = |part: &[char]| part.iter().all(|&c| is_number(c)).then(|| numerals::value(part)).flatten();
+    parts.flat_map(|part| number(part).map_or_else(|| part.to_vec(), |value| spell(value).chars().collect())).collect()
+}
+
+/// Returns a number below 100 in words, and another number in digits.
+fn in_words(number: u32) -> String {
+    const DIGITS: [&str; 10] = ["", "一", "二", "三", "四", "五", "六", "七", "八", "九"];
+    let [tens, ones] = [number / 10, number % 10].map(|digit| digit as usize);
+    match tens {
+        _ if number == 0 => "零".to_owned(),
+        0 => DIGITS[ones].to_owned(),
+        1 => format!("十{}", DIGITS[ones]),
+        2..=9 => format!("{}十{}", DIGITS[tens], DIGITS[ones]),
+        _ => number.to_string(),
+    }
+}
+
 /// True if a name from `start` to `end` begins or ends inside a word. O(log words).
 fn cuts_word(words: &[WordSpan<'_>], start: usize, end: usize) -> bool {
     [start as u32, end as u32].into_iter().any(|at| {
@@ -413,7 +443,7 @@ mod tests {
     use super::super::FactReader;
     use super::*;
 
-    const LIST: &str = "name,kind,aliases,parent\n翠湖花园,小区,\"翠湖|翠湖,一期\",雁江区\n\n红石滩,place,石滩;红滩,\n学府一路,road,,\n";
+    const LIST: &str = "name,kind,aliases,parent\n翠湖花园,小区,\"翠湖|翠湖,一期|翠湖一期\",雁江区\n\n红石滩,place,石滩;红滩,\n学府一路,road,,\n";
 
     fn shown(text: &str) -> String {
         let reader = FactReader::new(&parse_places(LIST).unwrap(), Normaliser::new(true));
@@ -431,7 +461,7 @@ mod tests {
         assert_eq!(list.len(), 3);
         let first = &list[0];
         assert_eq!((first.kind, first.parent.as_deref()), (PlaceKind::Estate, Some("雁江区")));
-        assert_eq!(first.aliases, ["翠湖", "翠湖,一期"]);
+        assert_eq!(first.aliases, ["翠湖", "翠湖,一期", "翠湖一期"]);
         assert_eq!(parse_places(&places_to_csv(&list)).unwrap(), list);
         let columns = "\u{feff}上级,名称,类别\r\n雁江区,翠湖学校,学校\r\n";
         assert_eq!(parse_places(columns).unwrap()[0].kind, PlaceKind::School);
@@ -452,6 +482,19 @@ mod tests {
         assert_eq!(listed("在翠湖", &[(0, 1), (1, 3)]), 1);
         assert_eq!(listed("北翠湖", &[(0, 1), (1, 3)]), 0);
         assert_eq!(listed("城北翠湖", &[(0, 2), (2, 4)]), 1);
+    }
+
+    #[test]
+    fn numbers_in_names_are_spelled_in_both_ways() {
+        for (digits, spelling) in
+            [("3区", "三区"), ("第11号桥", "第十一号桥"), ("学府20路", "学府二十路"), ("99段", "九十九段")]
+        {
+            let digits: Vec<char> = digits.chars().collect();
+            assert_eq!(spelled(&digits, in_words).into_iter().collect::<String>(), spelling);
+            let spelling: Vec<char> = spelling.chars().collect();
+            assert_eq!(spelled(&spelling, |number| number.to_string()), digits);
+        }
+        assert_eq!(spelled(&['第', '1', '2', '0', '段'], in_words).into_iter().collect::<String>(), "第120段");
     }
 
     #[test]
@@ -479,7 +522,8 @@ mod tests {
         assert_eq!(shown("翠湖漏水"), "Estate 翠湖花园 PlaceList");
         assert_eq!(shown("翠湖花园漏水"), "Estate 翠湖花园 PlaceList");
         assert_eq!(shown("红滩停水,石滩停水"), "PublicPlace 红石滩 PlaceList; PublicPlace 红石滩 PlaceList");
-        assert_eq!(shown("学府一路"), "Road 学府1路 PlaceList");
+        assert_eq!(shown("学府一路,学府1路"), "Road 学府1路 PlaceList; Road 学府1路 PlaceList");
+        assert_eq!(shown("翠湖1期漏水,翠湖一期漏水"), "Estate 翠湖花园 PlaceList; Estate 翠湖花园 PlaceList");
         for longer in ["翠湖学校停水", "翠湖公园停水", "翠湖大街停水", "翠湖村停水"] {
             assert!(!shown(longer).contains("PlaceList"), "{longer} is another name");
         }
