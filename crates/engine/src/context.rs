@@ -304,11 +304,18 @@ impl Context {
         self.timed_subject(row).map(|(subject, _)| subject)
     }
 
-    /// Reads and signs `row`, and measures the time. If verification compares names, they are found while the text is cut.
+    /// Reads and signs `row`, and measures the time.
     pub(super) fn timed_subject(&self, row: &Row) -> Result<(SignedRow, SigningTimes)> {
         let began = Instant::now();
         let document = self.read(row)?;
         let read = StageSpan::since(began);
+        let subject = self.sign_document(document);
+        let sign = StageSpan::since(read.ended);
+        Ok((subject, SigningTimes { read, sign }))
+    }
+
+    /// Signs a document. If verification compares names, they are found while the text is cut. O(length of its text).
+    pub(super) fn sign_document(&self, document: Document) -> SignedRow {
         // The names in the text of forms do not count.
         let has_forms = self.verifier.as_ref().is_some_and(|verifier| !verifier.forms().is_empty());
         let naming = self.compares_names() && !has_forms;
@@ -319,8 +326,16 @@ impl Context {
             }
             false => (Arc::new(self.profile.sign(&document)), None),
         });
-        let sign = StageSpan::since(read.ended);
-        Ok((SignedRow { document, signed, named }, SigningTimes { read, sign }))
+        SignedRow { document, signed, named }
+    }
+
+    /// Signs a record with the statistics of this context that another context with the same settings signed. O(length of its text).
+    pub(super) fn sign_again(&self, record: SignedRow) -> SignedRow {
+        let SignedRow { document, signed, named } = record;
+        let (signed, named) = self.signed_texts.get(&document, named.is_some(), || {
+            (Arc::new(self.profile.sign_again(&document, &signed, named.as_deref())), named.clone())
+        });
+        SignedRow { document, signed, named }
     }
 
     /// True if names in texts are part of the evidence.

@@ -4,6 +4,7 @@
 //! A count passes over the records and counts a [`CountedSample`] of them, on the rebuilding threads, which have a lower priority than the
 //! serving threads. If two instances count at the same time, one result is kept.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ use doppel_core::schemes::frequencies::{
     CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
-use doppel_core::text::shingles;
+use doppel_core::text::objects::NamedObject;
+use doppel_core::text::{Document, shingles};
 use doppel_store::{Seq, StoredRecord};
 
 /// Number of records that are read at once: a few hundred kilobytes of usual rows.
@@ -77,23 +79,30 @@ impl CountedParts {
     }
 
     /// Returns the codes of a row, each once.
-    fn codes(&self, row: &str) -> Option<Vec<u64>> {
+    pub(super) fn codes_of_row(&self, row: &str) -> Option<Vec<u64>> {
         let document = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?;
-        let text = document.joined();
-        let text = &text[..text.floor_char_boundary(COUNTED_BYTES)];
+        Some(self.codes(&document, None))
+    }
+
+    /// Returns the codes of a document, each once. `names` are the names in its text, if they are known.
+    pub(super) fn codes(&self, document: &Document, names: Option<&[NamedObject]>) -> Vec<u64> {
+        let whole = document.joined();
+        let text = &whole[..whole.floor_char_boundary(COUNTED_BYTES)];
         let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(text, width)).collect();
         if self.objects {
-            codes.extend(self.profile.objects(text).iter().map(|object| name_code(&object.name)));
+            let names = names.filter(|_| text.len() == whole.len());
+            let names = names.map_or_else(|| self.profile.objects(text).into(), Cow::Borrowed);
+            codes.extend(names.iter().map(|object| name_code(&object.name)));
             codes.extend(&document.contacts);
         }
         codes.sort_unstable();
         codes.dedup();
-        Some(codes)
+        codes
     }
 
     /// Counts rows, on all threads of the pool that calls this function.
-    pub(super) fn count(&self, rows: &[Arc<str>], counter: &mut Counter) {
-        let counted: Vec<_> = rows.par_iter().filter_map(|row| self.codes(row)).collect();
+    fn count(&self, rows: &[Arc<str>], counter: &mut Counter) {
+        let counted: Vec<_> = rows.par_iter().filter_map(|row| self.codes_of_row(row)).collect();
         counted.into_iter().for_each(|codes| counter.observe(codes));
     }
 }

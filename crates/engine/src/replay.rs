@@ -4,6 +4,9 @@
 //! join over keys would find other pairs than the service, unless it kept the state of the index at each record. Therefore the records pass
 //! through an index in their order, as in the service: *sign* on any thread, *place* one after the other, *judge* on any thread. Placing
 //! takes a few microseconds, a tenth of signing, and is the only sequential part.
+//!
+//! The signatures depend on document frequencies, which are counted over the whole batch. Therefore each record is read twice. A record that
+//! was signed in the first pass and is still in memory is only [signed again](Replay::sign_again), which needs no words and no names.
 
 mod batch;
 
@@ -11,6 +14,7 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use rayon::prelude::*;
 
 pub use batch::{BatchRecord, find_duplicates};
 
@@ -134,15 +138,16 @@ impl Replay {
     }
 
     /// Counts the document frequencies of text in a batch of `records` records, as a collection does at the end of an import of these records,
-    /// for [`Statistics::with_text`]. `row` returns the row at a position. `None` if the settings use none, or the batch is too small to be
-    /// counted.
+    /// for [`Statistics::with_text`]. `row` returns the row at a position, `signed` the record at a position if it is in memory. `None` if the
+    /// settings use none, or the batch is too small to be counted.
     ///
     /// # Errors
     /// The errors of `row`.
-    pub fn count_text<E>(
+    pub fn count_text<'r, E: Send>(
         &self,
         records: usize,
-        mut row: impl FnMut(usize) -> std::result::Result<Arc<str>, E>,
+        row: impl Fn(usize) -> std::result::Result<Arc<str>, E> + Sync,
+        signed: impl Fn(usize) -> Option<&'r SignedRecord> + Sync,
     ) -> std::result::Result<Option<Vec<u8>>, E> {
         let first = counted_of_batch(records as u64);
         let Some(counted) = self.matcher.context.counted().filter(|_| first > 0) else { return Ok(None) };
@@ -152,8 +157,12 @@ impl Replay {
         }
         let mut counter = Counter::default();
         for places in sample.into_places().chunks(COUNTED_AT_ONCE) {
-            let rows: Vec<Arc<str>> = places.iter().map(|at| row(*at)).collect::<std::result::Result<_, E>>()?;
-            counted.count(&rows, &mut counter);
+            let codes = places.par_iter().map(|&at| match signed(at) {
+                Some(SignedRecord(known)) => Ok(Some(counted.codes(&known.document, known.named.as_deref()))),
+                None => Ok(counted.codes_of_row(&row(at)?)),
+            });
+            let codes: Vec<Option<Vec<u64>>> = codes.collect::<std::result::Result<_, E>>()?;
+            codes.into_iter().flatten().for_each(|codes| counter.observe(codes));
         }
         Ok(Some(counter.encode(first)))
     }
@@ -164,6 +173,16 @@ impl Replay {
     /// The errors of [`Replay::read`].
     pub fn sign(&self, row: &Row) -> Result<SignedRecord> {
         self.matcher.context.subject(row).map(SignedRecord)
+    }
+
+    /// Signs a document that [`Replay::read`] returned. O(length).
+    pub fn sign_document(&self, document: Document) -> SignedRecord {
+        SignedRecord(self.matcher.context.sign_document(document))
+    }
+
+    /// Signs a record with the statistics of this replay that a replay with the same settings signed. O(length).
+    pub fn sign_again(&self, record: SignedRecord) -> SignedRecord {
+        SignedRecord(self.matcher.context.sign_again(record.0))
     }
 
     /// Looks a record up among the earlier ones, and inserts it. One call at a time, with ascending `seq` from 1.
@@ -264,10 +283,27 @@ impl Engine {
     }
 }
 
+/// Approximate size of a name in memory, in bytes.
+const NAME_BYTES: usize = 64;
+
 impl SignedRecord {
+    /// Returns the document of the record.
+    pub fn document(&self) -> &Document {
+        &self.0.document
+    }
+
     /// Returns the signatures of the record.
     pub fn signed(&self) -> &Signed {
         &self.0.signed
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let SignedRow { document, signed, named } = &self.0;
+        let fields = document.fields.iter().chain(&document.columns);
+        let texts: usize = fields.map(|field| field.text.len() + field.whole().len()).sum();
+        let names = named.as_ref().map_or(0, |names| names.len() * NAME_BYTES);
+        BARE + texts + names + signed.keys.len() * 4 * size_of::<u64>()
     }
 }
 

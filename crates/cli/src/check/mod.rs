@@ -276,9 +276,9 @@ impl CheckJob<'_> {
         for at in 0..spool.len() {
             accepted.extend(spool.entry(at)?.content.is_ok().then_some(at));
         }
-        let text = replay.count_text(accepted.len(), |at| {
-            anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into())
-        })?;
+        let row =
+            |at: usize| anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into());
+        let text = replay.count_text(accepted.len(), row, |_| None)?;
         Ok(match records::statistics(words, text) {
             Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,
             None => replay,

@@ -22,7 +22,7 @@ use crate::progress::CommandProgress;
 use crate::settings_file;
 use doppel_config::Config;
 use doppel_core::index::groups::Group;
-use doppel_core::record::Row;
+use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
@@ -31,7 +31,7 @@ use doppel_sources::UnreadableLine;
 use doppel_store::Seq;
 
 /// Number of records that are signed and judged together.
-const BATCH: u32 = 4096;
+const BATCH: u32 = 1024;
 /// Largest number of written pairs unless an option allows more, in total and per record. A larger number comes from texts that occur
 /// thousands of times; the groups contain the same information in fewer bytes.
 const MOST_PAIRS: u64 = 1_000_000;
@@ -102,6 +102,32 @@ fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
 
+/// The document of a line, signed if there is memory for it until it is compared.
+enum ReadDocument {
+    Signed(SignedRecord),
+    Unsigned(Document),
+}
+
+impl ReadDocument {
+    fn of(replay: &Replay, document: Document, has_room: bool) -> Self {
+        if has_room { Self::Signed(replay.sign_document(document)) } else { Self::Unsigned(document) }
+    }
+
+    fn get(&self) -> &Document {
+        match self {
+            Self::Signed(record) => record.document(),
+            Self::Unsigned(document) => document,
+        }
+    }
+}
+
+/// A line that can be compared.
+struct ReadLine {
+    row: Row,
+    id: RecordId,
+    document: ReadDocument,
+}
+
 /// Reads all lines into the stock and the table that is given back, and the names of their columns into `columns`. Records refusals and
 /// warnings. Returns the statistics of words if the profile needs them.
 fn read_all(
@@ -116,21 +142,30 @@ fn read_all(
     let mut batches = input.start();
     while let Some(batch) = batches.blocking_recv().transpose()? {
         columns.extend(batch.new_columns.iter().cloned());
+        let has_room = stock.has_room();
         report.take_batch(
             &batch,
-            |line| check(replay, line),
-            |line, checked| {
-                let kept = match checked {
-                    Ok(checked) => keep(stock, checked)?,
+            |line| {
+                let CheckedLine { row, id, document } = check(replay, line)?;
+                Ok(ReadLine { row, id, document: ReadDocument::of(replay, document, has_room) })
+            },
+            |line, read| {
+                let kept = match read {
+                    Ok(read) => keep(stock, read)?,
                     Err(refusal) => Err(refusal),
                 };
                 if let Some(back) = &mut back {
                     back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
                 }
-                if let (Ok(document), Some(statistics)) = (&kept, &mut statistics) {
-                    replay.observe(document, statistics);
+                let Ok(read) = kept else { return Ok(kept.map(|_| Vec::new())) };
+                if let Some(statistics) = &mut statistics {
+                    replay.observe(read.get(), statistics);
                 }
-                Ok(kept.map(|document| document.warnings))
+                let warnings = read.get().warnings.clone();
+                if let ReadDocument::Signed(record) = read {
+                    stock.keep_read(record);
+                }
+                Ok(Ok(warnings))
             },
         )?;
         report.progress.at(batch.read_bytes);
@@ -141,7 +176,7 @@ fn read_all(
 
 /// Counts how common pieces of text are among the records, if the comparison needs this.
 fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec<u8>>> {
-    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()))
+    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()), |at| stock.as_read(at))
 }
 
 /// Combines the counts of a batch; `None` if there are none.
@@ -157,9 +192,9 @@ pub(crate) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Op
 }
 
 /// Stores a record and returns its document, or returns a refusal if its id is taken.
-fn keep(stock: &mut RecordStock, checked: CheckedLine) -> anyhow::Result<Result<Document, UnreadableLine>> {
-    let CheckedLine { row, id, document } = checked;
-    let Document { time, identity, .. } = &document;
+fn keep(stock: &mut RecordStock, read: ReadLine) -> anyhow::Result<Result<ReadDocument, UnreadableLine>> {
+    let ReadLine { row, id, document } = read;
+    let Document { time, identity, .. } = document.get();
     let kept = KeptRecord { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
     Ok(if stock.add(&kept)? { Ok(document) } else { Err(repeated_id(row.json())) })
 }
@@ -202,7 +237,8 @@ impl ComparisonOutcome {
         let mut placed = Vec::new();
         loop {
             let positions = before.end..count.min(before.end.saturating_add(batch));
-            let signed = sign_all(replay, stock, positions.clone())?;
+            let known = positions.clone().map(|position| stock.take_read(position)).collect();
+            let signed = sign_all(replay, stock, positions.clone(), known)?;
             for subject in &signed {
                 stock.sign(subject.signed(), whole)?;
                 if let Some(back) = &mut back {
@@ -323,15 +359,22 @@ impl ComparisonOutcome {
     }
 }
 
-/// Signs the records at `positions` on all threads.
-fn sign_all(replay: &Replay, stock: &RecordStock, positions: Range<u32>) -> anyhow::Result<Vec<SignedRecord>> {
-    positions
-        .into_par_iter()
-        .map(|position| {
+/// Signs the records at `positions` on all threads. `known` contains the records that were signed while they were read.
+fn sign_all(
+    replay: &Replay,
+    stock: &RecordStock,
+    positions: Range<u32>,
+    known: Vec<Option<SignedRecord>>,
+) -> anyhow::Result<Vec<SignedRecord>> {
+    let records = positions.into_par_iter().zip(known);
+    let signed = records.map(|(position, known)| match known {
+        Some(record) => Ok(replay.sign_again(record)),
+        None => {
             let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
             Ok(replay.sign(&row)?)
-        })
-        .collect()
+        }
+    });
+    signed.collect()
 }
 
 /// Places consecutive records, beginning at the position `first`.

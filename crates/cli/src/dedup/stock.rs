@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;
-use doppel_engine::replay::EarlierRecord;
+use doppel_engine::replay::{EarlierRecord, SignedRecord};
 use doppel_findings::log::ByteLog;
 
 /// The value for a missing time. It is older than all times.
@@ -22,6 +22,10 @@ pub(super) struct RecordStock {
     rows: ByteLog,
     /// The parts of the signatures that judging needs.
     signed: ByteLog,
+    /// The first records as they were read, until they are taken.
+    first_read: Vec<Option<SignedRecord>>,
+    /// Number of bytes that are left for `first_read`.
+    room: usize,
     /// Times in seconds.
     times: Vec<i64>,
     /// Hashes of the petitioners; 0 for a record without one.
@@ -39,11 +43,17 @@ pub(super) struct KeptRecord<'a> {
 }
 
 impl RecordStock {
-    /// Keeps about `memory` bytes of rows in memory, and the rest in `dir`.
+    /// Keeps about `memory` bytes of records in memory, and the rest of their rows in `dir`.
     pub(super) fn new(dir: &Path, memory: usize) -> Self {
-        let rows = ByteLog::new(dir, memory / 4 * 3);
-        let signed = ByteLog::new(dir, memory / 4);
-        Self { rows, signed, times: Vec::new(), petitioners: Vec::new(), ids: HashMap::new() }
+        Self {
+            rows: ByteLog::new(dir, memory / 8 * 3),
+            signed: ByteLog::new(dir, memory / 8),
+            first_read: Vec::new(),
+            room: memory / 2,
+            times: Vec::new(),
+            petitioners: Vec::new(),
+            ids: HashMap::new(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -67,6 +77,29 @@ impl RecordStock {
         self.times.push(time.map_or(NO_TIME, jiff::Timestamp::as_second));
         self.petitioners.push(petitioner.map_or(0, |petitioner| city64_bytes(petitioner.as_bytes()).max(1)));
         Ok(true)
+    }
+
+    /// True if there is room for another record as it was read.
+    pub(super) fn has_room(&self) -> bool {
+        self.room > 0 && self.first_read.len() == self.len()
+    }
+
+    /// Keeps the last added record as it was read, if all records before it are kept, too, and if there is room.
+    pub(super) fn keep_read(&mut self, record: SignedRecord) {
+        if self.room > 0 && self.first_read.len() + 1 == self.len() {
+            self.room = self.room.saturating_sub(record.bytes());
+            self.first_read.push(Some(record));
+        }
+    }
+
+    /// Returns a record as it was read, if it is still in memory.
+    pub(super) fn as_read(&self, position: usize) -> Option<&SignedRecord> {
+        self.first_read.get(position)?.as_ref()
+    }
+
+    /// Removes a record as it was read from memory.
+    pub(super) fn take_read(&mut self, position: u32) -> Option<SignedRecord> {
+        self.first_read.get_mut(position as usize)?.take()
     }
 
     /// Frees the table of ids. No more records can be added.

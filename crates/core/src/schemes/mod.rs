@@ -87,6 +87,11 @@ pub trait Scheme: Send + Sync {
         false
     }
 
+    /// True if the signature depends on the document frequencies of text; see [`frequencies`].
+    fn prefers_rare_text(&self) -> bool {
+        false
+    }
+
     /// Returns the reason why the scheme signs nothing, with a remedy; `None` if the scheme works.
     fn inactive_reason(&self) -> Option<String> {
         None
@@ -177,7 +182,7 @@ mod tests {
         }
     }
 
-    pub(super) fn reading<'a>(document: &'a Document, words: &'a Words, weights: &[u16]) -> Reading<'a> {
+    pub(super) fn reading<'a>(document: &'a Document, words: &'a Words, weights: &'a [u16]) -> Reading<'a> {
         Reading::new(document, words, weights)
     }
 }

@@ -146,6 +146,10 @@ impl Scheme for CommonNames {
     fn key_implies_match(&self) -> bool {
         true
     }
+
+    fn prefers_rare_text(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

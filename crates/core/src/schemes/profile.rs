@@ -57,6 +57,8 @@ const RARITY_RULES: &str = "rarity 2";
 const SYNONYM_RULES: &str = "whole synonyms 1";
 /// The keys of common names.
 const NAME_RULES: &str = "names 1";
+/// The recognition of the places of the office, which are names.
+const PLACE_RULES: &str = "places 2";
 /// The use of identity and time as features.
 const COLUMN_RULES: &str = "columns 1";
 /// The extraction of the visible text from HTML, including the version of the HTML library.
@@ -94,7 +96,7 @@ impl Profile {
         let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
         let signs_names = names::applies(settings);
         let names = signs_names.then(|| Box::new(CommonNames::new(text.clone())) as Box<dyn Scheme>);
-        let schemes = channels.chain(addresses).chain(copy_stage).chain(names).collect();
+        let schemes: Vec<_> = channels.chain(addresses).chain(copy_stage).chain(names).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(SimhashScheme::new(params, statistics.clone())),
             _ => None,
@@ -105,7 +107,7 @@ impl Profile {
             weights: settings.fields.iter().map(Field::weight).collect(),
             min_features: settings.min_features.into(),
             reader: Reader::new(settings),
-            counts_text: settings.keeps_text() && (signs_names || settings.channels.iter().any(prefers_rare)),
+            counts_text: settings.keeps_text() && schemes.iter().any(|scheme| scheme.prefers_rare_text()),
             signs_names,
             words: Words::new(&settings.text),
             schemes,
@@ -197,7 +199,7 @@ impl Profile {
         self.words.fact_spans(text)
     }
 
-    /// Cuts a document into words.
+    /// Makes a reading of a document, which is cut into words when they are first needed.
     pub fn cut<'a>(&'a self, document: &'a Document) -> Reading<'a> {
         Reading::new(document, &self.words, &self.weights)
     }
@@ -221,6 +223,24 @@ impl Profile {
     pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
         let reading = self.cut_naming(document);
         (self.sign_reading(&reading), reading.into_found_names())
+    }
+
+    /// Signs a document that a profile of the same settings with other statistics signed before. Only the signatures that depend on statistics
+    /// are computed. `names` are the names that were found then. O(length), without cutting the document into words for most settings.
+    pub fn sign_again(&self, document: &Document, before: &Signed, names: Option<&[NamedObject]>) -> Signed {
+        let reading = match names {
+            Some(names) => self.cut(document).with_names(names),
+            None => self.cut(document),
+        };
+        let mut signatures = before.signatures.clone();
+        for (scheme, signature) in self.schemes.iter().zip(&mut signatures) {
+            let depends = scheme.needs_statistics() || scheme.prefers_rare_text();
+            if depends && (!before.too_short || is_exact_stage(scheme.name())) {
+                *signature = scheme.sign(&reading);
+            }
+        }
+        let Signed { digest, features, too_short, .. } = *before;
+        Signed { digest, features, too_short, keys: self.keys(&signatures), signatures }
     }
 
     /// Reads and signs a row that was accepted under other settings. A row that cannot be read or has no content under these settings is signed
@@ -376,6 +396,9 @@ fn rules(settings: &Settings) -> Vec<String> {
     }
     if names::applies(settings) {
         rules.push(format!("{NAME_RULES} {}", built_in::version()));
+        if !settings.text.places.is_empty() {
+            rules.push(PLACE_RULES.to_owned());
+        }
     }
     if settings.channels.iter().any(prefers_rare) {
         rules.push(format!("{RARITY_RULES} {}", built_in::version()));
@@ -487,8 +510,10 @@ impl Signed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frequencies::Counter;
     use super::*;
     use crate::collection::{Preset, ShingleParams, SimhashParams, StopWords, Verify, Weighting};
+    use crate::text::shingles::codes;
 
     fn profile(edit: impl FnOnce(&mut Settings)) -> Profile {
         let mut settings = Settings::preset(Preset::Default);
@@ -592,6 +617,49 @@ mod tests {
         assert_eq!((&short.signatures[..2], short.keys.len()), (&[None, None][..], 1));
         let long = sign(&profile, r#"{"content":"小区夜市噪音扰民"}"#);
         assert_eq!((long.features, long.too_short, long.signatures.iter().flatten().count()), (4, false, 3));
+    }
+
+    /// Returns the rows of letters about some places, which repeat one another's words.
+    fn letters() -> impl Iterator<Item = Row> {
+        let problems = ["路灯不亮,夜间行走困难", "垃圾堆积多日无人清运", "施工噪声影响休息,请尽快处理"];
+        (0..150).map(move |number| {
+            let place = ["雁坪路", "鹤鸣小区", "翠湖公园", "松岗中学", "86路公交站"][number % 5];
+            let row = serde_json::json!({
+                "title": problems[number % 3],
+                "content": format!("{place}附近{},已向雁坪路社区反映{number}次", problems[number / 5 % 3]),
+            });
+            Row::parse(row.to_string().as_bytes()).unwrap()
+        })
+    }
+
+    #[test]
+    fn a_record_signed_again_is_signed_as_if_with_the_statistics_at_once() {
+        let with_statistics = r#"[{"scheme":"simhash","weighting":"tf_idf"},{"scheme":"i_match"},{"scheme":"vsm"},
+            {"scheme":"boolean"},{"scheme":"scam"},{"scheme":"minhash"},{"scheme":"tianwang2"}]"#;
+        let mut counted = Settings::preset(Preset::Default);
+        counted.channels.extend(serde_json::from_str::<Vec<Channel>>(with_statistics).unwrap());
+        let mut short = counted.clone();
+        short.min_features = 15;
+        for settings in [counted, short] {
+            let plain = Profile::compile(&settings, None);
+            let documents: Vec<Document> = letters().map(|row| plain.read(&row).unwrap()).collect();
+            let mut statistics = Statistics::default();
+            let mut text = Counter::default();
+            for document in &documents {
+                statistics.observe(&plain.cut(document));
+                text.observe(codes(&document.joined(), 3));
+            }
+            let profile = Profile::compile(&settings, Some(Arc::new(statistics.with_text(&text.encode(150)))));
+            let mut changed = 0;
+            for document in &documents {
+                let (before, names) = plain.sign_naming(document);
+                let signed = profile.sign(document);
+                changed += usize::from(before != signed);
+                assert_eq!(profile.sign_again(document, &before, names.as_deref()), signed);
+                assert_eq!(profile.sign_again(document, &before, None), signed);
+            }
+            assert!(changed > 100, "the statistics changed the signatures of {changed} letters");
+        }
     }
 
     #[test]

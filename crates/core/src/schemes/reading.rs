@@ -2,7 +2,7 @@
 //!
 //! There are two views. *Tokens* are the features of Simhash; the value of a `whole` field (with synonyms replaced) is one token. *Words* are the
 //! distinct words of the `text` and `whole` fields, which all other word schemes count. Every occurrence of a word counts 1, without
-//! regard to the weight of the field. The words are computed when the first scheme needs them.
+//! regard to the weight of the field. Tokens, words and names are computed when the first scheme needs them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -47,38 +47,56 @@ pub struct Word<'a> {
 pub struct Reading<'a> {
     document: &'a Document,
     cutter: &'a Words,
-    tokens: Vec<FeatureToken<'a>>,
+    /// The weight of every field, in the order of the settings.
+    weights: &'a [u16],
+    tokens: OnceCell<Vec<FeatureToken<'a>>>,
     words: OnceCell<Vec<Word<'a>>>,
-    names: OnceCell<Vec<NamedObject>>,
+    names: OnceCell<Cow<'a, [NamedObject]>>,
 }
 
 impl<'a> Reading<'a> {
-    /// Cuts `document` into words. `weights` contains the weight of every field, in the order of the settings. O(length).
-    pub fn new(document: &'a Document, words: &'a Words, weights: &[u16]) -> Self {
-        Self::cut(document, words, weights, None)
+    /// Makes a reading of `document`, which is cut into words when they are first needed. `weights` contains the weight of every field, in the
+    /// order of the settings.
+    pub fn new(document: &'a Document, words: &'a Words, weights: &'a [u16]) -> Self {
+        Self {
+            document,
+            cutter: words,
+            weights,
+            tokens: OnceCell::new(),
+            words: OnceCell::new(),
+            names: OnceCell::new(),
+        }
     }
 
-    /// Cuts `document` into words and finds its names in the same pass, see [`Reading::names`].
-    pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> Self {
+    /// Cuts `document` into words and finds its names in the same pass, see [`Reading::names`]. O(length).
+    pub fn naming(document: &'a Document, words: &'a Words, weights: &'a [u16]) -> Self {
         let mut names = words.names();
-        let reading = Self::cut(document, words, weights, Some(&mut names));
+        let reading = Self::new(document, words, weights);
+        let _ = reading.tokens.set(reading.cut(Some(&mut names)));
         match names.finish(|| document.joined().into()) {
-            Some(found) => Self { names: OnceCell::from(found), ..reading },
+            Some(found) => reading.with_names(found),
             None => reading,
         }
     }
 
-    fn cut(document: &'a Document, words: &'a Words, weights: &[u16], mut names: Option<&mut NameFinder<'a>>) -> Self {
+    /// Returns the reading with the names that an earlier reading of the same document found.
+    #[must_use]
+    pub fn with_names(self, names: impl Into<Cow<'a, [NamedObject]>>) -> Self {
+        Self { names: OnceCell::from(names.into()), ..self }
+    }
+
+    fn cut(&self, mut names: Option<&mut NameFinder<'a>>) -> Vec<FeatureToken<'a>> {
+        let document = self.document;
         // A word has about two characters of three bytes, and about a third of the words are stop words.
         let length: usize = document.fields.iter().map(|field| field.text.len()).sum();
         let mut tokens = Vec::with_capacity(length / 8 + 4);
         for field in document.fields.iter().chain(&document.columns) {
-            let factor = weights.get(usize::from(field.position)).copied().unwrap_or(1);
+            let factor = self.weights.get(usize::from(field.position)).copied().unwrap_or(1);
             let mut add =
                 |term, chars, whole| tokens.push(FeatureToken { term, hash: city64(term), chars, factor, whole });
             match (field.role, &mut names) {
                 (Role::Text, Some(names)) => names.cut(&field.text, |term, chars| add(term, chars, false)),
-                (Role::Text, None) => words.for_each(&field.text, |term, chars| add(term, chars, false)),
+                (Role::Text, None) => self.cutter.for_each(&field.text, |term, chars| add(term, chars, false)),
                 (Role::Whole | Role::Identity | Role::Time, names) => {
                     if let Some(names) = names.as_mut().filter(|_| field.role == Role::Whole) {
                         names.pass_over(&field.text);
@@ -89,7 +107,7 @@ impl<'a> Reading<'a> {
                 (Role::Url | Role::Ignore | Role::Category | Role::Status | Role::Unit | Role::Reply, _) => {}
             }
         }
-        Self { document, cutter: words, tokens, words: OnceCell::new(), names: OnceCell::new() }
+        tokens
     }
 
     /// The document.
@@ -100,23 +118,23 @@ impl<'a> Reading<'a> {
     /// Returns the objects that the document names: [`Words::objects`] of [`Document::joined`]. Cuts the text again if the names were not found
     /// in the same pass as the words. O(length) then.
     pub fn names(&self) -> &[NamedObject] {
-        self.names.get_or_init(|| self.cutter.objects(&self.document.joined()))
+        self.names.get_or_init(|| self.cutter.objects(&self.document.joined()).into())
     }
 
     /// Returns the names, if they were found.
     pub fn into_found_names(self) -> Option<Vec<NamedObject>> {
-        self.names.into_inner()
+        self.names.into_inner().map(Cow::into_owned)
     }
 
-    /// All features with repetitions, in the order of the text.
+    /// All features with repetitions, in the order of the text. O(length) at the first call.
     pub fn tokens(&self) -> &[FeatureToken<'a>] {
-        &self.tokens
+        self.tokens.get_or_init(|| self.cut(None))
     }
 
     /// Returns the distinct words, sorted by H and then by their bytes. O(tokens × log tokens) at the first call.
     pub fn words(&self) -> &[Word<'a>] {
         self.words.get_or_init(|| {
-            let tokens = self.tokens.iter().filter(|token| !token.whole);
+            let tokens = self.tokens().iter().filter(|token| !token.whole);
             let mut words: Vec<Word<'a>> =
                 tokens.map(|&FeatureToken { term, hash, chars, .. }| Word { hash, term, chars, count: 1 }).collect();
             let whole = self.document.fields.iter().filter(|field| field.role == Role::Whole);
@@ -162,11 +180,12 @@ impl<'a> Reading<'a> {
     /// Counts the distinct features, distinguished by H. O(tokens).
     pub fn distinct(&self) -> u32 {
         // A hash table with open addressing, at most half full. The hashes are random already, so that they are used as they are.
-        let size = (self.tokens.len() * 2).next_power_of_two().max(16);
+        let tokens = self.tokens();
+        let size = (tokens.len() * 2).next_power_of_two().max(16);
         let mut table = vec![0_u64; size];
         let mut count = 0;
         let mut zero = false;
-        for &FeatureToken { hash, .. } in &self.tokens {
+        for &FeatureToken { hash, .. } in tokens {
             if hash == 0 {
                 zero = true;
                 continue;

@@ -116,6 +116,10 @@ impl Scheme for ShingleScheme {
     fn key_implies_match(&self) -> bool {
         self.params.t == 0.0
     }
+
+    fn prefers_rare_text(&self) -> bool {
+        self.params.modulus.is_none() && self.params.prefer == Prefer::Rare
+    }
 }
 
 /// Returns the value by which a run is sampled. The values of rare text are the smallest.

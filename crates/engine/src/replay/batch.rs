@@ -72,7 +72,7 @@ fn count(replay: &Replay, records: &[BatchRecord]) -> Result<Option<Arc<Statisti
         let documents = records.iter().filter_map(|record| replay.read(&parsed(record)?).ok());
         documents.for_each(|document| replay.observe(&document, words));
     }
-    let text = replay.count_text(records.len(), |at| Ok::<_, Error>(Arc::clone(&records[at].row)))?;
+    let text = replay.count_text(records.len(), |at| Ok::<_, Error>(Arc::clone(&records[at].row)), |_| None)?;
     let counted = match text {
         Some(text) => Some(words.unwrap_or_default().with_text(&text)),
         None => words,
