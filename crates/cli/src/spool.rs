@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 
 use super::import::input::{InputLine, OriginalLine, RecordInput, TableHeadings};
 use super::output::OutputFile;
 use super::{tell, usage};
 use doppel_findings::log::ByteLog;
-use doppel_findings::output::{self, AddedCells, MOST_ROWS, MOST_UNITS, TableForm};
-use doppel_findings::{EarlierRow, FindingWords, RowRefusal};
+use doppel_findings::output::{self, MOST_ROWS, MOST_UNITS, TableForm};
+use doppel_findings::{EarlierRow, FindingWords, RowFinding, RowRefusal};
 use doppel_sources::tables::TableCell;
 
 /// The name of the sheet in a new workbook.
@@ -35,6 +36,7 @@ pub(super) fn form_of(path: &Path) -> anyhow::Result<TableForm> {
 }
 
 /// A stored row.
+#[derive(Serialize, Deserialize)]
 pub(super) struct SpoolEntry {
     /// Index of the row's file.
     pub(super) file: usize,
@@ -42,8 +44,8 @@ pub(super) struct SpoolEntry {
     pub(super) line: u64,
     /// The number of the row in the file, as the result table shows it.
     number: u64,
-    /// The record as JSON, or a sentence with the reason why there is none.
-    pub(super) content: Result<String, String>,
+    /// The record as JSON, or the reason why there is none.
+    pub(super) content: Result<String, RowRefusal>,
     cells: Vec<TableCell>,
 }
 
@@ -81,27 +83,23 @@ impl RowSpool {
         self.columns.width = self.columns.width.max(cells.len());
         let content = match (&line.content, refused) {
             (Ok(json), None) => Ok(json.as_ref().to_owned()),
-            (Ok(_), Some(code)) => Err(self.sentence(&RowRefusal::Invalid(code.to_owned()))),
+            (Ok(_), Some(code)) => Err(RowRefusal::Invalid(code.to_owned())),
             (Err(why), _) => {
                 let fault = match &line.came {
                     OriginalLine::Row(row) => row.fault.as_ref(),
                     _ => None,
                 };
-                Err(self.sentence(&RowRefusal::of_unreadable(why, fault)))
+                Err(RowRefusal::of_unreadable(why, fault))
             }
         };
         let entry = SpoolEntry { file: line.file, line: line.number, number, content, cells };
-        self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
-    }
-
-    fn sentence(&self, refusal: &RowRefusal) -> String {
-        self.words.refusal(refusal)
+        self.log.push(&[&serde_json::to_vec(&entry)?]).context("cannot keep a row on disk")
     }
 
     /// Returns the row with this index.
     pub(super) fn entry(&self, at: usize) -> anyhow::Result<SpoolEntry> {
         let bytes = self.log.get(at).context("cannot read a row back")?;
-        SpoolEntry::decode(&bytes).context("a row came back damaged")
+        serde_json::from_slice(&bytes).context("a row came back damaged")
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.
@@ -256,26 +254,7 @@ pub(super) struct ResultTable {
 
 impl ResultTable {
     /// Writes the next row with its result.
-    pub(super) fn put(
-        &mut self,
-        entry: &SpoolEntry,
-        said: &Result<doppel_findings::RowFinding, RowRefusal>,
-    ) -> anyhow::Result<()> {
-        self.write(entry, &self.words.added_cells(said))
-    }
-
-    /// Writes the next row, which is refused; `why` is the reason as a sentence.
-    pub(super) fn put_refused(&mut self, entry: &SpoolEntry, why: &str) -> anyhow::Result<()> {
-        let refused = self.words.refused().to_owned();
-        self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
-    }
-
-    /// Returns the reason of a refusal as a sentence.
-    pub(super) fn sentence(&self, refusal: &RowRefusal) -> String {
-        self.words.refusal(refusal)
-    }
-
-    fn write(&mut self, entry: &SpoolEntry, added: &AddedCells) -> anyhow::Result<()> {
+    pub(super) fn put(&mut self, entry: &SpoolEntry, said: &Result<RowFinding, RowRefusal>) -> anyhow::Result<()> {
         let number = match &mut self.at {
             Some(at) => {
                 *at += 1;
@@ -283,7 +262,8 @@ impl ResultTable {
             }
             None => entry.number,
         };
-        self.table.row(number, &entry.cells, Some(added)).with_context(|| format!("cannot write {}", self.path))
+        let added = self.words.added_cells(said);
+        self.table.row(number, &entry.cells, Some(&added)).with_context(|| format!("cannot write {}", self.path))
     }
 
     /// Completes the file, which gets its name, and reports values that were cut.
@@ -301,84 +281,9 @@ impl ResultTable {
     }
 }
 
-/// The encoding of a row: file, line, number, true if the row is refused, and the content; then for each cell: true if it is a number, the
-/// number, and the text. Numbers are little-endian; the length of a text comes before the text.
-impl SpoolEntry {
-    fn encode(&self) -> Vec<u8> {
-        let (flag, content) = match &self.content {
-            Ok(json) => (0, json),
-            Err(why) => (1, why),
-        };
-        let mut bytes = Vec::with_capacity(64 + content.len() * 2);
-        for number in [self.file as u64, self.line, self.number] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        bytes.push(flag);
-        put_text(&mut bytes, content);
-        for cell in &self.cells {
-            bytes.push(u8::from(cell.number.is_some()));
-            bytes.extend_from_slice(&cell.number.unwrap_or_default().to_le_bytes());
-            put_text(&mut bytes, &cell.text);
-        }
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes;
-        let mut numbers = [0; 3];
-        for number in &mut numbers {
-            *number = u64::from_le_bytes(take(&mut rest)?);
-        }
-        let [file, line, number] = numbers;
-        let [flag] = take(&mut rest)?;
-        let content = take_text(&mut rest)?;
-        let mut cells = Vec::new();
-        while !rest.is_empty() {
-            let [is_number] = take(&mut rest)?;
-            let value = f64::from_le_bytes(take(&mut rest)?);
-            cells.push(TableCell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
-        }
-        let content = if flag == 0 { Ok(content) } else { Err(content) };
-        Some(Self { file: file as usize, line, number, content, cells })
-    }
-}
-
-fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, behind) = rest.split_first_chunk()?;
-    *rest = behind;
-    Some(*taken)
-}
-
-fn take_text(rest: &mut &[u8]) -> Option<String> {
-    let length = u32::from_le_bytes(take(rest)?) as usize;
-    let (taken, behind) = rest.split_at_checked(length)?;
-    *rest = behind;
-    String::from_utf8(taken.to_vec()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_of_a_row_comes_back() {
-        let cells =
-            vec![TableCell { text: "3.25".into(), number: Some(3.25) }, TableCell::default(), "路灯".to_owned().into()];
-        for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
-            let entry = SpoolEntry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
-            let back = SpoolEntry::decode(&entry.encode()).unwrap();
-            assert_eq!(
-                (back.file, back.line, back.number, back.content, back.cells),
-                (1, 7, 5, content, cells.clone())
-            );
-        }
-        assert!(SpoolEntry::decode(&[0; 20]).is_none());
-    }
 
     #[test]
     fn more_rows_than_a_sheet_has_go_to_csv_alone() {

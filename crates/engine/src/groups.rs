@@ -3,20 +3,24 @@
 //! The groups of a collection are kept in memory (`index::groups`) from the first request for them on. Each request brings them up to date:
 //! it reads new pairs from the store by seq, and reads the records again that the change feed names as replaced, updated, removed or
 //! decided about. If other processes change the same store, changes of pairs by their tasks become visible when all groups are read again,
-//! after [`SHARED_FRESH_US`] or more.
+//! after half a minute or more.
 //!
 //! The pairs are the pairs of the live generation. After a switch to another generation, that generation lacks the pairs of the records
 //! that were registered before the switch. Until a task has found them, the pairs of the earlier generations are used, too
 //! ([`CollectionState::pair_sources`](doppel_store::CollectionState::pair_sources)), so that no group shrinks.
 
+mod collection_groups;
 mod hot;
 mod links;
 mod petitioners;
+mod reading;
 pub mod regroup;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,40 +29,20 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use self::collection_groups::CollectionGroups;
 use crate::answers::PairView;
 use crate::boxed;
-use crate::context::Context;
 use crate::record_filter::{PassedRecords, RecordFilter};
 use crate::rows::RowsById;
-use crate::{Engine, Error, READ_AT_ONCE, Result, off_thread};
+use crate::{Engine, Error, READ_AT_ONCE, Result};
 use doppel_core::collection::CollectionName;
-use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, ShownRow};
-use doppel_core::schemes::hash::city64_bytes;
-use doppel_store::changes::{LoggedChange, LoggedKind};
-use doppel_store::content::RecordContent;
-use doppel_store::decisions::{Decision, Judgement, RecordPair};
-use doppel_store::generations::PairSource;
-use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
+use doppel_store::Seq;
 
 pub use self::hot::{HotIssue, MostNamed, PetitionerMatter, RankingPart, RepeatPetitioner};
 pub(crate) use self::links::GroupLink;
 pub use self::shape::{GroupShape, MemberShape, PairSimilarity, PetitionerShape, SupposedDecision};
 
-/// Number of lists of pairs, decisions or log entries that are read at once.
-const PIECE: usize = 1_000;
-/// Largest number of changes between two requests that are applied one by one; after more changes everything is read again.
-const MAX_FOLLOWED: usize = 100_000;
-/// Time in microseconds after which the groups of a store with several instances are read again; ten times the duration of the last reading
-/// if that is longer.
-const SHARED_FRESH_US: u64 = 30_000_000;
-/// Largest number of readings for one request. A reindex changes the generations three times while groups are read: it activates a generation,
-/// its pairs become complete, and earlier generations are dropped. Two reindexes may follow each other at the end of an import.
-const MOST_READINGS: usize = 7;
-/// Number of seconds after which a request for groups may succeed that failed because generations changed.
-const RETRY_S: u32 = 5;
-/// Smallest number of members of a component whose groups a list of groups keeps: finding them takes more than a millisecond.
-const LARGE_COMPONENT: usize = 1_000;
 /// Largest number of members in the description of a group.
 pub const MAX_MEMBERS: usize = 1_000;
 
@@ -172,79 +156,6 @@ impl GroupCursor {
     /// Returns the place in a list, in the order of places: the largest rank first, and of equal ranks the lowest first seq.
     fn place(&self) -> (Reverse<u64>, Seq) {
         (Reverse(self.rank), self.first)
-    }
-}
-
-/// The data about a member of a group.
-struct GroupMember {
-    id: RecordId,
-    /// Hashes of its identity values, in the order of their fields.
-    identity: Box<[u64]>,
-    /// The time of its submission, or of its storage if the record does not contain the time.
-    time: Option<Timestamp>,
-    /// True if the record contains the time.
-    has_own_time: bool,
-}
-
-impl GroupMember {
-    /// True if the time of the record is `since` or later.
-    fn is_since(&self, since: Timestamp) -> bool {
-        self.time.is_some_and(|time| time >= since)
-    }
-}
-
-struct CollectionGroups {
-    collection: CollectionNumber,
-    /// The generation that was live when the groups were read.
-    generation: GenerationId,
-    /// The generations whose pairs are read.
-    sources: Vec<ReadSource>,
-    set: GroupSet,
-    /// The groups of those components that requests asked for, by lowest member: finding the single links of a large component takes longer
-    /// than a page may take. An entry is removed before its component changes.
-    pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
-    members: HashMap<Seq, GroupMember>,
-    by_id: HashMap<RecordId, Seq>,
-    /// The times of the choices of originals, by the chosen record and the other record of the decision that contains the choice.
-    chosen: BTreeMap<(u64, u64), String>,
-    /// The pairs about which a person decided that they report one event, the lower seq first.
-    of_one_event: BTreeSet<(u64, u64)>,
-    /// The changes up to this seq are applied.
-    followed_to: Seq,
-    /// Time of the last complete reading, and its duration, in microseconds.
-    read_at: u64,
-    took: u64,
-}
-
-/// The decision that holds about a pair, as the groups read it.
-struct HoldingDecision {
-    pair: RecordPair,
-    /// `None` if the decision was withdrawn.
-    judgement: Option<Judgement>,
-    /// The record that a person chose as the original, and the time of the choice.
-    chosen: Option<(RecordId, String)>,
-}
-
-impl From<Decision> for HoldingDecision {
-    fn from(decision: Decision) -> Self {
-        let judgement = decision.holding();
-        let last = decision.rulings.into_iter().next_back().filter(|_| judgement == Some(Judgement::Same));
-        let chosen = last.and_then(|ruling| Some((ruling.original?, ruling.at)));
-        Self { pair: decision.pair, judgement, chosen }
-    }
-}
-
-/// A generation whose pairs are read, and the progress of the reading.
-#[derive(Clone, Copy)]
-struct ReadSource {
-    source: PairSource,
-    /// The pairs of records up to this seq are in the groups.
-    read_to: Seq,
-}
-
-impl From<PairSource> for ReadSource {
-    fn from(source: PairSource) -> Self {
-        Self { source, read_to: source.from.before(1) }
     }
 }
 
@@ -414,376 +325,6 @@ impl Engine {
         let micros = (self.options.micros)().saturating_sub(u64::from(days) * 86_400_000_000);
         Timestamp::from_microsecond(i64::try_from(micros).unwrap_or(i64::MAX)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
-
-    /// Calls `ask` with groups that are up to date. The update continues if the request is cancelled, because the first reading of a large
-    /// collection may take longer than a request. `ask` runs outside the serving threads, because it may read all groups.
-    async fn with_groups<T: Send + 'static>(
-        &self,
-        collection: &CollectionName,
-        ask: impl FnOnce(&CollectionGroups) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let context = self.context(collection).await?;
-        let entry = self.groups.entry(collection);
-        let mut kept = Arc::clone(&entry.groups).lock_owned().await;
-        let engine = self.clone();
-        let reading = tokio::spawn(async move {
-            let is_outdated = entry.outdated.swap(false, Ordering::AcqRel);
-            let before = kept.take().filter(|_| !is_outdated);
-            *kept = Some(engine.read_current(context, before).await?);
-            Ok(kept)
-        });
-        let kept = reading.await.unwrap_or(Err(Error::Crashed))?;
-        off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
-    }
-
-    /// Brings the groups from `before` up to date, or reads all of them. Reads them again if the generations changed meanwhile: a generation
-    /// that was dropped has no pairs any more, so that groups would have shrunk.
-    async fn read_current(
-        &self,
-        mut context: Arc<Context>,
-        mut before: Option<CollectionGroups>,
-    ) -> Result<CollectionGroups> {
-        for _ in 0..MOST_READINGS {
-            let now = (self.options.micros)();
-            let shared_at = self.store.is_shared().then_some(now);
-            let brought = match before.take().filter(|groups| groups.is_current(&context, shared_at)) {
-                Some(groups) => self.brought_up_to_date(&context, groups).await?,
-                None => None,
-            };
-            let groups = match brought {
-                Some(groups) => groups,
-                None => self.read_groups(&context, now).await?,
-            };
-            context = self.context(&context.state.name).await?;
-            if groups.is_current(&context, None) {
-                return Ok(groups);
-            }
-        }
-        let reason = "generations of the collection change faster than its groups can be read".into();
-        Err(StoreError::Unavailable { reason, retry_after_s: RETRY_S }.into())
-    }
-
-    /// Reads all pairs and decisions.
-    async fn read_groups(&self, context: &Context, now: u64) -> Result<CollectionGroups> {
-        let name = &context.state.name;
-        let mut groups = CollectionGroups {
-            generation: context.state.generation,
-            collection: context.state.number,
-            sources: context.state.sources_of_pairs().into_iter().map(ReadSource::from).collect(),
-            set: GroupSet::new(),
-            pieces: Mutex::default(),
-            members: HashMap::new(),
-            by_id: HashMap::new(),
-            chosen: BTreeMap::new(),
-            of_one_event: BTreeSet::new(),
-            followed_to: self.store.last_change(name).await?,
-            read_at: now,
-            took: 0,
-        };
-        self.read_pairs(context, &mut groups).await?;
-        let mut decided = Vec::new();
-        self.each_decision(name, |decision| decided.push(HoldingDecision::from(decision))).await?;
-        for decision in decided {
-            self.apply(context, &mut groups, decision).await?;
-        }
-        groups.took = (self.options.micros)().saturating_sub(now);
-        Ok(groups)
-    }
-
-    /// Applies the changes since the last update; `None` if everything must be read again.
-    async fn brought_up_to_date(
-        &self,
-        context: &Context,
-        mut groups: CollectionGroups,
-    ) -> Result<Option<CollectionGroups>> {
-        let name = &context.state.name;
-        let Some(changed) = self.changed_since(name, &mut groups.followed_to).await? else { return Ok(None) };
-        for id in &changed {
-            let Some(before) = groups.by_id.get(id).copied() else { continue };
-            match self.store.record(name, id).await? {
-                // Fields outside the text may have changed.
-                Some(record) if record.seq == before => groups.describe(context, &record),
-                _ => groups.forget(before),
-            }
-        }
-        self.read_pairs(context, &mut groups).await?;
-        for id in &changed {
-            for decision in self.store.decisions_of(name, id).await? {
-                self.apply(context, &mut groups, decision.into()).await?;
-            }
-        }
-        Ok(Some(groups))
-    }
-
-    /// Returns the records that were replaced, updated, removed or decided about after the change `after`, and moves `after` to the last
-    /// change; `None` if the log does not go back so far, or there are too many changes.
-    async fn changed_since(&self, name: &CollectionName, after: &mut Seq) -> Result<Option<BTreeSet<RecordId>>> {
-        let mut changed = BTreeSet::new();
-        while changed.len() < MAX_FOLLOWED {
-            let (piece, next) = match self.store.logged(name, *after, PIECE).await {
-                Err(StoreError::ChangesForgotten { .. }) => return Ok(None),
-                page => page?,
-            };
-            let is_last = piece.len() < PIECE;
-            *after = next;
-            for LoggedChange { id, kind, .. } in piece {
-                if let LoggedKind::Decided { other, .. } = kind {
-                    changed.insert(other);
-                }
-                changed.insert(id);
-            }
-            if is_last {
-                return Ok(Some(changed));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Reads new pairs from every source.
-    async fn read_pairs(&self, context: &Context, groups: &mut CollectionGroups) -> Result<()> {
-        for at in 0..groups.sources.len() {
-            self.read_source(context, groups, at).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads new pairs from the source with index `at`.
-    async fn read_source(&self, context: &Context, groups: &mut CollectionGroups, at: usize) -> Result<()> {
-        let name = &context.state.name;
-        loop {
-            let ReadSource { source, read_to } = groups.sources[at];
-            let piece = self.store.pairs(name, source.generation, read_to, PIECE).await?;
-            let Some(last) = piece.last() else { return Ok(()) };
-            groups.sources[at].read_to = last.seq;
-            let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq]));
-            self.learn(context, groups, seqs.collect()).await?;
-            piece.iter().for_each(|pairs| groups.pair(&pairs.earlier, pairs.seq));
-        }
-    }
-
-    /// Reads the records with these seqs that are not known yet. Records that are gone stay unknown.
-    async fn learn(&self, context: &Context, groups: &mut CollectionGroups, seqs: BTreeSet<Seq>) -> Result<()> {
-        let unknown: Vec<Seq> = seqs.into_iter().filter(|seq| !groups.members.contains_key(seq)).collect();
-        self.each_at(&context.state.name, unknown, |record| groups.add_member(context, &record)).await
-    }
-
-    /// Applies a person's decision about two records, if both exist.
-    async fn apply(&self, context: &Context, groups: &mut CollectionGroups, decision: HoldingDecision) -> Result<()> {
-        let HoldingDecision { pair, judgement, chosen } = decision;
-        let mut names = Vec::with_capacity(2);
-        for id in [pair.a(), pair.b()] {
-            let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
-            groups.add_member(context, &record);
-            names.push(record.seq.0);
-        }
-        names.iter().for_each(|name| groups.forget_component(*name));
-        let ordered = (names[0].min(names[1]), names[0].max(names[1]));
-        groups.of_one_event.remove(&ordered);
-        match judgement {
-            Some(Judgement::Same) => groups.set.confirm(names[0], names[1]),
-            Some(Judgement::SameEvent) => {
-                groups.set.reject(names[0], names[1]);
-                groups.of_one_event.insert(ordered);
-            }
-            Some(Judgement::NotSame) => groups.set.reject(names[0], names[1]),
-            Some(Judgement::Withdrawn) | None => groups.set.withdraw(names[0], names[1]),
-        }
-        groups.chosen.remove(&(names[0], names[1]));
-        groups.chosen.remove(&(names[1], names[0]));
-        if let Some((original, at)) = chosen {
-            let key = if original == *pair.a() { (names[0], names[1]) } else { (names[1], names[0]) };
-            groups.chosen.insert(key, at);
-        }
-        Ok(())
-    }
-}
-
-impl CollectionGroups {
-    /// True if an update is enough. `shared_at` is the current time if other processes change the store, too.
-    fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
-        let fresh = SHARED_FRESH_US.max(self.took * 10);
-        let sources = self.sources.iter().map(|read| read.source);
-        self.generation == context.state.generation
-            && sources.eq(context.state.sources_of_pairs())
-            && self.collection == context.state.number
-            && shared_at.is_none_or(|now| now.saturating_sub(self.read_at) < fresh)
-    }
-
-    fn add_member(&mut self, context: &Context, record: &StoredRecord) {
-        if self.members.contains_key(&record.seq) {
-            return;
-        }
-        match self.by_id.get(&record.id) {
-            // The record was replaced while the groups were read.
-            Some(&other) if other < record.seq => self.forget(other),
-            Some(_) => return,
-            None => {}
-        }
-        self.describe(context, record);
-    }
-
-    fn describe(&mut self, context: &Context, record: &StoredRecord) {
-        let (identity, own_time): (Box<[u64]>, Option<Timestamp>) = match &record.content {
-            RecordContent::Row(_) => {
-                let read = record.content.read().and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
-                (read.identity_values().map(|value| city64_bytes(value.as_bytes())).collect(), read.time)
-            }
-            RecordContent::Hashes(hashes) => {
-                let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
-                (hashes.identity.iter().map(|hash| city64_bytes(&hash.0)).collect(), time)
-            }
-        };
-        let time = own_time.or_else(|| record.stored_at.parse().ok());
-        self.by_id.insert(record.id.clone(), record.seq);
-        let member = GroupMember { id: record.id.clone(), identity, time, has_own_time: own_time.is_some() };
-        self.members.insert(record.seq, member);
-    }
-
-    /// Adds the pairs of a record with earlier records, if both are known.
-    fn pair(&mut self, earlier: &[Seq], later: Seq) {
-        if !self.members.contains_key(&later) {
-            return;
-        }
-        self.forget_component(later.0);
-        for earlier in earlier {
-            if self.members.contains_key(earlier) {
-                self.forget_component(earlier.0);
-                self.set.add_pair(earlier.0, later.0);
-            }
-        }
-    }
-
-    fn forget(&mut self, seq: Seq) {
-        self.forget_component(seq.0);
-        self.set.remove_member(seq.0);
-        self.chosen.retain(|(one, other), _| *one != seq.0 && *other != seq.0);
-        self.of_one_event.retain(|(one, other)| *one != seq.0 && *other != seq.0);
-        if let Some(member) = self.members.remove(&seq)
-            && self.by_id.get(&member.id) == Some(&seq)
-        {
-            self.by_id.remove(&member.id);
-        }
-    }
-
-    /// Returns the groups in the component of a member.
-    fn component_groups(&self, seq: u64) -> Arc<Vec<Group>> {
-        let Some(first) = self.set.component_of(seq) else { return Arc::default() };
-        let mut pieces = self.pieces.lock();
-        Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
-    }
-
-    /// Calls `each` with all groups of at least `least` members. The division of large components is kept for the next request.
-    fn each_group(&self, least: usize, mut each: impl FnMut(&Group)) {
-        for (first, size) in self.set.components().filter(|(_, size)| *size >= least) {
-            let groups = match size >= LARGE_COMPONENT {
-                true => self.component_groups(first),
-                false => Arc::new(self.set.groups_beside(first)),
-            };
-            groups.iter().filter(|group| group.members.len() >= least).for_each(&mut each);
-        }
-    }
-
-    fn group_of(&self, id: &RecordId) -> Option<Group> {
-        let seq = self.by_id.get(id)?.0;
-        self.component_groups(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
-    }
-
-    /// Removes the stored groups of a member's component, which is about to change.
-    fn forget_component(&mut self, seq: u64) {
-        if self.pieces.get_mut().is_empty() {
-            return;
-        }
-        if let Some(first) = self.set.component_of(seq) {
-            self.pieces.get_mut().remove(&first);
-        }
-    }
-
-    fn of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a GroupMember> {
-        group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
-    }
-
-    /// Returns the seq of the original: the member that a person chose last, or else the earliest one.
-    fn original(&self, group: &Group) -> u64 {
-        self.chosen_original(group).unwrap_or_else(|| self.earliest(group))
-    }
-
-    /// Returns the seq of the member that a person chose last as the original.
-    fn chosen_original(&self, group: &Group) -> Option<u64> {
-        if self.chosen.is_empty() {
-            return None;
-        }
-        let chosen = group.members.iter().flat_map(|seq| self.choices_of(*seq));
-        chosen.max_by_key(|(_, at)| *at).map(|((seq, _), _)| *seq)
-    }
-
-    /// Returns the choices of a record as an original.
-    fn choices_of(&self, seq: u64) -> impl Iterator<Item = (&(u64, u64), &String)> {
-        self.chosen.range((seq, 0)..=(seq, u64::MAX))
-    }
-
-    /// Returns the seq of the earliest member: of the members that contain the time of their submission the earliest one, of those with the
-    /// same time the one with the lowest id; without such members the first that was registered. It does not depend on the order of
-    /// registration as long as members contain their time.
-    fn earliest(&self, group: &Group) -> u64 {
-        let dated = group.members.iter().filter_map(|seq| {
-            let member = self.members.get(&Seq(*seq)).filter(|member| member.has_own_time)?;
-            Some((member.time, &member.id, *seq))
-        });
-        dated.min().map_or(group.members[0], |(_, _, seq)| seq)
-    }
-
-    fn last(&self, group: &Group) -> Option<Timestamp> {
-        self.of(group).filter_map(|member| member.time).max()
-    }
-
-    fn view(&self, group: &Group, since: Timestamp) -> GroupView {
-        let mut by_petitioner: BTreeMap<u64, (usize, bool)> = BTreeMap::new();
-        for (seq, petitioner) in self.petitioner_keys(&group.members) {
-            let (records, recent) = by_petitioner.entry(petitioner).or_default();
-            *records += 1;
-            *recent |= self.members[&Seq(seq)].is_since(since);
-        }
-        let times: Vec<Timestamp> = self.of(group).filter_map(|member| member.time).collect();
-        GroupView {
-            id: self.id(group.members[0]),
-            original: self.id(self.original(group)),
-            size: group.members.len(),
-            pairs: group.pairs,
-            density: (group.density * 10_000.0).round() / 10_000.0,
-            chained: group.chained,
-            contested: group.contested,
-            petitioners: by_petitioner.len(),
-            recent_petitioners: by_petitioner.values().filter(|(_, recent)| *recent).count(),
-            most_by_one: by_petitioner.values().map(|(records, _)| *records).max().unwrap_or(0),
-            first_time: times.iter().min().map(|time| time.to_string()),
-            last_time: times.iter().max().map(|time| time.to_string()),
-            row: None,
-        }
-    }
-
-    fn detail(&self, group: &Group, since: Timestamp) -> GroupDetail {
-        let lists = [group.members.len(), group.bridges.len(), group.cut.len(), group.rejected.len()];
-        GroupDetail {
-            group: self.view(group, since),
-            members: group.members.iter().take(MAX_MEMBERS).map(|seq| self.id(*seq)).collect(),
-            bridges: self.pair_views(&group.bridges),
-            cut: self.pair_views(&group.cut),
-            rejected: self.pair_views(&group.rejected),
-            truncated: lists.iter().any(|&length| length > MAX_MEMBERS),
-            rows: None,
-        }
-    }
-
-    /// Returns the first [`MAX_MEMBERS`] of these pairs, with the ids of their records.
-    fn pair_views(&self, pairs: &[(u64, u64)]) -> Vec<PairView> {
-        let pairs = pairs.iter().take(MAX_MEMBERS);
-        pairs.map(|(earlier, later)| PairView { earlier: self.id(*earlier), later: self.id(*later) }).collect()
-    }
-
-    /// Returns the id of a member. All members are known before they are paired.
-    fn id(&self, name: u64) -> RecordId {
-        self.members[&Seq(name)].id.clone()
-    }
 }
 
 /// Returns the rank of a group in a list; the list begins with the largest rank.
@@ -796,6 +337,3 @@ fn rank(order: GroupOrder, group: &GroupView, last: Option<Timestamp>) -> u64 {
         GroupOrder::Recent => recent,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -89,29 +89,6 @@ impl Engine {
         Ok(made)
     }
 
-    /// Adds the row of its record to each of `matches`, if the record is still stored.
-    ///
-    /// # Errors
-    /// The errors of [`Engine::rows`].
-    pub async fn show_rows(
-        &self,
-        collection: &CollectionName,
-        matches: impl IntoIterator<Item = &mut Match>,
-        columns: &Columns,
-    ) -> Result<()> {
-        let mut matches: Vec<&mut Match> = matches.into_iter().collect();
-        let ids: Vec<RecordId> = matches.iter().map(|found| found.id.clone()).collect();
-        let rows = match self.rows(collection, &ids, columns).await {
-            // A check has nothing to show of a collection that does not exist yet.
-            Err(Error::UnknownCollection(_)) if ids.is_empty() => return Ok(()),
-            rows => rows?,
-        };
-        for found in &mut matches {
-            found.row = rows.get(&found.id).cloned();
-        }
-        Ok(())
-    }
-
     /// Adds to the first [`MOST_HANDLINGS`] of `matches` what the office wrote beside their records, if the records are still stored with
     /// their text. One read of the store.
     ///

@@ -5,23 +5,26 @@
 //! other. The sentences are in [`FindingWords`].
 
 pub mod csv;
+mod ids;
 pub mod log;
 pub mod output;
 pub mod within;
 mod words;
 
-use sha2::{Digest, Sha256};
+use serde::{Deserialize, Serialize};
 
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_core::violation::Violation;
+use doppel_engine::answers::Outcome;
 use doppel_sources::UnreadableLine;
 use doppel_sources::tables::RowFault;
 
+pub use ids::RowIds;
 pub use words::FindingWords;
 
 /// The reason why a row was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowRefusal {
     /// The row cannot be read.
     Row(RowFault),
@@ -81,7 +84,7 @@ pub struct RowFinding {
 impl RowFinding {
     /// Returns the finding for a row that is only checked. An exact duplicate comes before a near duplicate, and a record comes before a
     /// row.
-    pub fn checked(record: Option<Match>, row: Option<(EarlierRow, Match)>, too_short: bool) -> Self {
+    fn checked(record: Option<Match>, row: Option<(EarlierRow, Match)>, too_short: bool) -> Self {
         let record = record.map(|found| (EarlierRow::Record(found.id.clone()), found));
         let best = if is_exact_match(&row) && !is_exact_match(&record) { row } else { record.or(row) };
         let Some((of, found)) = best else {
@@ -92,13 +95,14 @@ impl RowFinding {
         Self { kind, of: Some(of), similarity: found.similarity, relation: found.relation, registered: None }
     }
 
-    /// Returns the finding for a registered row. If several records have the same text, the row repeats the earliest. `row_of` returns the
-    /// earlier row of a record, if the record comes from the file.
+    /// Returns the finding for a row that is registered under `id`. If several records have the same text, the row repeats the earliest.
+    /// `row_of` returns the earlier row of a record, if the record comes from the file.
     pub fn registered(
         kind: VerdictKind,
         duplicate_of: Option<&RecordId>,
         similar: &[Match],
-        registered: Option<(RecordId, bool)>,
+        id: Option<RecordId>,
+        outcome: Outcome,
         row_of: impl FnOnce(&RecordId) -> Option<EarlierRow>,
     ) -> Self {
         // Several exact duplicates are possible. The first one is the earliest.
@@ -108,20 +112,13 @@ impl RowFinding {
         let similarity = found.and_then(|found| found.similarity);
         let relation = found.and_then(|found| found.relation);
         let of = of.map(|id| row_of(id).unwrap_or_else(|| EarlierRow::Record(id.clone())));
-        Self { kind, of, similarity, relation, registered }
+        let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
+        Self { kind, of, similarity, relation, registered: id.map(|id| (id, is_new)) }
     }
 }
 
 fn is_exact_match(found: &Option<(EarlierRow, Match)>) -> bool {
     found.as_ref().is_some_and(|(_, found)| found.is_exact())
-}
-
-/// Returns so many bytes of a hash that no two ids have the same.
-pub fn short(id: &RecordId) -> [u8; 16] {
-    let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
-    let mut short = [0; 16];
-    short.copy_from_slice(&hash[..16]);
-    short
 }
 
 /// Returns a share from 0 to 1 in whole per cent. Only 1 becomes 100, and only 0 becomes 0: values close to them become 99 and 1.

@@ -5,11 +5,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::log::ByteLog;
+use crate::{EarlierRow, RowFinding};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Match;
+use doppel_engine::Error;
 use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
+
+/// A row that is compared with the records, and ready for the comparison with the earlier rows of its file.
+pub struct CheckedRow {
+    row: Row,
+    subject: SignedRecord,
+    found: Option<Match>,
+}
+
+impl CheckedRow {
+    /// Signs a row, which occupies a core for up to some milliseconds. `found` is its best match among the records.
+    ///
+    /// # Errors
+    /// The row cannot be compared.
+    pub fn new(replay: &Replay, row: Row, found: Option<Match>) -> Result<Self, Error> {
+        let subject = replay.sign(&row)?;
+        Ok(Self { row, subject, found })
+    }
+}
 
 /// The placed rows. The memory contains their index, about fifty bytes per row, and a megabyte of their content; the rest is on disk.
 pub struct PlacedRows {
@@ -26,12 +46,27 @@ impl PlacedRows {
         Self { replay, texts: ByteLog::new(folder, 0), placed: Vec::new() }
     }
 
-    /// Places the row with this number after the other rows. Returns the earliest earlier row with the same content, otherwise the earliest
-    /// match.
+    /// Places the row with this number after the other rows, and returns its finding. `name_of` names an earlier row by its number.
     ///
     /// # Errors
     /// The content of rows cannot be written or read.
-    pub fn place(&mut self, number: u64, row: &Row, subject: SignedRecord) -> io::Result<Option<(u64, Match)>> {
+    pub fn finding<E: From<io::Error>>(
+        &mut self,
+        number: u64,
+        checked: CheckedRow,
+        name_of: impl FnOnce(u64) -> Result<EarlierRow, E>,
+    ) -> Result<RowFinding, E> {
+        let CheckedRow { row, subject, found } = checked;
+        let too_short = subject.signed().too_short;
+        let earlier = match self.place(number, &row, subject)? {
+            Some((earlier, found)) => Some((name_of(earlier)?, found)),
+            None => None,
+        };
+        Ok(RowFinding::checked(found, earlier, too_short))
+    }
+
+    /// Places a row. Returns the earliest earlier row with the same content, otherwise the earliest match.
+    fn place(&mut self, number: u64, row: &Row, subject: SignedRecord) -> io::Result<Option<(u64, Match)>> {
         let digest = subject.signed().digest;
         let seq = Seq(self.placed.len() as u64 + 1);
         let placed = self.replay.place(seq, subject).map_err(|error| io::Error::other(error.to_string()))?;

@@ -63,11 +63,6 @@ impl LineCutter {
         self.cut(bytes)
     }
 
-    /// True if a line has begun and has not ended yet.
-    pub fn is_within_line(&self) -> bool {
-        self.skipping || !self.buffer.is_empty()
-    }
-
     /// Returns the number of the next line.
     pub fn next_number(&self) -> u64 {
         self.number + 1

@@ -1,12 +1,10 @@
 //! Compares the rows with the collection and writes the findings in the order of the rows.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesOrdered;
+use futures_util::{StreamExt as _, stream};
 
 use super::AT_ONCE;
 use super::report::CheckReport;
@@ -16,11 +14,9 @@ use crate::import::target::{CheckResponse, LineResponse};
 use crate::line_report::LinePlace;
 use crate::spool::{ResultTable, RowSpool, SpoolEntry};
 use doppel_core::record::Row;
-use doppel_core::verdict::Match;
-use doppel_engine::answers::Outcome;
-use doppel_engine::replay::{Replay, SignedRecord};
-use doppel_findings::within::PlacedRows;
-use doppel_findings::{RowFinding, RowRefusal, short};
+use doppel_engine::replay::Replay;
+use doppel_findings::within::{CheckedRow, PlacedRows};
+use doppel_findings::{RowFinding, RowIds, RowRefusal};
 use doppel_service::shutdown::Phase;
 
 /// Largest number of rows that are registered together. They take some hundred milliseconds; a stop signal is processed after them.
@@ -37,64 +33,46 @@ pub(super) struct RowComparison<'a, 'd> {
     pub(super) dir: &'a Path,
 }
 
-/// The result of checking one row.
-enum RowOutcomes {
-    Refused(RowRefusal),
-    Found { row: Row, subject: Box<SignedRecord>, found: Box<Option<Match>> },
+/// A row that was checked against the collection.
+struct ComparedRow {
+    at: usize,
+    entry: SpoolEntry,
+    /// The row, or the reason why it was refused.
+    checked: Result<CheckedRow, RowRefusal>,
 }
 
 impl RowComparison<'_, '_> {
     /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
-        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir);
+        let spool = self.spool;
         let delivery = &*self.delivery;
         let progress = self.report.progress();
-        let mut under_way = FuturesOrdered::new();
-        let mut next = 0;
+        let mut within = PlacedRows::new(Arc::clone(&replay), self.dir);
+        let rows = stream::iter(0..spool.len());
+        let compared = rows.map(|at| compare(spool, at, delivery, &replay, |text| progress.say(text)));
+        let mut compared = std::pin::pin!(compared.buffered(AT_ONCE));
         loop {
-            while next < self.spool.len() && under_way.len() < AT_ONCE {
-                let entry = self.spool.entry(next)?;
-                let replay = Arc::clone(&replay);
-                let progress = Arc::clone(&progress);
-                under_way.push_back(async move {
-                    let outcome = match &entry.content {
-                        Err(_) => None,
-                        Ok(json) => Some(one(delivery, replay, json, |text| progress.say(text)).await?),
-                    };
-                    anyhow::Ok((entry, outcome))
-                });
-                next += 1;
-            }
-            let done = tokio::select! {
+            let row = tokio::select! {
                 biased;
                 () = delivery.stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-                done = under_way.next() => done,
+                row = compared.next() => row,
             };
-            let Some(done) = done else { return Ok(()) };
-            let (entry, outcome) = done?;
-            let at = next - under_way.len() - 1;
-            let said = match (&entry.content, outcome) {
-                (Err(why), _) => {
-                    self.table.put_refused(&entry, why)?;
-                    continue;
-                }
-                (Ok(_), None) => continue,
-                (Ok(_), Some(RowOutcomes::Refused(refusal))) => Err(refusal),
-                (Ok(_), Some(RowOutcomes::Found { row, subject, found })) => {
-                    let too_short = subject.signed().too_short;
-                    let earlier = within.place(at as u64, &row, *subject)?;
-                    let earlier = earlier.map(|(at, found)| anyhow::Ok((self.spool.earlier(at as usize)?, found)));
-                    Ok(RowFinding::checked(*found, earlier.transpose()?, too_short))
-                }
+            let Some(row) = row else { return Ok(()) };
+            let ComparedRow { at, entry, checked } = row?;
+            let said = match checked {
+                Ok(row) => Ok(within.finding(at as u64, row, |at| spool.earlier(at as usize))?),
+                Err(refusal) => Err(refusal),
             };
-            self.report.note(&said, at as u64 + 1);
+            if entry.content.is_ok() {
+                self.report.note(&said, at as u64 + 1);
+            }
             self.table.put(&entry, &said)?;
         }
     }
 
     /// Registers all rows in batches.
     pub(super) async fn register(&mut self) -> anyhow::Result<()> {
-        let mut ids: HashMap<[u8; 16], usize> = HashMap::new();
+        let mut ids = RowIds::default();
         let mut next = 0;
         while next < self.spool.len() {
             if self.delivery.stop.phase() >= Phase::Grace {
@@ -105,10 +83,10 @@ impl RowComparison<'_, '_> {
             let mut bytes = 0;
             while next < self.spool.len() && entries.len() < BATCH_ROWS && bytes < BATCH_BYTES {
                 let mut entry = self.spool.entry(next)?;
-                let repeats = self.repeated_id(&entry, next, &mut ids)?;
                 bytes += entry.content.as_ref().map_or(0, String::len);
-                if let Some(why) = &repeats {
-                    entry.content = Err(why.clone());
+                // Registering the row would replace the earlier record.
+                if repeats_id(&entry, next as u64, &mut ids)? {
+                    entry.content = Err(RowRefusal::Invalid("repeated_id".into()));
                     self.report.refuse_id(LinePlace { file: entry.file, line: entry.line })?;
                 }
                 entries.push(entry);
@@ -120,71 +98,64 @@ impl RowComparison<'_, '_> {
             end.into_result()?;
             let mut answers = answers.into_iter();
             for (at, entry) in (first..).zip(&entries) {
-                match &entry.content {
-                    Err(why) => self.table.put_refused(entry, why)?,
+                let said = match &entry.content {
+                    Err(refusal) => Err(refusal.clone()),
                     Ok(_) => {
-                        let answer = answers.next().flatten().context("a row has no answer")?;
-                        self.answered(entry, at, answer, &ids)?;
+                        let said = self.answered(answers.next().flatten().context("a row has no answer")?, &ids);
+                        self.report.note(&said, at as u64 + 1);
+                        said
                     }
-                }
+                };
+                self.table.put(entry, &said)?;
             }
         }
         Ok(())
     }
 
-    /// Returns the reason for a refusal if an earlier row has the same id: registering the row would replace the earlier record.
-    fn repeated_id(
-        &self,
-        entry: &SpoolEntry,
-        at: usize,
-        ids: &mut HashMap<[u8; 16], usize>,
-    ) -> anyhow::Result<Option<String>> {
-        let Ok(json) = &entry.content else { return Ok(None) };
-        let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
-        let Some(id) = row.id() else { return Ok(None) };
-        let first = *ids.entry(short(id)).or_insert(at);
-        Ok((first != at).then(|| self.table.sentence(&RowRefusal::Invalid("repeated_id".into()))))
-    }
-
-    fn answered(
-        &mut self,
-        entry: &SpoolEntry,
-        at: usize,
-        answer: LineResponse,
-        ids: &HashMap<[u8; 16], usize>,
-    ) -> anyhow::Result<()> {
+    fn answered(&mut self, answer: LineResponse, ids: &RowIds) -> Result<RowFinding, RowRefusal> {
         let LineResponse { outcome, verdict, id, duplicate_of, similar, refusal, .. } = answer;
-        let said = match (outcome, verdict) {
-            (Some(outcome), Some(kind)) => {
-                self.report.registered(outcome);
-                let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
-                let stored = id.map(|id| (id, is_new));
-                Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, stored, |id| {
-                    ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok())
-                }))
-            }
-            _ => Err(RowRefusal::Invalid(refusal.code)),
-        };
-        self.report.note(&said, at as u64 + 1);
-        self.table.put(entry, &said)
+        let (Some(outcome), Some(kind)) = (outcome, verdict) else { return Err(RowRefusal::Invalid(refusal.code)) };
+        self.report.registered(outcome);
+        Ok(RowFinding::registered(kind, duplicate_of.as_ref(), &similar, id, outcome, |id| {
+            self.spool.earlier(ids.get(id)? as usize).ok()
+        }))
     }
 }
 
-/// Checks one row.
-async fn one(
+/// Compares one row with the collection.
+async fn compare(
+    spool: &RowSpool,
+    at: usize,
     delivery: &BatchDelivery<'_>,
-    replay: Arc<Replay>,
-    json: &str,
+    replay: &Arc<Replay>,
     say: impl Fn(&str),
-) -> anyhow::Result<RowOutcomes> {
-    let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
-    let found = match delivery.check(row.json(), say).await? {
-        CheckResponse::Found(found) => found,
-        CheckResponse::Refused(refusal) => return Ok(RowOutcomes::Refused(RowRefusal::Invalid(refusal.code))),
+) -> anyhow::Result<ComparedRow> {
+    let entry = spool.entry(at)?;
+    let checked = match &entry.content {
+        Err(refusal) => Err(refusal.clone()),
+        Ok(json) => {
+            let row = row_of(json)?;
+            match delivery.check(row.json(), say).await? {
+                CheckResponse::Refused(refusal) => Err(RowRefusal::Invalid(refusal.code)),
+                CheckResponse::Found(found) => {
+                    let replay = Arc::clone(replay);
+                    let signing = tokio::task::spawn_blocking(move || CheckedRow::new(&replay, row, found));
+                    Ok(signing.await.context("signing a row")??)
+                }
+            }
+        }
     };
-    let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
-    let (row, subject) = signing.await.context("signing a row")??;
-    Ok(RowOutcomes::Found { row, subject: Box::new(subject), found: Box::new(found) })
+    Ok(ComparedRow { at, entry, checked })
+}
+
+/// True if an earlier row has the same id.
+fn repeats_id(entry: &SpoolEntry, at: u64, ids: &mut RowIds) -> anyhow::Result<bool> {
+    let Ok(json) = &entry.content else { return Ok(false) };
+    Ok(row_of(json)?.id().is_some_and(|id| ids.first(id, at) != at))
+}
+
+fn row_of(json: &str) -> anyhow::Result<Row> {
+    Row::parse(json.as_bytes()).context("a row came back damaged")
 }
 
 /// Returns the line to send for a row; `None` if the row is refused.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::components::UnionFind;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
-use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile};
+use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, named_pairs};
 use crate::line_report::{LinePlace, LineReport, RejectionReason};
 use crate::progress::CommandProgress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
@@ -403,15 +403,7 @@ impl NamedFingerprints<'_> {
     ) -> anyhow::Result<Vec<[String; 2]>> {
         pairs.iter_mut().for_each(|pair| pair.sort_unstable());
         pairs.sort_unstable();
-        let named = pairs.into_iter().map(|[a, b]| Ok([self.name(a, places, names)?, self.name(b, places, names)?]));
-        named.collect()
-    }
-
-    fn name(&self, place: u32, places: &[u32], names: &[String]) -> anyhow::Result<String> {
-        match places.binary_search(&place) {
-            Ok(at) => Ok(names[at].clone()),
-            Err(_) => self.names.get(place),
-        }
+        named_pairs(pairs, places, names, |place| self.names.get(place))
     }
 
     fn put_group(

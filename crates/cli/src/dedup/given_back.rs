@@ -12,7 +12,7 @@ use crate::spool::{ResultTable, RowSpool};
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::replay::BatchMatches;
 use doppel_findings::output::TableForm;
-use doppel_findings::{FindingWords, RowFinding, RowRefusal};
+use doppel_findings::{FindingWords, RowFinding};
 
 /// Marks a record without an earlier duplicate.
 const NONE: u32 = u32::MAX;
@@ -86,14 +86,12 @@ impl GivenBack {
         let mut found = self.found.iter();
         for at in 0..self.spool.len() {
             let entry = self.spool.entry(at)?;
-            match &entry.content {
-                Err(why) => table.put_refused(&entry, why)?,
-                Ok(_) => {
-                    let found = found.next().context("a record was not compared")?;
-                    table.put(&entry, &Ok::<_, RowRefusal>(self.finding(found)?))?;
-                    progress.at(at as u64 + 1);
-                }
-            }
+            let said = match &entry.content {
+                Err(refusal) => Err(refusal.clone()),
+                Ok(_) => Ok(self.finding(found.next().context("a record was not compared")?)?),
+            };
+            table.put(&entry, &said)?;
+            progress.at(at as u64 + 1);
         }
         Ok(table)
     }

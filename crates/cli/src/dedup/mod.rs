@@ -282,3 +282,21 @@ struct GroupLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
 }
+
+/// Returns pairs by name. `names` has the name of each of the `members`, which ascend; `name_of` returns the names of others.
+fn named_pairs<M: Copy + Ord>(
+    pairs: impl IntoIterator<Item = [M; 2]>,
+    members: &[M],
+    names: &[String],
+    name_of: impl Fn(M) -> anyhow::Result<String>,
+) -> anyhow::Result<Vec<[String; 2]>> {
+    let mut named = Vec::new();
+    for pair in pairs {
+        let [a, b] = pair.map(|member| match members.binary_search(&member) {
+            Ok(at) => Ok(names[at].clone()),
+            Err(_) => name_of(member),
+        });
+        named.push([a?, b?]);
+    }
+    Ok(named)
+}

@@ -14,7 +14,7 @@ use super::given_back::GivenBack;
 use super::report::DedupSummary;
 use super::spill::PairSpill;
 use super::stock::{KeptRecord, RecordStock};
-use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, survivors};
+use super::{DedupArgs, DedupFiles, GroupLine, JsonLinesFile, LeaveRule, named_pairs, survivors};
 use crate::import::input::RecordInput;
 use crate::import::lines::{CheckedLine, check, repeated_id};
 use crate::line_report::LineReport;
@@ -447,31 +447,13 @@ fn write_group(stock: &RecordStock, group: &Group, out: &mut JsonLinesFile) -> a
         size: ids.len(),
         pairs: *pairs as u64,
         density: (density * 10_000.0).round() / 10_000.0,
-        bridges: named_pairs(stock, bridges, members, &ids)?,
-        cut: named_pairs(stock, cut, members, &ids)?,
+        bridges: named_pairs(bridges.iter().map(|&(a, b)| [a, b]), members, &ids, |member| stock.id(member as u32))?,
+        cut: named_pairs(cut.iter().map(|&(a, b)| [a, b]), members, &ids, |member| stock.id(member as u32))?,
         chained: *chained,
         petitioners: Some(stock.petitioners(members)),
         from,
         to,
     })
-}
-
-/// Returns pairs of records by their ids. `ids` has the id of each of the `members`.
-fn named_pairs(
-    stock: &RecordStock,
-    pairs: &[(u64, u64)],
-    members: &[u64],
-    ids: &[String],
-) -> anyhow::Result<Vec<[String; 2]>> {
-    let mut named = Vec::with_capacity(pairs.len());
-    for &(a, b) in pairs {
-        let [a, b] = [a, b].map(|record| match members.binary_search(&record) {
-            Ok(at) => Ok(ids[at].clone()),
-            Err(_) => stock.id(record as u32),
-        });
-        named.push([a?, b?]);
-    }
-    Ok(named)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl MatchScope {
 pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     let MatchScope { days, same, closed } = &settings.scope;
     if let Some(days) = days {
-        super::within("/match/days", *days, 1, MAX_MATCH_DAYS, found);
+        super::validate::within("/match/days", *days, 1, MAX_MATCH_DAYS, found);
     }
     for (index, role) in same.iter().enumerate() {
         if same[..index].contains(role) {

@@ -1,7 +1,6 @@
 //! The work on a file. One thread reads the rows, tasks check or register several rows at once, and another thread finishes the rows in
 //! their order and writes them. A few dozen rows are in memory at a time, independent of the size of the file.
 
-use std::collections::HashMap;
 use std::io::{self, BufWriter, IntoInnerError};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -19,14 +18,14 @@ use super::upload::unreadable;
 use super::{FileJob, JobEnd, JobResult, JobState, MOST_NAMED, UploadedFiles};
 use crate::DeskState;
 use doppel_core::record::Row;
-use doppel_core::verdict::{Match, VerdictKind};
-use doppel_engine::answers::{Outcome, Registration};
+use doppel_core::verdict::{Verdict, VerdictKind};
+use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, RegistrationId};
-use doppel_engine::replay::{Replay, SignedRecord};
+use doppel_engine::replay::Replay;
 use doppel_engine::{Error, IfDuplicate, Position, Series};
 use doppel_findings::output::TableOutput;
-use doppel_findings::within::PlacedRows;
-use doppel_findings::{EarlierRow, FindingWords, RowFinding, RowRefusal, short};
+use doppel_findings::within::{CheckedRow, PlacedRows};
+use doppel_findings::{EarlierRow, FindingWords, RowFinding, RowIds, RowRefusal};
 use doppel_http::permits::next_permit;
 use doppel_http::problem::Problem;
 use doppel_http::routes::records::{count_failure, count_registration};
@@ -51,11 +50,7 @@ enum RowOutcome {
     Above,
     Header,
     Refused(RowRefusal),
-    Checked {
-        row: Row,
-        subject: Box<SignedRecord>,
-        found: Box<Option<Match>>,
-    },
+    Checked(Box<CheckedRow>),
     Registered(Box<Registration>),
 }
 
@@ -166,16 +161,23 @@ struct RowPump {
     replay: Option<Arc<Replay>>,
     key: IdempotencyKey,
     series: Series,
-    /// For each id of a row that is registered: the number of the first row with this id.
-    ids: HashMap<[u8; 16], u64>,
+    /// The ids of the rows that are registered.
+    ids: RowIds,
 }
 
 impl RowPump {
     fn new(app: &App, job: &Arc<FileJob>, plan: UploadPlan, replay: Option<Arc<Replay>>) -> Self {
         let key = IdempotencyKey::new(CALLER, &job.hash);
-        let ids = HashMap::new();
         let series = Series::default();
-        Self { app: app.clone(), job: Arc::clone(job), plan: Arc::new(plan), replay, key, series, ids }
+        Self {
+            app: app.clone(),
+            job: Arc::clone(job),
+            plan: Arc::new(plan),
+            replay,
+            key,
+            series,
+            ids: RowIds::default(),
+        }
     }
 
     /// Processes all rows, or stops early. Returns true if a person or the shutdown stopped the work.
@@ -244,7 +246,7 @@ impl RowPump {
     /// Returns the record, or a refusal if an earlier row of the file has the same id: registering it would replace the earlier record.
     fn once(&mut self, record: Row, number: u64) -> Result<Row, RowRefusal> {
         let Some(id) = record.id().filter(|_| self.plan.registers) else { return Ok(record) };
-        match *self.ids.entry(short(id)).or_insert(number) {
+        match self.ids.first(id, number) {
             first if first == number => Ok(record),
             first => Err(RowRefusal::SameId(first)),
         }
@@ -267,9 +269,8 @@ fn settled(row: TableRow, outcome: Result<RowOutcome, Error>) -> FinishedRow {
 
 async fn check(app: &App, job: &FileJob, replay: Arc<Replay>, row: Row) -> Result<RowOutcome, Error> {
     let found = app.engine.check(&job.collection, row.clone(), false).await?.found;
-    let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
-    let (row, subject) = signing.await.map_err(|_| Error::Crashed)??;
-    Ok(RowOutcome::Checked { row, subject: Box::new(subject), found: Box::new(found) })
+    let signing = tokio::task::spawn_blocking(move || CheckedRow::new(&replay, row, found));
+    Ok(RowOutcome::Checked(Box::new(signing.await.map_err(|_| Error::Crashed)??)))
 }
 
 async fn register(
@@ -326,7 +327,7 @@ impl RowFinisher {
         let form = (&self.job.table.layout).into();
         let mut output = TableOutput::new(&form, BufWriter::new(file), &self.folder, self.job.width)?;
         let mut within = self.replay.clone().map(|replay| PlacedRows::new(replay, &self.folder));
-        let mut numbers: HashMap<[u8; 16], u64> = HashMap::new();
+        let mut ids = RowIds::default();
         while let Some(done) = done.blocking_recv() {
             let (row, outcome) = match done {
                 Ok(done) => done,
@@ -342,16 +343,11 @@ impl RowFinisher {
                     continue;
                 }
                 RowOutcome::Refused(refusal) => Err(refusal),
-                RowOutcome::Checked { row: record, subject, found } => {
-                    let too_short = subject.signed().too_short;
-                    let earlier = match &mut within {
-                        Some(within) => within.place(row.number, &record, *subject)?,
-                        None => None,
-                    };
-                    let earlier = earlier.map(|(number, found)| (EarlierRow::Row(number), found));
-                    Ok(RowFinding::checked(*found, earlier, too_short))
+                RowOutcome::Checked(checked) => {
+                    let within = within.as_mut().ok_or(io::ErrorKind::InvalidInput)?;
+                    Ok(within.finding(row.number, *checked, |number| io::Result::Ok(EarlierRow::Row(number)))?)
                 }
-                RowOutcome::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
+                RowOutcome::Registered(registration) => Ok(registered(*registration, row.number, &mut ids)),
             };
             output.row(row.number, &row.cells, Some(&self.words.added_cells(&said)))?;
             self.note(row.number, said);
@@ -382,19 +378,15 @@ impl RowFinisher {
     }
 }
 
-/// Returns the finding for a registered row. `numbers` maps the ids of the file's records to their row numbers.
-fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> RowFinding {
+/// Returns the finding for a registered row. `ids` are the ids of the earlier rows.
+fn registered(registration: Registration, number: u64, ids: &mut RowIds) -> RowFinding {
     let Registration { verdict, outcome, id, .. } = registration;
-    let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
-    let finding = RowFinding::registered(
-        verdict.kind,
-        verdict.duplicate_of.as_ref(),
-        &verdict.similar,
-        id.clone().map(|id| (id, is_new)),
-        |id| numbers.get(&short(id)).map(|row| EarlierRow::Row(*row)),
-    );
+    let Verdict { kind, duplicate_of, similar, .. } = verdict;
+    let finding = RowFinding::registered(kind, duplicate_of.as_ref(), &similar, id.clone(), outcome, |id| {
+        ids.get(id).map(EarlierRow::Row)
+    });
     if let Some(id) = id {
-        numbers.insert(short(&id), number);
+        ids.first(&id, number);
     }
     finding
 }

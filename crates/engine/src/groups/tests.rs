@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{GroupDetail, GroupSelection, SupposedDecision};
 use crate::decisions::Opinion;
+use crate::idempotency::RegistrationId;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
 use doppel_core::collection::CollectionName;
@@ -267,7 +268,7 @@ async fn group_of_rows(rows: &[serde_json::Value]) -> (String, usize, usize) {
         let mut row = row.clone();
         row["content"] = json!(text(7, 40));
         let row = Row::parse(row.to_string().as_bytes()).unwrap();
-        desk.engine.register(&name, crate::RegistrationId::Own, row, IfDuplicate::Keep).await.unwrap();
+        desk.engine.register(&name, RegistrationId::Own, row, IfDuplicate::Keep).await.unwrap();
     }
     let first = id(rows[0]["id"].as_str().unwrap());
     let group = desk.engine.group_of(&name, &first, 30).await.unwrap().group;

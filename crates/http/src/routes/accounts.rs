@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::accounts::{self, MAX_DISPLAY_CHARS, NewPassword, is_display_name};
 use crate::auth::Administrator;
-use crate::extract::{InAccount, JsonBytes};
+use crate::extract::InAccount;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::created;
@@ -136,9 +136,8 @@ pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let name = input.text("name").filter(|name| is_name(name)).or_else(|| {
         input.refuse("name", ErrorCode::InvalidName, &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""))
     });
@@ -179,9 +178,8 @@ pub async fn change(
     State(app): State<App>,
     InAccount(name): InAccount,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<AccountAnswer>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let settings = settings(&mut input);
     let seen = input.text("changed_at");
     input.finish()?;
@@ -201,9 +199,8 @@ pub async fn set_password(
     State(app): State<App>,
     InAccount(name): InAccount,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let password = password(&mut input);
     input.finish()?;
     let shown = accounts::set_password(&app, &administrator.0.name, &name, password).await?;

@@ -6,7 +6,6 @@ use axum::response::Response;
 use utoipa::ToSchema;
 
 use crate::auth::{AdministratorIn, CollectionReach};
-use crate::extract::JsonBytes;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::input::ObjectReader;
@@ -109,9 +108,8 @@ pub async fn reindex(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let given = input.take("settings");
     let activate = input.truth("activate").unwrap_or(true);
@@ -148,9 +146,8 @@ pub async fn purge(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
     let near = input.truth("near").unwrap_or(false);
@@ -176,9 +173,8 @@ pub async fn erase(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let identity = input.text("identity");
     let days = input.number("older_than_days", 1, u64::from(MAX_RETENTION_DAYS));
@@ -208,9 +204,8 @@ pub async fn host_aliases(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<HostAliases>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     let records = input.number("records", 1, MOST_COMPARED).unwrap_or(USUALLY_COMPARED);
     input.finish()?;

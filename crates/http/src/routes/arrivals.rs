@@ -92,10 +92,8 @@ pub async fn list(
     let ArrivalParams { undecided, limit, cursor } = params;
     let wanted = ArrivalFilter { undecided, record: filters.into(), ..ArrivalFilter::default() };
     let mut page = app.engine.arrivals(&collection, &wanted, cursor, limit).await?;
-    if let Some(columns) = rows.columns() {
-        let matches = page.items.iter_mut().flat_map(|arrival| &mut arrival.record.verdict.similar);
-        app.engine.show_rows(&collection, matches, &columns).await?;
-    }
+    let matches = page.items.iter_mut().flat_map(|arrival| &mut arrival.record.verdict.similar);
+    rows.show_matches(&app, &collection, matches).await?;
     let items = page.items.into_iter().map(ArrivalView::from).collect();
     Ok(Json(ArrivalList { items, next: page.next.map(cursor::encode) }))
 }

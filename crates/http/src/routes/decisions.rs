@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Reader, Writer};
 use crate::cursor;
-use crate::extract::{InCollection, InPair, JsonBytes};
+use crate::extract::{InCollection, InPair};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::routes::input::ObjectReader;
@@ -97,9 +97,8 @@ pub async fn put(
     State(app): State<App>,
     InPair(collection, a, b): InPair,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<DecisionView>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let judgement = input.word::<Judgement>("judgement", "same, same_event or not_same");
     let by = input.text("by");
     let note = input.text("note");

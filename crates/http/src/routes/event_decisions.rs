@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa::ToSchema;
 
 use crate::auth::Writer;
-use crate::extract::{InCollection, InRecord, JsonBytes};
+use crate::extract::{InCollection, InRecord};
 use crate::problem::Problem;
 use crate::query::CheckedParameters;
 use crate::routes::events::RuleParams;
@@ -33,9 +33,9 @@ pub async fn merge(
     State(app): State<App>,
     InCollection(collection): InCollection,
     CheckedParameters(rule): CheckedParameters<RuleParams>,
-    JsonBytes(body): JsonBytes,
+    input: ObjectReader,
 ) -> Result<Json<EventRegrouping>, Problem> {
-    let (records, author) = regroup_input(&body)?;
+    let (records, author) = regroup_input(input)?;
     let engine = app.engine.clone();
     let named = records.clone();
     let action = EventAction::Merge(records);
@@ -59,9 +59,9 @@ pub async fn split(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     CheckedParameters(rule): CheckedParameters<RuleParams>,
-    JsonBytes(body): JsonBytes,
+    input: ObjectReader,
 ) -> Result<Json<EventRegrouping>, Problem> {
-    let (records, author) = regroup_input(&body)?;
+    let (records, author) = regroup_input(input)?;
     let engine = app.engine.clone();
     let action = EventAction::Split { of: id, records };
     let splitting = async move { engine.regroup_events(&collection, &action, &author, rule.into()).await };
@@ -85,9 +85,8 @@ pub async fn confirm(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     CheckedParameters(rule): CheckedParameters<RuleParams>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<EventRegrouping>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let author = read_author(&mut input);
     input.finish()?;
     let engine = app.engine.clone();
@@ -127,9 +126,8 @@ pub async fn handle(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     CheckedParameters(rule): CheckedParameters<RuleParams>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<EventView>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let status = input.word::<HandlingStatus>("status", "open, assigned, answered or closed");
     let unit = input.text("unit");
     let note = input.text("note");

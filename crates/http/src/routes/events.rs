@@ -180,11 +180,7 @@ pub async fn list(
     let selection = params.selection(&app, &collection, rule).await?;
     let page = app.engine.events(&collection, selection, params.cursor, params.limit).await?;
     let EventPage { mut items, next, total, as_of, left_out } = page;
-    if let Some(columns) = rows.columns() {
-        let ids: Vec<RecordId> = items.iter().map(|event| event.id.clone()).collect();
-        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
-        items.iter_mut().for_each(|event| event.row = rows.remove(&event.id));
-    }
+    rows.show(&app, &collection, &mut items, |event| (&event.id, &mut event.row)).await?;
     Ok(Json(EventList { items, next: next.map(cursor_after), total, as_of, left_out }))
 }
 

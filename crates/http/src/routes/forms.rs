@@ -8,7 +8,7 @@ use axum::response::Response;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Administrator, AdministratorIn, Reader};
-use crate::extract::{InForm, InRecord, JsonBytes};
+use crate::extract::{InForm, InRecord};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::routes::admin::{collection, started};
@@ -83,9 +83,8 @@ pub async fn propose(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<ProposedForms>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     input.finish()?;
     Ok(Json(app.engine.proposed_forms(&collection?).await?))
@@ -107,9 +106,8 @@ pub async fn teach(
     State(app): State<App>,
     InForm(collection, name): InForm,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let group = input.word::<RecordId>("group", "the id of a record");
     let passages = input.word::<Vec<String>>("passages", "a list of passages");
     let activate = input.truth("activate").unwrap_or(false);

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Reader, Writer};
 use crate::cursor;
-use crate::extract::{InCollection, InRecord, JsonBytes};
+use crate::extract::{InCollection, InRecord};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
 use crate::routes::decisions::WithdrawParams;
@@ -100,11 +100,7 @@ pub async fn list(
     let ListParams { order, days, least, limit, cursor } = params;
     let selection = GroupSelection { order, days, least, record: filters.into() };
     let (mut items, next) = app.engine.groups(&collection, &selection, cursor, limit).await?;
-    if let Some(columns) = rows.columns() {
-        let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
-        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
-        items.iter_mut().for_each(|group| group.row = rows.remove(&group.id));
-    }
+    rows.show(&app, &collection, &mut items, |group| (&group.id, &mut group.row)).await?;
     Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))
 }
 
@@ -183,8 +179,7 @@ pub(super) fn read_author(input: &mut ObjectReader) -> RegroupAuthor {
 }
 
 /// Reads the records and the author of an operation on groups or events.
-pub(super) fn regroup_input(body: &[u8]) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
-    let mut input = ObjectReader::parse(body)?;
+pub(super) fn regroup_input(mut input: ObjectReader) -> Result<(Vec<RecordId>, RegroupAuthor), Problem> {
     let records = input.word::<Vec<RecordId>>("records", "a list of record ids").unwrap_or_default();
     let author = read_author(&mut input);
     input.finish()?;
@@ -221,9 +216,9 @@ pub async fn merge(
     State(app): State<App>,
     InCollection(collection): InCollection,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    input: ObjectReader,
 ) -> Result<Json<Regrouping>, Problem> {
-    let (records, author) = regroup_input(&body)?;
+    let (records, author) = regroup_input(input)?;
     let named = records.clone();
     let merged =
         app.with_engine(|engine| async move { Ok(engine.merge_groups(&collection, &records, &author).await) }).await?;
@@ -244,9 +239,9 @@ pub async fn split(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    input: ObjectReader,
 ) -> Result<Json<Regrouping>, Problem> {
-    let (records, author) = regroup_input(&body)?;
+    let (records, author) = regroup_input(input)?;
     Ok(Json(
         app.with_engine(|engine| async move { engine.split_group(&collection, &id, &records, &author).await }).await?,
     ))
@@ -266,9 +261,8 @@ pub async fn choose_original(
     State(app): State<App>,
     InRecord(collection, id): InRecord,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<GroupDetail>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let original = input.word::<RecordId>("original", "the id of a member");
     let author = read_author(&mut input);
     if original.is_none() {

@@ -1,9 +1,12 @@
 //! Reads small JSON bodies strictly. The error for an unknown or repeated key or a wrong type names its place.
 
+use axum::extract::{FromRequest, Request};
 use serde_json::{Map, Value};
 
+use crate::extract::{BodyMedia, body_of};
 use crate::problem::Problem;
 use crate::routes::settings;
+use crate::state::App;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::violation::{Violation, child};
 
@@ -14,12 +17,19 @@ pub struct ObjectReader {
     violations: Vec<Violation>,
 }
 
+impl FromRequest<App> for ObjectReader {
+    type Rejection = Problem;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        Self::parse(&body_of(request, app, BodyMedia::Json).await?)
+    }
+}
+
 impl ObjectReader {
     /// Parses an object; an empty body is an empty object.
     ///
     /// # Errors
     /// 400 if it is not JSON, 422 if it is not an object or if a key is repeated.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+    fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let value = if bytes.is_empty() { Value::Object(Map::new()) } else { settings::parse(bytes)? };
         match value {
             Value::Object(left) => Ok(Self { left, known: Vec::new(), violations: Vec::new() }),

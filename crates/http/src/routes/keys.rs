@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::accounts::{need_configured_key, need_free_name};
 use crate::auth::Administrator;
-use crate::extract::{InKey, JsonBytes};
+use crate::extract::InKey;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::created;
@@ -112,9 +112,9 @@ pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut key = read(&body)?;
+    let mut key = read(input)?;
     need_configured_key(&app)?;
     need_free_name(&app, &key.name)?;
     let (secret, sha256) = auth::new_key(&key.name).map_err(|error| Problem::internal(error.to_string()))?;
@@ -167,9 +167,8 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Parses the body. The secret and the creating key are still missing in the result.
-fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
-    let mut input = ObjectReader::parse(body)?;
+/// Reads the body. The secret and the creating key are still missing in the result.
+fn read(mut input: ObjectReader) -> Result<ManagedKey, Problem> {
     let name = input.text("name").filter(|name| auth::is_name(name)).or_else(|| {
         input.refuse("name", ErrorCode::InvalidName, &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""))
     });

@@ -6,7 +6,7 @@ use axum::response::Response;
 use utoipa::ToSchema;
 
 use crate::auth::{Administrator, AdministratorIn};
-use crate::extract::{InCollection, JsonBytes};
+use crate::extract::InCollection;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::admin::{collection, started};
@@ -50,9 +50,8 @@ pub async fn learn(
     administrator: AdministratorIn,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<LearnedEvidence>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let collection = collection(&mut input, administrator.reach());
     input.finish()?;
     Ok(Json(app.engine.learn_evidence(&collection?).await?))
@@ -73,9 +72,8 @@ pub async fn use_model(
     State(app): State<App>,
     InCollection(collection): InCollection,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     if !input.has("model") {
         input.refuse::<()>("model", ErrorCode::MissingKey, "give a model, or null for the model of doppel");
     }

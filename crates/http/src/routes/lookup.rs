@@ -65,9 +65,7 @@ pub async fn check(
     let mut answer = app.engine.check(&collection, row, params.first).await?;
     wording::translate(&mut answer.warnings);
     app.engine.show_handling(&collection, &mut answer.found).await?;
-    if let Some(columns) = rows.columns() {
-        app.engine.show_rows(&collection, &mut answer.found, &columns).await?;
-    }
+    rows.show_matches(&app, &collection, &mut answer.found).await?;
     Ok(Json(Timed::since(started, answer)))
 }
 
@@ -145,10 +143,7 @@ impl SimilarParams {
 
 async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, rows: RowParams) -> Result<(), Problem> {
     app.engine.show_handling(name, &mut list.similar).await?;
-    match rows.columns() {
-        Some(columns) => Ok(app.engine.show_rows(name, &mut list.similar, &columns).await?),
-        None => Ok(()),
-    }
+    rows.show_matches(app, name, &mut list.similar).await
 }
 
 /// Find all records similar to a row

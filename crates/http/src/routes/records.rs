@@ -171,9 +171,7 @@ pub async fn get(
     CheckedParameters(rows): CheckedParameters<RowParams>,
 ) -> Result<Json<RecordView>, Problem> {
     let mut record = app.engine.record(&collection, &id).await?;
-    if let Some(columns) = rows.columns() {
-        app.engine.show_rows(&collection, &mut record.verdict.similar, &columns).await?;
-    }
+    rows.show_matches(&app, &collection, &mut record.verdict.similar).await?;
     Ok(Json(record))
 }
 
@@ -246,9 +244,7 @@ pub async fn list(
 ) -> Result<Json<RecordList>, Problem> {
     let after = params.cursor.or(params.since).unwrap_or_default();
     let mut page = app.engine.records(&collection, &filters.into(), after, params.limit as usize).await?;
-    if let Some(columns) = rows.columns() {
-        let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
-        app.engine.show_rows(&collection, matches, &columns).await?;
-    }
+    let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
+    rows.show_matches(&app, &collection, matches).await?;
     Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
 }

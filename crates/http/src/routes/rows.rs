@@ -12,7 +12,9 @@ use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader
 use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
-use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
+use doppel_core::record::{Columns, MAX_FIELDS, RecordId, ShownRow, text_of};
+use doppel_core::verdict::Match;
+use doppel_engine::Error;
 use doppel_engine::rows::Records;
 
 /// Largest number of ids in one request.
@@ -57,6 +59,45 @@ impl RowParams {
             Some(names) => Some(Columns::Named(names)),
             None => self.include.then_some(Columns::All),
         }
+    }
+
+    /// Adds the requested rows to `matches`.
+    ///
+    /// # Errors
+    /// 413 for too many bytes.
+    pub async fn show_matches(
+        self,
+        app: &App,
+        collection: &CollectionName,
+        matches: impl IntoIterator<Item = &mut Match> + Send,
+    ) -> Result<(), Problem> {
+        self.show(app, collection, matches, |found| (&found.id, &mut found.row)).await
+    }
+
+    /// Adds the requested rows to `items`. `place` returns the id of an item's record, and the place for the row. A record that is gone has
+    /// no row.
+    ///
+    /// # Errors
+    /// 404; 413 for too many bytes.
+    pub async fn show<'i, T: Send + 'i>(
+        self,
+        app: &App,
+        collection: &CollectionName,
+        items: impl IntoIterator<Item = &'i mut T> + Send,
+        place: fn(&mut T) -> (&RecordId, &mut Option<ShownRow>),
+    ) -> Result<(), Problem> {
+        let Some(columns) = self.columns() else { return Ok(()) };
+        let places: Vec<_> = items.into_iter().map(place).collect();
+        let ids: Vec<RecordId> = places.iter().map(|(id, _)| (*id).clone()).collect();
+        let rows = match app.engine.rows(collection, &ids, &columns).await {
+            // A check has nothing to show of a collection that does not exist yet.
+            Err(Error::UnknownCollection(_)) if ids.is_empty() => return Ok(()),
+            rows => rows?,
+        };
+        for (id, row) in places {
+            *row = rows.get(id).cloned();
+        }
+        Ok(())
     }
 }
 

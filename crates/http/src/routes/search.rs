@@ -145,7 +145,7 @@ pub async fn related(
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let mut list = list(&app, &collection, row, except, params, &duplicates).await?;
-    list.show_rows(&app, &collection, rows).await?;
+    rows.show(&app, &collection, &mut list.related, |related| (&related.id, &mut related.row)).await?;
     Ok(Json(Timed::since(started, list)))
 }
 
@@ -167,19 +167,8 @@ pub async fn related_to(
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
     let mut list = list(&app, &collection, row, Some(id), params, &duplicates).await?;
-    list.show_rows(&app, &collection, rows).await?;
+    rows.show(&app, &collection, &mut list.related, |related| (&related.id, &mut related.row)).await?;
     Ok(Json(Timed::since(started, list)))
-}
-
-impl RelatedList {
-    async fn show_rows(&mut self, app: &App, collection: &CollectionName, rows: RowParams) -> Result<(), Problem> {
-        if let Some(columns) = rows.columns() {
-            let ids: Vec<RecordId> = self.related.iter().map(|related| related.id.clone()).collect();
-            let mut rows = app.engine.rows(collection, &ids, &columns).await?;
-            self.related.iter_mut().for_each(|related| related.row = rows.remove(&related.id));
-        }
-        Ok(())
-    }
 }
 
 async fn list(
@@ -427,11 +416,7 @@ pub async fn find(
         let shown = tokio::task::spawn_blocking(move || shown_hits(&texts, &hits, records)).await;
         items.extend(shown.map_err(|error| Problem::internal(format!("showing what was found panicked: {error}")))?);
     }
-    if let Some(columns) = rows.columns() {
-        let ids: Vec<RecordId> = items.iter().map(|item| item.id.clone()).collect();
-        let mut rows = app.engine.rows(collection, &ids, &columns).await?;
-        items.iter_mut().for_each(|item| item.row = rows.remove(&item.id));
-    }
+    rows.show(app, collection, &mut items, |item| (&item.id, &mut item.row)).await?;
     let (count, exact) = match hits.total {
         HitTotal::Exactly(count) => (count, true),
         HitTotal::AtLeast(count) => (count, false),

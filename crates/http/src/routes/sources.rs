@@ -8,7 +8,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::Administrator;
-use crate::extract::JsonBytes;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::accepted;
@@ -56,9 +55,8 @@ pub async fn import(
     _: Administrator,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Response, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     let source = input.text("source");
     input.finish()?;
     let named = source

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa::ToSchema;
 
 use crate::auth::{Administrator, Reader};
-use crate::extract::{InCollection, JsonBytes};
+use crate::extract::InCollection;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
 use crate::routes::input::ObjectReader;
@@ -54,9 +54,8 @@ pub async fn change(
     State(app): State<App>,
     InCollection(collection): InCollection,
     _: CheckedParameters<NoParameters>,
-    JsonBytes(body): JsonBytes,
+    mut input: ObjectReader,
 ) -> Result<Json<VectorsView>, Problem> {
-    let mut input = ObjectReader::parse(&body)?;
     if !input.has("action") {
         input.refuse::<()>("action", ErrorCode::MissingKey, "give pause, resume or cancel");
     }
