@@ -53,6 +53,7 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use self::output::CommandOutputs;
 use doppel_config::{ConfigFlags, LoadedConfig};
 use doppel_service::shutdown::{Shutdown, Signals};
 use doppel_sources::tables::guard::child;
@@ -247,16 +248,22 @@ fn scratch_folder(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if dir.is_dir() { Ok(dir) } else { Err(usage(format!("--dir {}: is not a folder", dir.display()))) }
 }
 
-/// Runs `work` on `runtime` to its end. The first signal asks it to stop.
+/// Runs `work` on `runtime` to its end. The first signal asks it to stop. The second one removes incomplete `outputs` and ends the process.
 ///
 /// # Errors
 /// The errors of `work`; signals cannot be received.
-fn run_until_signal<T>(runtime: Runtime, work: impl AsyncFnOnce(&Shutdown) -> anyhow::Result<T>) -> anyhow::Result<T> {
+fn run_until_signal<T>(
+    runtime: Runtime,
+    outputs: &CommandOutputs,
+    work: impl AsyncFnOnce(&Shutdown) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = Signals::new().context("cannot receive signals")?;
         let asked = stop.clone();
-        let signals = tokio::spawn(async move { asked.on_signal(signals, Duration::ZERO).await });
+        let outputs = outputs.clone();
+        let signals =
+            tokio::spawn(async move { asked.on_signal(signals, Duration::ZERO, move || outputs.abandon()).await });
         let ended = work(&stop).await;
         signals.abort();
         ended

@@ -243,8 +243,9 @@ impl CommandOutputs {
         shutdown::exit_on_signal(move || outputs.abandon()).context("waiting for signals")
     }
 
+    /// Removes incomplete files with a message. No file gets its name afterwards, so that the process must end.
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
-    fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         let mut state = self.0.lock();
         std::mem::take(&mut state.cleanups).into_values().for_each(|work| work());
         for (part, _) in &state.open {

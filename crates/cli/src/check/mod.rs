@@ -156,7 +156,7 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::new(&input, args.register);
     let job = CheckJob { args, config: &config, to, key, dir, words: FindingWords(args.language) };
 
-    let ended = run_until_signal(start_threads()?, async |stop| {
+    let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
         job.run(input, out.transpose()?, stop, &mut report).await

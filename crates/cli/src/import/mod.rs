@@ -253,7 +253,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let rejects = args.rejects.open(&outputs, args.skip_lines > 0)?;
     let mut report = ImportReport::new(&input, rejects);
 
-    let ended = run_until_signal(runtime, async |stop| {
+    let ended = run_until_signal(runtime, &outputs, async |stop| {
         if args.dry_run && to.is_new_directory() {
             let settings = Settings::default();
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
