@@ -18,7 +18,7 @@ use self::report::CheckReport;
 use crate::client::TlsArgs;
 use crate::dedup::records;
 use crate::import::ReadingArgs;
-use crate::import::deliver::{BatchDelivery, STOPPED};
+use crate::import::deliver::{BatchDelivery, STOPPED, UNSETTLED};
 use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
 use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
@@ -219,7 +219,11 @@ impl CheckJob<'_> {
         };
         let ended = ended.await;
         let closed = delivery.target.close().await;
-        ended.and(closed.map(drop))
+        ended?;
+        if !closed? && args.register {
+            report.say(UNSETTLED);
+        }
+        Ok(())
     }
 
     /// Reads all rows, and keeps them in `spool` if there is one.
