@@ -182,6 +182,7 @@ impl CheckJob<'_> {
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
             let settings = Settings::default();
+            report.say_missing(&args.collection, &args.to);
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             return self.read(input, &settings, None, (stop, report)).await;
         }
@@ -199,6 +200,10 @@ impl CheckJob<'_> {
                 )
             })?;
             delivery.heard = true;
+            let is_missing = !args.register && delivery.target.lacks(&args.collection).await;
+            if is_missing {
+                report.say_missing(&args.collection, &args.to);
+            }
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             let mut spool = RowSpool::new(&input, (&self.dir, ROW_BYTES), *words);
             self.read(input, &settings, (!args.dry_run).then_some(&mut spool), (stop, report)).await?;
@@ -207,7 +212,7 @@ impl CheckJob<'_> {
             report.compares(spool.len() as u64);
             let replay = match args.register {
                 true => None,
-                false => Some(Arc::new(self.replay(&delivery, settings, &spool).await?)),
+                false => Some(Arc::new(self.replay((!is_missing).then_some(&delivery), settings, &spool).await?)),
             };
             let mut comparison =
                 RowComparison { spool: &spool, delivery: &mut delivery, table, report, dir: &self.dir };
@@ -256,14 +261,16 @@ impl CheckJob<'_> {
         }
     }
 
-    /// Returns the comparison of rows with each other.
+    /// Returns the comparison of rows with each other, by the counts of the collection if `delivery` has it and gives them.
     async fn replay(
         &self,
-        delivery: &BatchDelivery<'_>,
+        delivery: Option<&BatchDelivery<'_>>,
         settings: Settings,
         spool: &RowSpool,
     ) -> anyhow::Result<Replay> {
-        if let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await? {
+        if let Some(delivery) = delivery
+            && let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await?
+        {
             return Ok(replay);
         }
         let replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -301,6 +301,12 @@ impl ImportTarget {
                 }
             }
         }
+    }
+
+    /// True if the collection does not exist. False if this is not known.
+    pub(crate) async fn lacks(&self, collection: &CollectionName) -> bool {
+        let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await;
+        answer.is_ok_and(|answer| answer.status() == StatusCode::NOT_FOUND)
     }
 
     /// Returns the coding that compresses lines.
