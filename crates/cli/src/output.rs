@@ -379,10 +379,21 @@ impl OutputFile {
     ///
     /// # Errors
     /// The file cannot be written. An earlier file of the same name stays.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(self) -> anyhow::Result<()> {
+        finish_all([self])
+    }
+
+    /// Waits until the content is on disk. A device or a pipe only gets the buffered data.
+    fn sync(&mut self) -> anyhow::Result<()> {
         self.flush()?;
+        if self.part.is_some() {
+            self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
+        }
+        Ok(())
+    }
+
+    fn give_name(mut self) -> anyhow::Result<()> {
         let Some(PartFile { at, to }) = self.part.take() else { return Ok(()) };
-        self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
         let mut state = self.outputs.0.lock();
         state.open.retain(|(part, _)| *part != *at);
         at.persist(&to).map_err(|error| error.error).with_context(|| cannot_write(&self.path))?;
@@ -400,6 +411,16 @@ impl OutputFile {
         self.outputs.0.lock().open.retain(|(part, _)| *part != *at);
         at.keep().map_err(|error| error.error).with_context(|| format!("cannot keep {}", self.path.display()))
     }
+}
+
+/// Completes files: waits until all of them are on disk, and only then gives them their names.
+///
+/// # Errors
+/// A file cannot be written. Then none of the files gets its name, and earlier files of the same names stay.
+pub fn finish_all(files: impl IntoIterator<Item = OutputFile>) -> anyhow::Result<()> {
+    let mut files: Vec<OutputFile> = files.into_iter().collect();
+    files.iter_mut().try_for_each(OutputFile::sync)?;
+    files.into_iter().try_for_each(OutputFile::give_name)
 }
 
 impl Drop for OutputFile {
