@@ -192,15 +192,28 @@ fn parse(arguments: Vec<OsString>) -> CliArguments {
     if texts::language::of_process() == Language::English {
         return CliArguments::parse_from(arguments);
     }
-    let matches = texts::help::in_chinese(CliArguments::command()).try_get_matches_from(arguments);
+    let matches = texts::help::in_chinese(CliArguments::command()).try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| match texts::mistakes::in_chinese(&error) {
         Some(text) => {
-            complain_of_usage(&anyhow::Error::msg(text), "");
+            complain_of_usage(&anyhow::Error::msg(text), &command_of(&arguments));
             std::process::exit(i32::from(USAGE))
         }
         None => error.exit(),
     })
+}
+
+/// Returns the names of the command and its subcommand at the beginning of the arguments; an empty text if there are none.
+fn command_of(arguments: &[OsString]) -> String {
+    let commands = CliArguments::command();
+    let mut command = &commands;
+    let mut names = Vec::new();
+    for argument in arguments.iter().skip(1) {
+        let Some(found) = command.find_subcommand(argument) else { break };
+        names.push(found.get_name());
+        command = found;
+    }
+    names.join(" ")
 }
 
 /// Returns the path of the running program. On Linux, this is the link of the kernel, which means this version even while another version
