@@ -406,3 +406,25 @@ fn a_case_shows_how_the_earlier_one_was_handled() {
     let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
     expect_parts(&english, &["status: 已办结", "unit: 城管局"]);
 }
+
+#[test]
+fn a_collection_can_have_the_name_of_a_page() {
+    let keyed = KeyedServer::start(&[]);
+    let names = ["sign-in", "sign-out", "assets"];
+    for name in names {
+        keyed.send("office", "PUT", &format!("/v1/collections/{name}"), &json!({})).expect_status(201);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    for name in names {
+        let led = clerk.get(&format!("/console/{name}"));
+        assert_eq!((led.status, led.header("location")), (303, &*format!("/console/{name}/inbox")), "{name}");
+        for page in ["inbox", "check", "files", "groups"] {
+            clerk.open(&format!("/console/{name}/{page}"));
+        }
+        keyed.send("office", "DELETE", &format!("/v1/collections/{name}"), &json!({})).expect_status(204);
+    }
+    for name in ["sign-in", "sign-out"] {
+        let led = clerk.get(&format!("/console/{name}"));
+        assert_eq!((led.status, led.header("location")), (303, "/console"), "without the collection");
+    }
+}
