@@ -321,3 +321,20 @@ fn texts_that_are_too_long_for_a_workbook_are_cut_and_counted() {
         assert!(!said.contains("长长"), "{said}");
     }
 }
+
+#[test]
+fn a_collection_that_is_not_there_is_said_once() {
+    let server = TestServer::start(&[]);
+    let file = server.put_file("rows.jsonl", crate::import::jsonl(2));
+    let data = server.file("directory");
+    for to in [server.url(), &data] {
+        let out = server.file("out.csv");
+        let import = ["import", "--to", to, "--collection", "letters", &file];
+        run_to_exit(&import, &[], 0);
+        for (name, times) in [("leters", 1), ("letters", 0)] {
+            let [_, said] = run_to_exit(&["check", "--to", to, "--collection", name, "--out", &out, &file], &[], 0);
+            assert_eq!(said.matches(&format!("{to} has no collection {name}")).count(), times, "{said}");
+            assert!(Path::new(&out).exists());
+        }
+    }
+}

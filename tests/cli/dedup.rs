@@ -475,3 +475,17 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
 fn file_count(dir: &Path) -> usize {
     fs::read_dir(dir).expect("readable").count()
 }
+
+#[test]
+fn no_output_gets_its_name_if_another_one_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let file = put_file(dir, "in.jsonl", "{\"id\":\"1\",\"title\":\"路灯坏了很久没有人修\"}\n{oops\n");
+    let names = ["pairs", "groups", "table.csv", "events.xlsx"].map(|name| file_path(dir, name));
+    let dedup = ["dedup", "--pairs", &names[0], "--groups", &names[1], "--out", &names[2]];
+    for arguments in [&dedup[..], &["events", "--out", &names[3]]] {
+        let output = run(&[arguments, &["--rejects", "/dev/full", &file]].concat(), &[]);
+        expect_exit(&output, 1, &["cannot write /dev/full"]);
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "{arguments:?}");
+    }
+}

@@ -340,3 +340,41 @@ fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
 fn entry_count(temporary: &tempfile::TempDir) -> usize {
     fs::read_dir(temporary.path()).expect("a listing").count()
 }
+
+#[test]
+fn pairs_alone_are_enough() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = set(folder.path(), "set", true);
+    let [records, pairs] = ["records", "pairs"].map(|name| format!("{set}/{name}.jsonl"));
+    let measured = json(&["--records", &records, "--pairs", &pairs]);
+    assert!(measured["labelled"].is_object() && measured.get("b_cubed").is_none_or(Value::is_null), "{measured}");
+    let said = text(&eval(&["--records", &records]).stderr);
+    expect_parts(&said, &["--groups <FILE>", "--pairs <FILE>"]);
+}
+
+#[test]
+fn a_chart_that_cannot_be_written_is_found_before_anything_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [records, chart] =
+        ["no/records.jsonl", "no/chart.svg"].map(|name| folder.path().join(name).display().to_string());
+    let output = eval(&["--records", &records, "--groups", &records, "--svg", &chart]);
+    assert_eq!(output.status.code(), Some(1));
+    expect_parts(&text(&output.stderr), &[&format!("cannot write {chart}")]);
+}
+
+#[test]
+fn each_mistake_in_settings_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let set = set(dir, "set", false);
+    let field = r#"{"name":"","role":"text"}"#;
+    for (settings, mistake, times) in [
+        ("{bad".to_owned(), "not valid JSON", 1),
+        (format!("{{\"fields\":[{field}]}}"), "/fields/0/name: a field name is not empty", 1),
+        (format!("{{\"fields\":[{field},{field}]}}"), "a field name is not empty", 2),
+    ] {
+        let file = put_file(dir, "settings.json", settings);
+        let said = text(&eval(&[&set, "--settings", &file]).stderr);
+        assert_eq!(said.matches(mistake).count(), times, "{said}");
+    }
+}

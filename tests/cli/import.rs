@@ -517,3 +517,15 @@ fn what_is_sent_compressed_is_stored_as_what_is_sent_plain() {
     let to = directory.to_str().unwrap();
     expect_exit(&import(&["--to", to, "--compress", "zstd", &file]), 2, &["--compress is for a service"]);
 }
+
+#[test]
+fn a_column_that_is_not_there_is_named_without_another_option() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = file_path(&dir, "data");
+    let file = put_file(dir.path(), "a.csv", "id,title\n1,路灯\n");
+    for option in [["--id-field", "件号"], ["--map", "件号=content"]] {
+        let said =
+            expect_exit(&import(&[&["--to", &data, &file][..], &option].concat()), 2, &["件号: no file has a column"]);
+        expect_no_parts(&said, &["--map", "--id-field"]);
+    }
+}

@@ -50,6 +50,16 @@ fn wrong_usage_and_errors_are_told_in_chinese() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!said.contains("error:") && !said.contains("For more information"), "{arguments:?}: {said}");
     }
+    for (arguments, help) in
+        [(&["import"][..], "import"), (&["snapshot", "prune"], "snapshot prune"), (&["nonsense"], "")]
+    {
+        let [_, said] = run_to_exit(arguments, chinese, 2);
+        assert!(said.contains(format!("更多说明见 'doppel {help} --help'").replace("  ", " ").as_str()), "{said}");
+    }
+    let [_, url] = run_to_exit(&["snapshot", "create", "--from", "here"], chinese, 2);
+    assert!(url.contains("无效：不是完整的网址"), "{url}");
+    let [_, missing] = run_to_exit(&["import", "--to"], chinese, 2);
+    assert!(!missing.contains("可选值"), "{missing}");
     let [_, refused] = run_to_exit(&["import", "--lang", "fr"], &[], 2);
     assert!(refused.contains("give zh-CN or en"), "{refused}");
 }

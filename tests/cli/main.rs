@@ -25,6 +25,7 @@ mod office_registers;
 mod office_same_rows;
 mod sample;
 mod snapshot;
+mod unfinished;
 
 /// Returns a command for `doppel` that every signal can stop. Under `nohup`, `doppel` would inherit an ignored signal.
 fn stoppable() -> std::process::Command {

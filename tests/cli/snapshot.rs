@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestServer, expect_parts, output_text, run, send_signal, until};
+use crate::support::{TestServer, expect_parts, file_path, output_text, put_file, run, send_signal, until};
 use serde_json::{Value, json};
 
 /// Runs `doppel snapshot` to its end. Returns its output and its exit code.
@@ -422,5 +422,21 @@ fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
         let accounts = restored.get_as(office, "/v1/admin/accounts").json();
         let kept = usize::from(status == 200);
         assert_eq!(accounts["items"].as_array().map(Vec::len), Some(kept), "{accounts}");
+    }
+}
+
+#[test]
+fn a_place_without_snapshots_is_told_from_a_missing_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = put_file(folder.path(), "file", "x");
+    let missing = file_path(folder.path(), "missing");
+    let dir = folder.path().to_str().expect("a plain path");
+    let places = [(&*missing, "there is no directory"), (&*file, "is a file"), (dir, "is no repository of snapshots")];
+    for (place, reason) in places {
+        for arguments in [&["list", place][..], &["prune", place, "--keep", "1"]] {
+            let (said, code) = snapshot(arguments);
+            assert_eq!(code, Some(1), "{said}");
+            expect_parts(&said, &[place, reason]);
+        }
     }
 }

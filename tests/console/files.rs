@@ -373,3 +373,24 @@ fn names_are_text_and_a_stopped_file_says_so() {
         assert_eq!(line.len(), 7);
     }
 }
+
+#[test]
+fn columns_that_are_not_used_are_said_once() {
+    let desk = TestDesk::with("letters", &json!({}));
+    let mut clerk = TestBrowser::new(&desk.server);
+    let text = format!("编号,内容,办理单位,备注\n1,{LAMPS},城管局,急\n");
+    for (left_out, said) in [(&["column.2", "column.3"][..], Some("没有用到的列：办理单位、备注。")), (&[], None)]
+    {
+        let file = give(&mut clerk, "f.csv", text.as_bytes());
+        let page = clerk.open(&file);
+        let start = format!("{file}/start");
+        let columns = ["id", "field:content", "own", "own"].iter().enumerate();
+        let columns = columns.map(|(at, is)| (format!("column.{at}"), (*is).to_owned()));
+        let sent = columns.filter(|(name, _)| !left_out.contains(&name.as_str()));
+        let fields: Vec<_> = page.form(&start).into_iter().chain(sent).collect();
+        clerk.post(&start, &fields, &[("do", "check")]).expect_status(303);
+        let html = ended(&mut clerk, &file).html;
+        assert_eq!(html.matches("没有用到的列").count(), usize::from(said.is_some()), "{html}");
+        said.iter().for_each(|said| assert!(html.contains(said), "{html}"));
+    }
+}

@@ -238,7 +238,7 @@ fn text_of_records_is_text_wherever_it_stands() {
         format!("inbox?show=all&since={query}&at={query}"),
         "case/other".into(),
         format!("case/{id}?tab=petitioner"),
-        format!("case/{id}?tab={query}&with={query}"),
+        format!("case/{id}?tab=duplicates&with={query}"),
         "case/other?tab=related".into(),
         format!("search?q={query}"),
         "search?q=%E8%B7%AF%E7%81%AF".into(),
@@ -247,6 +247,8 @@ fn text_of_records_is_text_wherever_it_stands() {
     ];
     let mut pages: Vec<PageResponse> =
         paths.iter().map(|path| browser.get(&format!("/console/escaping/{path}"))).collect();
+    let odd = browser.get(&format!("/console/escaping/case/{id}?tab={query}"));
+    odd.expect_status(422).lacks(&["<img", "<b onclick", "<script>"]);
     let token = pages[0].form("/console/escaping/decide");
     let token: Vec<_> = token.into_iter().filter(|(name, _)| name == "token").collect();
     pages.push(browser.post(
@@ -405,4 +407,57 @@ fn a_case_shows_how_the_earlier_one_was_handled() {
     }
     let english = TestBrowser::new(&desk.server).with("accept-language", "en").open("/console/handled/case/later").html;
     expect_parts(&english, &["status: 已办结", "unit: 城管局"]);
+}
+
+#[test]
+fn a_query_that_a_page_does_not_know_is_refused_with_what_is_allowed() {
+    let desk = letters("queries");
+    let mut browser = TestBrowser::new(&desk.server).with("accept-language", "en");
+    let number = "give a whole number from 1 on";
+    for (path, allowed) in [
+        ("case/a?tab=x", "give one of duplicates, petitioner, related"),
+        ("case/a?with=_", "give the id of a record"),
+        ("groups/a?page=0", number),
+        ("groups/a?page=-1", number),
+        ("groups/a?page=x", number),
+        ("groups?page=0", number),
+        ("groups?days=8", "give one of 7, 30, 90, 365"),
+        ("groups.csv?tab=x", "give one of hot, repeat"),
+        ("inbox?page=0", number),
+        ("inbox?order=x", "give one of newest, uncertain, probable, time"),
+        ("inbox.csv?verdict=x", "give one of exact, near, original, short"),
+        ("inbox?before=x", "use its link or form unchanged"),
+        ("statistics?by=x", "give one of time, receipt"),
+        ("report?period=day", "give one of week, month"),
+        ("report.xlsx?date=soon", "give a date such as"),
+    ] {
+        browser.get(&format!("/console/queries/{path}")).expect_status(422).has(&[allowed]);
+    }
+    for threshold in ["x", "-1", "2"] {
+        browser.get(&format!("/console/queries/quality?duplicate={threshold}")).expect_status(422);
+    }
+    let chinese = TestBrowser::new(&desk.server).get("/console/queries/groups?days=8");
+    chinese.expect_status(422).has(&["可用的值：7, 30, 90, 365"]);
+}
+
+#[test]
+fn a_collection_can_have_the_name_of_a_page() {
+    let keyed = KeyedServer::start(&[]);
+    let names = ["sign-in", "sign-out", "assets"];
+    for name in names {
+        keyed.send("office", "PUT", &format!("/v1/collections/{name}"), &json!({})).expect_status(201);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    for name in names {
+        let led = clerk.get(&format!("/console/{name}"));
+        assert_eq!((led.status, led.header("location")), (303, &*format!("/console/{name}/inbox")), "{name}");
+        for page in ["inbox", "check", "files", "groups"] {
+            clerk.open(&format!("/console/{name}/{page}"));
+        }
+        keyed.send("office", "DELETE", &format!("/v1/collections/{name}"), &json!({})).expect_status(204);
+    }
+    for name in ["sign-in", "sign-out"] {
+        let led = clerk.get(&format!("/console/{name}"));
+        assert_eq!((led.status, led.header("location")), (303, "/console"), "without the collection");
+    }
 }

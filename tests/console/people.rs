@@ -144,11 +144,12 @@ const WORK_ROUTES: [(&str, &str); 6] = [
 ];
 
 /// The routes that are not for roles: signing in and out.
-const OPEN_ROUTES: [(&str, &str); 5] = [
+const OPEN_ROUTES: [(&str, &str); 6] = [
     ("GET", "/console/sign-in"),
     ("POST", "/console/sign-in"),
     ("POST", "/console/sign-in/oidc"),
     ("GET", "/console/sign-in/oidc/callback"),
+    ("GET", "/console/sign-out"),
     ("POST", "/console/sign-out"),
 ];
 

@@ -162,7 +162,8 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     page.lacks(&["alert(1)", "<b>\""]);
     assert!(!page.has_form(&format!("{QUALITY}/try")), "nothing was tried yet");
     office
-        .open(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"))
+        .get(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"))
+        .expect_status(422)
         .has(&["所填的数不在范围内"])
         .lacks(&["\"><script>"]);
 

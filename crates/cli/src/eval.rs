@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 
+use clap::ArgGroup;
 use serde::Serialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::output::CommandOutputs;
+use crate::output::{CommandOutputs, OutputFile};
 use crate::progress::CommandProgress;
 use crate::settings_file::read_settings;
 use crate::table::SummaryFormat;
@@ -82,16 +83,16 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they c
 
 /// Options of `doppel eval`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("labels").args(["groups", "pairs"]).multiple(true))]
 pub struct EvalArgs {
     /// Folders of labelled sets, measured one after the other
     #[arg(value_name = "SET", conflicts_with_all = ["records", "groups", "pairs", "all"])]
     pub sets: Vec<PathBuf>,
     /// The records, JSON lines
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "groups")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "labels")]
     pub records: Option<PathBuf>,
     /// The groups of duplicates, JSON lines
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "records")]
+    #[arg(long, value_name = "FILE", requires = "records")]
     pub groups: Option<PathBuf>,
     /// Labelled pairs, JSON lines
     #[arg(long, value_name = "FILE", requires = "records", conflicts_with = "all")]
@@ -168,33 +169,38 @@ struct SetMeasurements {
 /// Files that cannot be read, invalid settings, or a store that cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
-    let outputs = outputs(&args)?;
+    let outputs = outputs(&args);
     outputs.abandon_on_signal()?;
+    // A path that cannot be written is found before the measurement takes an hour.
+    let chart = args.svg.as_deref().map(|file| outputs.create(file)).transpose()?;
     if let Some(exported) = &args.exported {
         return related::run_exported(&args, exported, &outputs);
     }
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
-    let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
-        return run_sets(&args, &settings, &outputs);
-    };
-    let set = LabelledSet::read_files(records, Some(groups), args.pairs.as_deref())?;
+    let Some(records) = &args.records else { return run_sets(&args, &settings, &outputs, chart) };
+    let set = LabelledSet::read_files(records, args.groups.as_deref(), args.pairs.as_deref())?;
     if let Some(judgements) = &args.related {
         return related::run(&args, judgements, &set, &settings, &outputs);
     }
     if args.all {
-        return all::run(&args, &set, &settings, &outputs);
+        return all::run(&args, &set, &settings, chart);
     }
     let measured = SetMeasurements { name: "all records".into(), report: measure(&set, &settings, &args, &outputs)? };
     let text = args.format.text(&measured.report, || table::one(&measured.report))?;
-    print(&args, &[measured], &text, &outputs)
+    print(&[measured], &text, chart)
 }
 
-fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
+fn run_sets(
+    args: &EvalArgs,
+    settings: &Settings,
+    outputs: &CommandOutputs,
+    chart: Option<OutputFile>,
+) -> anyhow::Result<ExitCode> {
     if args.events {
         return run_events(args);
     }
     if args.leave_one_out {
-        return evidence::run(args, &names(&args.sets), outputs);
+        return evidence::run(args, &names(&args.sets), chart);
     }
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
@@ -202,7 +208,7 @@ fn run_sets(args: &EvalArgs, settings: &Settings, outputs: &CommandOutputs) -> a
         measured.push(SetMeasurements { name, report: measure(&set, settings, args, outputs)? });
     }
     let text = args.format.text(&json!({ "sets": measured }), || table::sets(&measured))?;
-    print(args, &measured, &text, outputs)
+    print(&measured, &text, chart)
 }
 
 /// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
@@ -219,13 +225,8 @@ fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes the chart if it is wanted, and then prints `text`.
-fn print(
-    args: &EvalArgs,
-    measured: &[SetMeasurements],
-    text: &str,
-    outputs: &CommandOutputs,
-) -> anyhow::Result<ExitCode> {
-    write_svg(args, outputs, || draw(measured))?;
+fn print(measured: &[SetMeasurements], text: &str, chart: Option<OutputFile>) -> anyhow::Result<ExitCode> {
+    write_svg(chart, || draw(measured))?;
     super::answer(text)?;
     let refused = measured.iter().any(|set| !set.report.refused.is_empty());
     Ok(if refused { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
@@ -271,13 +272,14 @@ fn point(quality: &PairQuality) -> (f64, f64) {
     (quality.recall, quality.precision)
 }
 
-fn write_svg(args: &EvalArgs, outputs: &CommandOutputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
-    let Some(file) = &args.svg else { return Ok(()) };
-    outputs.write(file, &draw())
+fn write_svg(chart: Option<OutputFile>, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let Some(mut chart) = chart else { return Ok(()) };
+    chart.put(draw().as_bytes())?;
+    chart.finish()
 }
 
-/// Registers the inputs, and checks that the chart may be written, before the measurement takes an hour.
-fn outputs(args: &EvalArgs) -> anyhow::Result<CommandOutputs> {
+/// Registers the inputs.
+fn outputs(args: &EvalArgs) -> CommandOutputs {
     let outputs = CommandOutputs::new();
     [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.exported, &args.weights]
         .into_iter()
@@ -286,8 +288,7 @@ fn outputs(args: &EvalArgs) -> anyhow::Result<CommandOutputs> {
     for folder in &args.sets {
         ["records.jsonl", "groups.jsonl", "pairs.jsonl"].iter().for_each(|name| outputs.reads(folder.join(name)));
     }
-    args.svg.iter().try_for_each(|file| outputs.check(file))?;
-    Ok(outputs)
+    outputs
 }
 
 fn measure_over(

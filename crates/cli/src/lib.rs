@@ -53,6 +53,7 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use self::output::CommandOutputs;
 use doppel_config::{ConfigFlags, LoadedConfig};
 use doppel_service::shutdown::{Shutdown, Signals};
 use doppel_sources::tables::guard::child;
@@ -191,15 +192,28 @@ fn parse(arguments: Vec<OsString>) -> CliArguments {
     if texts::language::of_process() == Language::English {
         return CliArguments::parse_from(arguments);
     }
-    let matches = texts::help::in_chinese(CliArguments::command()).try_get_matches_from(arguments);
+    let matches = texts::help::in_chinese(CliArguments::command()).try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| match texts::mistakes::in_chinese(&error) {
         Some(text) => {
-            complain_of_usage(&anyhow::Error::msg(text), "");
+            complain_of_usage(&anyhow::Error::msg(text), &command_of(&arguments));
             std::process::exit(i32::from(USAGE))
         }
         None => error.exit(),
     })
+}
+
+/// Returns the names of the command and its subcommand at the beginning of the arguments; an empty text if there are none.
+fn command_of(arguments: &[OsString]) -> String {
+    let commands = CliArguments::command();
+    let mut command = &commands;
+    let mut names = Vec::new();
+    for argument in arguments.iter().skip(1) {
+        let Some(found) = command.find_subcommand(argument) else { break };
+        names.push(found.get_name());
+        command = found;
+    }
+    names.join(" ")
 }
 
 /// Returns the path of the running program. On Linux, this is the link of the kernel, which means this version even while another version
@@ -247,16 +261,22 @@ fn scratch_folder(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if dir.is_dir() { Ok(dir) } else { Err(usage(format!("--dir {}: is not a folder", dir.display()))) }
 }
 
-/// Runs `work` on `runtime` to its end. The first signal asks it to stop.
+/// Runs `work` on `runtime` to its end. The first signal asks it to stop. The second one removes incomplete `outputs` and ends the process.
 ///
 /// # Errors
 /// The errors of `work`; signals cannot be received.
-fn run_until_signal<T>(runtime: Runtime, work: impl AsyncFnOnce(&Shutdown) -> anyhow::Result<T>) -> anyhow::Result<T> {
+fn run_until_signal<T>(
+    runtime: Runtime,
+    outputs: &CommandOutputs,
+    work: impl AsyncFnOnce(&Shutdown) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = Signals::new().context("cannot receive signals")?;
         let asked = stop.clone();
-        let signals = tokio::spawn(async move { asked.on_signal(signals, Duration::ZERO).await });
+        let outputs = outputs.clone();
+        let signals =
+            tokio::spawn(async move { asked.on_signal(signals, Duration::ZERO, move || outputs.abandon()).await });
         let ended = work(&stop).await;
         signals.abort();
         ended

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use crate::columns::{ColumnNames, ColumnUses};
 use crate::import::input::{InputLine, LineBatch, RecordInput};
-use crate::output::{CommandOutputs, OutputFile};
+use crate::output::{CommandOutputs, OutputFile, finish_all};
 use crate::progress::CommandProgress;
 use crate::warnings::{RecordWarning, WarningCounts};
 use doppel_core::collection::Field;
@@ -302,9 +302,15 @@ impl RejectsFile {
 
     /// Completes the rejects file, which gets its name.
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        self.at = Some(file.path().to_owned());
-        file.finish()
+        self.finish_with(Vec::new())
+    }
+
+    /// Completes the rejects file and the other output files of the command. They get their names when all are complete.
+    pub(crate) fn finish_with(&mut self, mut files: Vec<OutputFile>) -> anyhow::Result<()> {
+        let file = self.file.take();
+        self.at = file.as_ref().map(|file| file.path().to_owned());
+        files.extend(file);
+        finish_all(files)
     }
 
     /// Completes the rejects file of an import that ended early. The file contains whole lines, and a resumed import adds lines to it, so

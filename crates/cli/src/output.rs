@@ -243,8 +243,9 @@ impl CommandOutputs {
         shutdown::exit_on_signal(move || outputs.abandon()).context("waiting for signals")
     }
 
+    /// Removes incomplete files with a message. No file gets its name afterwards, so that the process must end.
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
-    fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         let mut state = self.0.lock();
         std::mem::take(&mut state.cleanups).into_values().for_each(|work| work());
         for (part, _) in &state.open {
@@ -378,10 +379,21 @@ impl OutputFile {
     ///
     /// # Errors
     /// The file cannot be written. An earlier file of the same name stays.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(self) -> anyhow::Result<()> {
+        finish_all([self])
+    }
+
+    /// Waits until the content is on disk. A device or a pipe only gets the buffered data.
+    fn sync(&mut self) -> anyhow::Result<()> {
         self.flush()?;
+        if self.part.is_some() {
+            self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
+        }
+        Ok(())
+    }
+
+    fn give_name(mut self) -> anyhow::Result<()> {
         let Some(PartFile { at, to }) = self.part.take() else { return Ok(()) };
-        self.writer.get_ref().sync_all().with_context(|| cannot_write(&self.path))?;
         let mut state = self.outputs.0.lock();
         state.open.retain(|(part, _)| *part != *at);
         at.persist(&to).map_err(|error| error.error).with_context(|| cannot_write(&self.path))?;
@@ -399,6 +411,16 @@ impl OutputFile {
         self.outputs.0.lock().open.retain(|(part, _)| *part != *at);
         at.keep().map_err(|error| error.error).with_context(|| format!("cannot keep {}", self.path.display()))
     }
+}
+
+/// Completes files: waits until all of them are on disk, and only then gives them their names.
+///
+/// # Errors
+/// A file cannot be written. Then none of the files gets its name, and earlier files of the same names stay.
+pub fn finish_all(files: impl IntoIterator<Item = OutputFile>) -> anyhow::Result<()> {
+    let mut files: Vec<OutputFile> = files.into_iter().collect();
+    files.iter_mut().try_for_each(OutputFile::sync)?;
+    files.into_iter().try_for_each(OutputFile::give_name)
 }
 
 impl Drop for OutputFile {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::output::{CommandOutputs, OutputFile};
+use super::output::{CommandOutputs, OutputFile, finish_all};
 use super::tell;
 use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 
@@ -102,7 +102,7 @@ pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
     let groups = write_lines(&mut files[1], sample.groups())?;
     let alike = write_lines(&mut files[2], sample.hard_negatives())?;
     let pairs = write_lines(&mut files[3], sample.pairs())?;
-    files.into_iter().try_for_each(OutputFile::finish)?;
+    finish_all(files)?;
     let out = out.display();
     tell(&format!("{written} records, {groups} groups, {alike} look-alike letters, {pairs} labelled orders in {out}"));
     Ok(ExitCode::SUCCESS)

@@ -24,8 +24,7 @@ impl ScratchFolder {
     /// # Errors
     /// The folder cannot be created. Nothing is left then.
     pub(super) fn within(folder: &Path) -> io::Result<Self> {
-        let missing = folder.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists());
-        let made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        let made = missing(folder);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".doppel.").suffix(".part");
         match fs::create_dir_all(folder).and_then(|()| builder.tempdir_in(folder)) {
@@ -69,6 +68,40 @@ impl ScratchFolder {
         }
         remove_empty(&self.made);
     }
+}
+
+/// A directory that was missing or empty when a command began.
+pub(crate) struct NewDirectory {
+    at: PathBuf,
+    /// The folders that the command creates, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl NewDirectory {
+    /// Returns `None` if the directory has content or cannot be read.
+    pub(crate) fn of(dir: &Path) -> Option<Self> {
+        let is_new = match fs::read_dir(dir) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        is_new.then(|| Self { at: dir.to_owned(), made: missing(dir) })
+    }
+
+    /// Removes the content of the directory, and the folders that were created for it.
+    pub(crate) fn remove(self) {
+        for entry in fs::read_dir(&self.at).into_iter().flatten().flatten() {
+            if fs::remove_file(entry.path()).is_err() {
+                remove_all(&entry.path());
+            }
+        }
+        remove_empty(&self.made);
+    }
+}
+
+/// Returns the folders on the path of `folder` that do not exist, the innermost first.
+fn missing(folder: &Path) -> Vec<PathBuf> {
+    let missing = folder.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists());
+    missing.map(Path::to_owned).collect()
 }
 
 /// Removes a folder with its content, if it exists.

@@ -109,7 +109,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         workers.ending("sending messages of webhooks", sending);
         workers.endless(reload.on_signals(hang_ups, shutdown.clone()));
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
-        workers.endless(async move { shutdown.on_signal(signals, grace).await });
+        workers.endless(async move { shutdown.on_signal(signals, grace, || ()).await });
         say_listening(&listener, &config)?;
         notify::tell(notify::READY);
         let served = server::serve(app, listener, &config).await.context("serving");

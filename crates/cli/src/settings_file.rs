@@ -12,7 +12,14 @@ pub fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Sett
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     doppel_http::routes::settings::read(&bytes).map_err(|problem| {
         let body = problem.body("");
-        let errors = body.errors.iter().map(|v| format!("\n  {}: {}", v.pointer, v.detail)).collect::<String>();
-        anyhow!("{}: {}{errors}", file.display(), body.detail)
+        let errors = body.errors.iter().map(|one| match one.pointer.as_str() {
+            "" => one.detail.clone(),
+            pointer => format!("{pointer}: {}", one.detail),
+        });
+        let mut said: Vec<String> = errors.collect();
+        if said.len() != 1 {
+            said.insert(0, body.detail.to_owned());
+        }
+        anyhow!("{}: {}", file.display(), said.join("\n  "))
     })
 }

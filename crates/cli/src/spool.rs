@@ -268,8 +268,13 @@ impl ResultTable {
 
     /// Completes the file, which gets its name, and reports values that were cut.
     pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.end()?.finish()
+    }
+
+    /// Writes the end of the table and reports values that were cut. The returned file has no name yet.
+    pub(super) fn end(self) -> anyhow::Result<OutputFile> {
         let cut = self.table.cut();
-        self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()?;
+        let file = self.table.finish().with_context(|| format!("cannot write {}", self.path))?;
         if cut > 0 {
             tell(&format!(
                 "{}: {cut} texts are longer than a cell of a workbook holds ({MOST_UNITS} characters), and cut; name a .csv file in --out \
@@ -277,7 +282,7 @@ impl ResultTable {
                 self.path
             ));
         }
-        Ok(())
+        Ok(file)
     }
 }
 

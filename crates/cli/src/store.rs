@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use doppel_config::{self as config, StoreKind};
-use doppel_engine::Options;
+use doppel_engine::{Engine, Options};
 use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{EmbeddedStore, Opening};
@@ -48,6 +48,12 @@ pub async fn open_existing(config: &config::StoreConfig) -> anyhow::Result<Arc<d
         }
         StoreKind::Mongodb => open(config).await,
     }
+}
+
+/// True if no collection of a store has a record. False if this is not known.
+pub async fn has_no_records(engine: &Engine) -> bool {
+    let collections = engine.collections(None, usize::MAX, |_| true).await;
+    collections.is_ok_and(|(collections, _)| collections.iter().all(|collection| collection.records == 0))
 }
 
 /// Opens the embedded store in the directory of the configuration.

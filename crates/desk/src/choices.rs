@@ -21,11 +21,9 @@ macro_rules! choices {
                 }
             }
 
-            /// Returns the choice with this name in a query.
+            /// All choices with their names in a query.
             #[allow(dead_code, reason = "`DeskSection` does not use it")]
-            $vis fn named(value: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|choice| choice.value() == value)
-            }
+            $vis const NAMES: [(Self, &'static str); [$($value),+].len()] = [$((Self::$variant, $value)),+];
 
             /// Returns the text of the choice on a page.
             $vis fn name(self, $words: &$table) -> &'static str {

@@ -1,13 +1,17 @@
 //! The fields of a form. The guard reads a form, and checks its token before a handler gets it.
 
+use std::num::NonZeroUsize;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
 
 use doppel_core::error_code::ErrorCode;
+use doppel_http::cursor;
 use doppel_http::problem::Problem;
 use doppel_http::query::decode;
 use doppel_http::state::App;
+use doppel_store::Seq;
 
 /// Largest number of fields of a form: more than any form of the desk has, and enough for all fields of a record.
 const MOST_FIELDS: usize = 600;
@@ -67,15 +71,47 @@ impl FormFields {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the choice that `read` finds for the value of a field; `None` if the field is missing or blank.
+    /// Returns the choice of `all` that a field names; `None` if the field is missing or blank.
     ///
     /// # Errors
-    /// 422 if `read` knows no choice for the value. The URL was cut off or made up, and the page of a default choice would mislead.
-    pub fn choice<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+    /// 422 with the names of all choices if the field names none of them.
+    pub fn choice<T: Copy, N: ToString>(&self, name: &str, all: &[(T, N)]) -> Result<Option<T>, Problem> {
+        let names: Vec<String> = all.iter().map(|(_, known)| known.to_string()).collect();
+        self.parsed(name, &format!("give one of {}", names.join(", ")), |given| {
+            Some(all[names.iter().position(|known| known == given)?].0)
+        })
+    }
+
+    /// Returns the number of a page, from 1; 1 if the field is missing or blank.
+    ///
+    /// # Errors
+    /// 422 for another value.
+    pub fn page(&self) -> Result<usize, Problem> {
+        let page = self.parsed("page", "give a whole number from 1 on", |given| given.parse::<NonZeroUsize>().ok())?;
+        Ok(page.map_or(1, NonZeroUsize::get))
+    }
+
+    /// Returns the position that the desk has put into a form or a link; `None` if the field is missing or blank.
+    ///
+    /// # Errors
+    /// 422 if it was changed.
+    pub fn position(&self, name: &str) -> Result<Option<Seq>, Problem> {
+        self.parsed(name, "load the page again, and use its link or form unchanged", cursor::decode)
+    }
+
+    /// Returns the value that `read` finds for a field; `None` if the field is missing or blank.
+    ///
+    /// # Errors
+    /// 422 with the text `expected` if `read` finds none. The URL was cut off or made up, and the page of a default would mislead.
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
         let Some(given) = self.text(name) else { return Ok(None) };
         read(given).map(Some).ok_or_else(|| {
-            let detail = format!("there is no such {name}; choose it on the page");
-            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidParameter, format!("?{name}"), detail)
+            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidParameter, format!("?{name}"), expected)
         })
     }
 
@@ -83,11 +119,6 @@ impl FormFields {
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
-}
-
-/// Returns the value with a name in a list of values and their names.
-pub fn named<T: Copy>(names: &[(T, &'static str)], given: &str) -> Option<T> {
-    names.iter().find(|(_, name)| *name == given).map(|(value, _)| *value)
 }
 
 /// Returns the name of a value in a list of values and their names.
@@ -114,19 +145,20 @@ mod tests {
         assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
     }
 
-    fn parsed_number(text: &str) -> Option<u32> {
-        text.parse().ok()
-    }
-
     #[test]
     fn what_is_none_of_the_choices_is_refused_by_name() {
-        let form = FormFields::parse(b"days=7&page=x&tab=").unwrap();
-        assert_eq!(
-            (form.choice("days", parsed_number).unwrap(), form.choice("tab", parsed_number).unwrap()),
-            (Some(7), None)
-        );
-        let problem = form.choice("page", parsed_number).unwrap_err();
-        assert_eq!((problem.status().as_u16(), problem.body("").errors[0].pointer.as_str()), (422, "?page"));
+        let form = FormFields::parse(b"days=7&page=-1&tab=&order=x").unwrap();
+        let days = [(1, 7), (2, 30)];
+        assert_eq!((form.choice("days", &days).unwrap(), form.choice("tab", &days).unwrap()), (Some(1), None));
+        let refusals = [
+            (form.choice("order", &days).unwrap_err(), "?order", "7, 30"),
+            (form.page().unwrap_err(), "?page", "from 1 on"),
+        ];
+        for (problem, pointer, allowed) in refusals {
+            let error = &problem.errors()[0];
+            assert_eq!((problem.status().as_u16(), error.pointer.as_str()), (422, pointer));
+            assert!(error.detail.contains(allowed), "{}", error.detail);
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub fn is_ours(path: &str) -> bool {
 fn kind(path: &str) -> Option<PageKind> {
     is_ours(path).then(|| match path {
         files::ROUTE | files::START_ROUTE => PageKind::Upload(files::UPLOAD_TIME),
-        path if path.starts_with(ASSETS) => PageKind::File,
+        path if assets::all().iter().any(|asset| asset.path == path) => PageKind::File,
         _ => PageKind::Page,
     })
 }
@@ -145,7 +145,8 @@ mod tests {
         }
         assert!(!is_ours("/consoles") && !is_ours("/v1/console") && !is_ours("/"));
         assert_eq!(kind("/console/letters/inbox"), Some(PageKind::Page));
-        assert_eq!(kind("/console/assets/console.css"), Some(PageKind::File));
+        assert_eq!(kind(&assets::all()[0].path), Some(PageKind::File));
+        assert_eq!(kind("/console/assets/inbox"), Some(PageKind::Page), "a collection can have this name");
         assert_eq!(kind(files::ROUTE), Some(PageKind::Upload(files::UPLOAD_TIME)));
         assert_eq!(kind(files::START_ROUTE), Some(PageKind::Upload(files::UPLOAD_TIME)));
         assert_eq!(kind("/consoles"), None);

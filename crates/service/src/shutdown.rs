@@ -72,9 +72,9 @@ impl Shutdown {
         self.asked.cancel();
     }
 
-    /// Waits for a signal or a request, and then enters the phases, with the pause `grace` after the first. A second signal ends the
-    /// process.
-    pub async fn on_signal(&self, mut signals: Signals, grace: Duration) {
+    /// Waits for a signal or a request, and then enters the phases, with the pause `grace` after the first. A second signal runs
+    /// `before_exit` and ends the process.
+    pub async fn on_signal(&self, mut signals: Signals, grace: Duration, before_exit: impl FnOnce() + Send + 'static) {
         tokio::select! {
             () = signals.next() => {}
             () = self.asked.cancelled() => {}
@@ -84,6 +84,7 @@ impl Shutdown {
         tokio::spawn(async move {
             signals.next().await;
             tracing::warn!("second signal, exiting at once");
+            before_exit();
             std::process::exit(130);
         });
         tokio::time::sleep(grace).await;

@@ -90,11 +90,13 @@ impl Repository {
         let path = dir.join(MARK_FILE);
         let bytes = match read_regular(&path, MOST_MARK) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Error::Refused(format!(
-                    "{} is no repository of snapshots: it has no file {MARK_FILE}",
-                    dir.display()
-                )));
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                let shown = dir.display();
+                return Err(Error::Refused(match (dir.exists(), dir.is_dir()) {
+                    (false, _) => format!("there is no directory {shown}"),
+                    (true, false) => format!("{shown} is a file; name the directory of the snapshots"),
+                    (true, true) => format!("{shown} is no repository of snapshots: it has no file {MARK_FILE}"),
+                }));
             }
             Err(error) => return Err(Error::io_at(&path)(error)),
         };

@@ -31,8 +31,9 @@ pub fn in_chinese(error: &Error) -> Option<String> {
         text += &format!("；是否想写 {}？", shown(similar));
     }
     let valid = [ContextKind::ValidValue, ContextKind::ValidSubcommand].into_iter().find_map(|kind| error.get(kind));
-    if let Some(valid) = valid.filter(|_| error.get(ContextKind::SuggestedValue).is_none()) {
-        text += &format!("；可选值：{}", shown(valid));
+    let valid = valid.filter(|_| error.get(ContextKind::SuggestedValue).is_none()).map(shown);
+    if let Some(valid) = valid.filter(|valid| !valid.is_empty()) {
+        text += &format!("；可选值：{valid}");
     }
     Some(text)
 }

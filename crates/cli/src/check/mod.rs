@@ -18,7 +18,7 @@ use self::report::CheckReport;
 use crate::client::TlsArgs;
 use crate::dedup::records;
 use crate::import::ReadingArgs;
-use crate::import::deliver::{BatchDelivery, STOPPED};
+use crate::import::deliver::{BatchDelivery, STOPPED, UNSETTLED};
 use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
 use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
@@ -156,7 +156,7 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::new(&input, args.register);
     let job = CheckJob { args, config: &config, to, key, dir, words: FindingWords(args.language) };
 
-    let ended = run_until_signal(start_threads()?, async |stop| {
+    let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
         job.run(input, out.transpose()?, stop, &mut report).await
@@ -182,6 +182,7 @@ impl CheckJob<'_> {
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
             let settings = Settings::default();
+            report.say_missing(&args.collection, &args.to);
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             return self.read(input, &settings, None, (stop, report)).await;
         }
@@ -199,6 +200,10 @@ impl CheckJob<'_> {
                 )
             })?;
             delivery.heard = true;
+            let is_missing = !args.register && delivery.target.lacks(&args.collection).await;
+            if is_missing {
+                report.say_missing(&args.collection, &args.to);
+            }
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             let mut spool = RowSpool::new(&input, (&self.dir, ROW_BYTES), *words);
             self.read(input, &settings, (!args.dry_run).then_some(&mut spool), (stop, report)).await?;
@@ -207,7 +212,7 @@ impl CheckJob<'_> {
             report.compares(spool.len() as u64);
             let replay = match args.register {
                 true => None,
-                false => Some(Arc::new(self.replay(&delivery, settings, &spool).await?)),
+                false => Some(Arc::new(self.replay((!is_missing).then_some(&delivery), settings, &spool).await?)),
             };
             let mut comparison =
                 RowComparison { spool: &spool, delivery: &mut delivery, table, report, dir: &self.dir };
@@ -219,7 +224,11 @@ impl CheckJob<'_> {
         };
         let ended = ended.await;
         let closed = delivery.target.close().await;
-        ended.and(closed.map(drop))
+        ended?;
+        if !closed? && args.register {
+            report.say(UNSETTLED);
+        }
+        Ok(())
     }
 
     /// Reads all rows, and keeps them in `spool` if there is one.
@@ -252,14 +261,16 @@ impl CheckJob<'_> {
         }
     }
 
-    /// Returns the comparison of rows with each other.
+    /// Returns the comparison of rows with each other, by the counts of the collection if `delivery` has it and gives them.
     async fn replay(
         &self,
-        delivery: &BatchDelivery<'_>,
+        delivery: Option<&BatchDelivery<'_>>,
         settings: Settings,
         spool: &RowSpool,
     ) -> anyhow::Result<Replay> {
-        if let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await? {
+        if let Some(delivery) = delivery
+            && let Some(replay) = delivery.target.replay(&self.args.collection, SKETCH_BYTES).await?
+        {
             return Ok(replay);
         }
         let replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;

@@ -10,6 +10,7 @@ use crate::import::input::RecordInput;
 use crate::line_report::{LinePlace, LineReport, NamedCounts, RejectionReason, RejectsFile};
 use crate::progress::CommandProgress;
 use crate::warnings::WarningCounts;
+use doppel_core::collection::CollectionName;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Outcome;
 use doppel_findings::{RowFinding, RowRefusal};
@@ -39,6 +40,13 @@ impl CheckReport {
 
     pub(super) fn say(&self, text: &str) {
         self.lines.say(text);
+    }
+
+    /// Warns that there are no records to check against.
+    pub(super) fn say_missing(&self, collection: &CollectionName, to: &str) {
+        self.say(&format!(
+            "{to} has no collection {collection}: the rows are only compared with each other, by the default settings; is the name right?"
+        ));
     }
 
     /// Records a row with the id of an earlier row.

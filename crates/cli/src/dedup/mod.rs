@@ -199,9 +199,8 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
         Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut report)?,
         None => records::run(args, &config, &dir, &mut files, &mut report)?,
     };
-    files.finish()?;
     let LineReport { mut rejects, uses, warned, .. } = report;
-    rejects.finish()?;
+    rejects.finish_with(files.end()?)?;
     (summary.columns, summary.warned, summary.rejected) = (uses, warned, rejects.count);
     summary.peak_memory_bytes = report::peak_memory_bytes();
     let listed = rejects.listed();
@@ -231,10 +230,6 @@ impl JsonLinesFile {
         file.put(line)?;
         file.put(b"\n")
     }
-
-    fn finish(self) -> anyhow::Result<()> {
-        self.0.map_or(Ok(()), OutputFile::finish)
-    }
 }
 
 /// The output files.
@@ -257,10 +252,10 @@ impl DedupFiles {
         Ok(Self { pairs, groups, survivors, table, written: None })
     }
 
-    /// Completes all files.
-    fn finish(self) -> anyhow::Result<()> {
-        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(JsonLinesFile::finish)?;
-        self.written.map_or(Ok(()), ResultTable::finish)
+    /// Writes the end of all files. They have no names yet.
+    fn end(self) -> anyhow::Result<Vec<OutputFile>> {
+        let table = self.written.map(ResultTable::end).transpose()?;
+        Ok([self.pairs.0, self.groups.0, self.survivors.0, table].into_iter().flatten().collect())
     }
 }
 

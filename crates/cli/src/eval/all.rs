@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::{EvalArgs, write_svg};
 use crate::PARTLY;
-use crate::output::CommandOutputs;
+use crate::output::OutputFile;
 use crate::progress::CommandProgress;
 use crate::table::{ColumnHeading, numbers, table, words};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
@@ -18,13 +18,13 @@ pub(super) fn run(
     args: &EvalArgs,
     set: &LabelledSet,
     settings: &Settings,
-    outputs: &CommandOutputs,
+    chart: Option<OutputFile>,
 ) -> anyhow::Result<ExitCode> {
     let progress = CommandProgress::new();
     progress.phase("schemes", Some(SCHEMES.len() as u64));
     let compared = compare(set, settings, |done| progress.at(done as u64));
     progress.finish();
-    write_svg(args, outputs, || draw(&compared))?;
+    write_svg(chart, || draw(&compared))?;
     crate::answer(&args.format.text(&compared, || report(&compared))?)?;
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }

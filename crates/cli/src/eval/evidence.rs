@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::EvalArgs;
-use crate::output::CommandOutputs;
+use crate::output::OutputFile;
 use crate::table::{ColumnHeading, numbers, table, words};
 use doppel_eval::dataset::LabelledSet;
 use doppel_eval::evidence::fitting::{ModelFigures, PerturbedFigures, leave_one_out, leave_one_out_models, perturbed};
@@ -27,7 +27,7 @@ struct LeaveOneOut {
 ///
 /// # Errors
 /// Fewer than two sets, unreadable files, or an output that cannot be written.
-pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &EvalArgs, names: &[String], chart: Option<OutputFile>) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         args.sets.len() >= MIN_SETS,
         "--leave-one-out needs at least {MIN_SETS} sets: the model is fitted to the others"
@@ -38,7 +38,7 @@ pub(super) fn run(args: &EvalArgs, names: &[String], outputs: &CommandOutputs) -
     let models = leave_one_out_models(&measured);
     let figures = leave_one_out(&measured, &models);
     let perturbed = if args.perturb { perturbed(&named, &models) } else { Vec::new() };
-    super::write_svg(args, outputs, || reliability(&figures))?;
+    super::write_svg(chart, || reliability(&figures))?;
     let answer = LeaveOneOut { sets: figures, perturbed };
     crate::answer(&args.format.text(&answer, || text(&answer, args.perturb))?)
 }

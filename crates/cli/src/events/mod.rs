@@ -149,9 +149,9 @@ fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let found = EventReport::find(&mut orders, &settings, args, &progress)?;
     progress.phase("writing", Some(orders.rows.len() as u64));
     let book = EventBook { report: &found, orders: &orders, language: args.language, time_zone: &settings.time_zone };
-    book.write(out, &progress)?.finish()?;
+    let book = book.write(out, &progress)?;
     let LineReport { mut rejects, .. } = report;
-    rejects.finish()?;
+    rejects.finish_with(vec![book])?;
     progress.finish();
     print(&found, &orders, args.summary, &rejects)?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })

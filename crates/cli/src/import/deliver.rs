@@ -26,6 +26,12 @@ const LONGEST_ASKED: Duration = Duration::from_secs(120);
 /// The reason after a signal.
 pub(crate) const STOPPED: &str = "stopped by a signal";
 
+/// The message of a command that ends before the collection that it filled is indexed anew.
+pub(crate) const UNSETTLED: &str = "the rows are stored, but the collection is still being counted and indexed anew; the service \
+                                    continues when it starts, and so does the next import";
+/// The advice after a signal, if the command can simply run again.
+pub(crate) const RUN_AGAIN: &str = "to go on, run the same command again: what is stored already is answered unchanged";
+
 /// The end of the delivery of a batch.
 pub(crate) enum DeliveryEnd {
     /// Every line has an answer.

@@ -17,7 +17,7 @@ pub(crate) mod target;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::deliver::{BatchDelivery, DeliveryEnd};
+use self::deliver::{BatchDelivery, DeliveryEnd, RUN_AGAIN, UNSETTLED};
 pub use self::ids::MakeIds;
 use self::input::{InputSource, RecordInput, next_batch};
 use self::report::ImportReport;
@@ -253,7 +253,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let rejects = args.rejects.open(&outputs, args.skip_lines > 0)?;
     let mut report = ImportReport::new(&input, rejects);
 
-    let ended = run_until_signal(runtime, async |stop| {
+    let ended = run_until_signal(runtime, &outputs, async |stop| {
         if args.dry_run && to.is_new_directory() {
             let settings = Settings::default();
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
@@ -268,10 +268,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let closed = delivery.target.close().await;
         let end = ended?;
         if !closed? && matches!(end, DeliveryEnd::Done) {
-            report.say(
-                "the rows are stored, but the collection is still being counted and indexed anew; the service continues when it starts, and so \
-                 does the next import",
-            );
+            report.say(UNSETTLED);
         }
         Ok(end)
     });
@@ -350,7 +347,7 @@ fn finish(
         return Ok(if report.lines.rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS });
     };
     if report.any_done() && args.database.is_given() {
-        report.say("to go on, run the same command again: what is stored already is answered unchanged");
+        report.say(RUN_AGAIN);
     } else if report.any_done() {
         report.say(&report.resume());
     }

@@ -11,7 +11,7 @@ pub(super) fn check_columns(choice: &ColumnChoice, named: u64) -> Result<(), Str
     match (0..).zip(&choice.map).find(|(at, _)| named & (1 << at) == 0) {
         None => Ok(()),
         Some((_, (column, _))) => {
-            Err(format!("--map {column}: no file has a column of this name; the names are listed above"))
+            Err(format!("{column}: no file has a column of this name; the names are listed above"))
         }
     }
 }

@@ -8,13 +8,14 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use reqwest::Url;
 use serde::Deserialize;
 
 use super::service::ImportClient;
 use super::usage;
 use crate::client::{RequestFault, TlsArgs, cause, parse_url};
+use crate::scratch::NewDirectory;
 use crate::store;
 use crate::transfer::{self, MONGODB};
 use doppel_config::{self as config, AuthConfig, Config, StoreKind};
@@ -191,7 +192,7 @@ pub(crate) struct CallOptions<'a> {
 pub(crate) enum ImportTarget {
     Service(ImportClient),
     /// A store that this process opened.
-    Store(LocalService),
+    Store(LocalService, Option<NewDirectory>),
 }
 
 impl ImportTarget {
@@ -206,6 +207,7 @@ impl ImportTarget {
         if let Some(option) = how.trust.option() {
             return Err(usage(format!("{option} is for a service with https")));
         }
+        let new = to.directory().and_then(NewDirectory::of);
         let store = match to {
             DestinationAddress::Directory(dir) => {
                 let store =
@@ -214,7 +216,7 @@ impl ImportTarget {
             }
             _ => transfer::open_mongodb(config.store.clone()).await?,
         };
-        Ok(Self::Store(local(store, config)?))
+        Ok(Self::Store(local(store, config)?, new))
     }
 
     /// Sends `lines` (JSON with line ends), and calls `each` for their answers in order.
@@ -269,7 +271,7 @@ impl ImportTarget {
     ) -> anyhow::Result<Option<Replay>> {
         match self {
             Self::Service(_) => Ok(None),
-            Self::Store(local) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
+            Self::Store(local, _) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
         }
     }
 
@@ -301,11 +303,17 @@ impl ImportTarget {
         }
     }
 
+    /// True if the collection does not exist. False if this is not known.
+    pub(crate) async fn lacks(&self, collection: &CollectionName) -> bool {
+        let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await;
+        answer.is_ok_and(|answer| answer.status() == StatusCode::NOT_FOUND)
+    }
+
     /// Returns the coding that compresses lines.
     fn coding(&self) -> Option<ContentCoding> {
         match self {
             Self::Service(service) => service.coding,
-            Self::Store(_) => None,
+            Self::Store(..) => None,
         }
     }
 
@@ -313,7 +321,7 @@ impl ImportTarget {
     fn collections(&self) -> String {
         match self {
             Self::Service(service) => format!("{}/v1/collections", service.base()),
-            Self::Store(_) => "/v1/collections".into(),
+            Self::Store(..) => "/v1/collections".into(),
         }
     }
 
@@ -336,15 +344,21 @@ impl ImportTarget {
         let request = request.body(content).map_err(|error| RequestFailure::broken(error.to_string()))?;
         match self {
             Self::Service(service) => service.exchange(request).await,
-            Self::Store(local) => Ok(local.call(request.map(Full::new)).await),
+            Self::Store(local, _) => Ok(local.call(request.map(Full::new)).await),
         }
     }
 
-    /// Closes the destination. A store is closed in order. False if the store is still being counted and indexed anew.
+    /// Closes the destination. A store is closed in order. A directory that is new and has no records is removed. False if the store is still
+    /// being counted and indexed anew.
     pub(crate) async fn close(self) -> anyhow::Result<bool> {
         match self {
             Self::Service(_) => Ok(true),
-            Self::Store(local) => local.close().await.context("closing the store"),
+            Self::Store(local, new) => {
+                let is_unused = store::has_no_records(local.engine()).await;
+                let closed = local.close().await.context("closing the store");
+                new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
+                closed
+            }
         }
     }
 }

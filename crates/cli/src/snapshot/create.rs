@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
-
 use super::service::SnapshotClient;
 use super::{on_signal, size};
 use crate::client::TlsArgs;
@@ -18,6 +16,7 @@ use doppel_config::snapshots::is_within;
 use doppel_config::{self as config, ConfigFlags, StoreKind};
 use doppel_service::snapshots::WRITTEN_BY;
 use doppel_snapshot::{Repository, SnapshotLabel, SnapshotProgress, SnapshotSink, StreamWriter, TakenSnapshot, take};
+use doppel_store::snapshot::SnapshotReader;
 use doppel_store_embedded::read_directory;
 
 /// Interval at which the progress is shown.
@@ -80,10 +79,16 @@ fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     let data = &config.store.data;
+    // This happens before anything is created.
+    let mut reader = read_directory(data).map_err(|error| match data.is_dir() {
+        true => anyhow::Error::new(error)
+            .context("of a directory that a service has open, that service takes the snapshot: give --from URL"),
+        false => error.into(),
+    })?;
     if let Some(out) = &args.out {
         return with_file(out, |file| {
             let mut writer = StreamWriter::new(file, out.display().to_string());
-            taken(&directory(data, &mut writer)?)
+            taken(&directory(&mut *reader, &mut writer)?)
         });
     }
     let to = super::named(args.to.as_deref(), args.config.as_deref())?;
@@ -95,13 +100,11 @@ fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
         )));
     }
     let repository = Repository::open_or_create(&to)?;
-    taken(&directory(data, &mut repository.writer()?)?)
+    taken(&directory(&mut *reader, &mut repository.writer()?)?)
 }
 
 /// Takes a snapshot of a data directory.
-fn directory(data: &Path, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSnapshot> {
-    let mut reader = read_directory(data)
-        .with_context(|| "of a directory that a service has open, that service takes the snapshot: give --from URL")?;
+fn directory(reader: &mut dyn SnapshotReader, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSnapshot> {
     let stopped = on_signal()?;
     let label = SnapshotLabel { taken_at: doppel_service::clock::now(), written_by: WRITTEN_BY.into() };
     let progress = SnapshotProgress::default();
@@ -117,7 +120,7 @@ fn directory(data: &Path, sink: &mut dyn SnapshotSink) -> anyhow::Result<TakenSn
                 std::thread::sleep(SHOW_EVERY);
             }
         });
-        let taken = take(&mut *reader, sink, label, &progress);
+        let taken = take(reader, sink, label, &progress);
         ended.store(true, Ordering::Relaxed);
         taken
     });

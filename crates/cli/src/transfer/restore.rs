@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,15 @@ use anyhow::{Context as _, anyhow, bail};
 use tokio::task::JoinHandle;
 
 use super::{
-    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, VERSION, engine, open, progress_of,
+    DecisionLine, ExportEnd, ExportHeader, ExportLine, HandlingLine, MAX_LINE_BYTES, MONGODB, VERSION, engine, open,
+    progress_of,
 };
+use crate::import::deliver::{DeliveryEnd, RUN_AGAIN, UNSETTLED};
+use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
-use crate::{PARTLY, start_threads};
+use crate::scratch::NewDirectory;
+use crate::store::has_no_records;
+use crate::{PARTLY, run_until_signal, start_threads};
 use doppel_config as config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -22,6 +28,7 @@ use doppel_engine::answers::Outcome;
 use doppel_engine::events::handling::add_handling;
 use doppel_engine::runner::{SETTLING, TaskRunner};
 use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
+use doppel_service::shutdown::{Phase, Shutdown};
 use doppel_store::decisions::{Decision, RecordPair, orphaned_decisions};
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
@@ -52,6 +59,8 @@ struct ImportTotals {
     kept: u64,
     /// Decisions that were left out because one of their records was not imported.
     orphaned: u64,
+    /// False if the collection is still being counted and indexed anew.
+    is_settled: bool,
 }
 
 /// Imports an exported collection.
@@ -61,13 +70,17 @@ struct ImportTotals {
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
     let mut input = ExportReader::open(what.file)?;
     let mut sum = ImportTotals::default();
-    let ended = start_threads()?.block_on(async {
+    let ended = run_until_signal(start_threads()?, &CommandOutputs::new(), async |stop| {
+        let new = (what.to != MONGODB).then(|| NewDirectory::of(Path::new(what.to))).flatten();
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
-        let ended = all(&store, what.collection, &mut input, &mut sum).await;
+        let ended = all(&store, what.collection, &mut input, &mut sum, stop).await;
+        let is_done = matches!(ended, Ok(DeliveryEnd::Done));
+        let is_unused = !is_done && has_no_records(&engine(&store)).await;
         let closed = store.close().await;
-        ended.and_then(|()| Ok(closed?))
+        new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
+        ended.and_then(|end| Ok(closed.map(|()| end)?))
     });
-    let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned } = sum;
+    let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned, is_settled } = sum;
     let mut out = std::io::stdout().lock();
     tell(
         &mut out,
@@ -79,7 +92,13 @@ pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) 
     if orphaned > 0 {
         tell(&mut out, &format!("{orphaned} decisions are left out: no record has one of their two ids"))?;
     }
-    ended?;
+    let end = ended?;
+    match end {
+        DeliveryEnd::Stopped => crate::tell(RUN_AGAIN),
+        _ if !is_settled => crate::tell(UNSETTLED),
+        _ => {}
+    }
+    end.into_result()?;
     Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 
@@ -88,7 +107,8 @@ async fn all(
     name: &CollectionName,
     input: &mut ExportReader,
     sum: &mut ImportTotals,
-) -> anyhow::Result<()> {
+    stop: &Shutdown,
+) -> anyhow::Result<DeliveryEnd> {
     let header = input.header()?;
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
@@ -100,6 +120,12 @@ async fn all(
         RegistrationWindow { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
     let mut read = ExportEnd::default();
     let end = loop {
+        if stop.phase() >= Phase::Grace {
+            window.finish().await?;
+            progress.finish();
+            tasks.end(Duration::ZERO).await;
+            return Ok(DeliveryEnd::Stopped);
+        }
         match input.next()? {
             Some(ExportLine::Decision(line)) => {
                 put_decision(store, name, line, window.sum).await?;
@@ -127,10 +153,10 @@ async fn all(
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
     let counted = count_as_before(&engine, name, header.counted).await;
-    tasks.end(SETTLING).await;
+    sum.is_settled = tasks.end(SETTLING).await;
     counted?;
     match end {
-        Some(end) if end == read => Ok(()),
+        Some(end) if end == read => Ok(DeliveryEnd::Done),
         _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
     }
 }

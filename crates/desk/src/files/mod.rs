@@ -130,6 +130,8 @@ pub enum JobEnd {
 pub struct JobProgress {
     /// True if the rows are registered.
     pub registers: bool,
+    /// The positions of the columns that are not used.
+    pub unused: Vec<usize>,
     /// Number of rows processed.
     pub done: u64,
     /// Number of rows with the same text as an earlier row or record.

@@ -57,6 +57,11 @@ impl UploadPlan {
         check_columns(&self.header, &self.targets, settings).map_err(|_| WrongPlan::NoText)
     }
 
+    /// Returns the positions of the columns that are not used.
+    pub fn unused(&self) -> Vec<usize> {
+        (0..self.targets.len()).filter(|at| self.targets[*at] == ColumnTarget::Unused).collect()
+    }
+
     /// Returns the row of a record for a row of the table.
     ///
     /// # Errors

@@ -65,7 +65,9 @@ pub fn start(app: &App, desk: Arc<DeskState>, job: &Arc<FileJob>, plan: UploadPl
             return;
         }
         *state = JobState::Waiting;
-        job.progress.lock().registers = plan.registers;
+        let mut progress = job.progress.lock();
+        progress.registers = plan.registers;
+        progress.unused = plan.unused();
     }
     let app = app.clone();
     let job = Arc::clone(job);

@@ -113,10 +113,10 @@ struct BatchPlan {
 impl BatchPlan {
     /// Plans the batch that a query or a form describes.
     async fn of(engine: &Engine, collection: &CollectionName, form: &FormFields) -> Result<Self, Problem> {
-        let kind = form.choice("kind", |given| BatchKind::ALL.into_iter().find(|kind| kind.value() == given))?;
+        let kind = form.choice("kind", &BatchKind::ALL.map(|kind| (kind, kind.value())))?;
         let kind = kind.unwrap_or(BatchKind::Exact);
         let seen = SeenChanges::of(engine, collection, form).await?;
-        let given = form.choice("up_to", cursor::decode)?;
+        let given = form.position("up_to")?;
         let place = InboxPlace { show: InboxFilter::Undecided, ..InboxPlace::of(form)? };
         let wanted = kind.narrow(place.wanted(engine, collection).await?);
         let wanted = QueueFilter { up_to: given, ..wanted };

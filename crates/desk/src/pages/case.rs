@@ -113,14 +113,14 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
-    let tab = form.text("tab").and_then(CaseTab::named).unwrap_or_default();
+    let tab = form.choice("tab", &CaseTab::NAMES)?.unwrap_or_default();
     let record = context.app.engine.record(&context.collection, &id).await?;
     let row = record.read();
     let own_address = desk.own_address(&context.collection, &id);
     let case = RecordCase { words: context.visitor.words(), context, record: &record, row: row.as_ref() };
     let (held, event) = tokio::join!(case.tab(tab), case.event());
     let held = held?;
-    let wanted = form.raw("with").and_then(|with| RecordId::new(with).ok());
+    let wanted = form.parsed("with", "give the id of a record", |with| RecordId::new(with).ok())?;
     let current = wanted.or_else(|| held.others.first().map(|first| first.id.clone()));
     let pair = match &current {
         Some(other) => case.beside(&held, other).await?,

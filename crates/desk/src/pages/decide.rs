@@ -18,7 +18,6 @@ use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_engine::decisions::{DecisionOutcome, DecisionView, Opinion};
-use doppel_http::cursor;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -43,7 +42,7 @@ impl DecisionForm {
             judgement.ok_or_else(|| invalid_field("judgement", "give same, same_event, not_same or withdrawn"))?;
         let rulings = form.text("seen").and_then(|seen| seen.parse().ok());
         // A form that takes a decision back shows no texts, so that a replaced record does not matter.
-        let as_of = form.choice(AS_OF, cursor::decode)?.unwrap_or(Seq::MAX);
+        let as_of = form.position(AS_OF)?.unwrap_or(Seq::MAX);
         Ok(Self {
             a: record_id(form, "a")?,
             b: record_id(form, "b")?,

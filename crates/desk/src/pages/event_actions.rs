@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate as console;
 use crate::flash::FlashMessage;
-use crate::form::{self, FormFields};
+use crate::form::FormFields;
 use crate::page::{self, SeeOther};
 use crate::pages::decide::named;
 use crate::pages::regroup::PlannedAction;
@@ -74,7 +74,7 @@ pub async fn handle(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let step = HandlingStep {
-        status: form.choice("status", |name| form::named(&HandlingStatus::NAMES, name))?,
+        status: form.choice("status", &HandlingStatus::NAMES)?,
         unit: form.text("unit").map(str::to_owned),
         note: form.text("note").map(str::to_owned),
         by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),

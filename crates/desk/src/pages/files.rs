@@ -108,6 +108,8 @@ struct WorkView {
     done: u64,
     rows: u64,
     progress: String,
+    /// A sentence with the columns that are not used, if there are any.
+    unused: Option<String>,
     numbers: Vec<(&'static str, String)>,
     refusals: Vec<(u64, String)>,
     refused_more: Option<String>,
@@ -312,19 +314,23 @@ fn columns(
         (written(&ColumnTarget::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
     }));
     options.push(("own".into(), words.files.own.into()));
-    let columns = job
-        .table
-        .header
+    let columns = targets
         .iter()
-        .zip(targets)
         .enumerate()
-        .map(|(at, (name, target)): (usize, (&String, &ColumnTarget))| ColumnView {
-            name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
+        .map(|(at, target): (usize, &ColumnTarget)| ColumnView {
+            name: column_name(at, job, &words.files),
             samples: samples_of(at, &job.samples),
             chosen: written(target),
         })
         .collect();
     ColumnsView { columns, options, may_register: visitor.may_write(), registers, wrong }
+}
+
+fn column_name(at: usize, job: &FileJob, words: &FilesWords) -> String {
+    match job.table.header[at].as_str() {
+        "" => (words.unnamed)(at + 1),
+        name => name.to_owned(),
+    }
 }
 
 fn samples_of(at: usize, rows: &[doppel_sources::tables::TableRow]) -> Vec<String> {
@@ -368,7 +374,8 @@ fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
         }
         _ => (None, None),
     };
-    let JobProgress { done, created, refused, refusals, .. } = progress;
+    let JobProgress { done, created, refused, refusals, unused, .. } = progress;
+    let unused: Vec<String> = unused.into_iter().map(|at| column_name(at, job, words)).collect();
     let named = refusals.len();
     WorkView {
         how_far: how_far(job, words),
@@ -378,6 +385,7 @@ fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
         done,
         rows: job.rows,
         progress: (words.progress)(&count(done), &count(job.rows)),
+        unused: (!unused.is_empty()).then(|| (words.unused_columns)(&unused)),
         numbers,
         refusals: refusals.into_iter().map(|(number, refusal)| (number, record.finding.refusal(&refusal))).collect(),
         refused_more: (refused > named as u64).then(|| (words.refused_more)(named, &count(refused))),

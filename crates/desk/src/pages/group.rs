@@ -173,7 +173,7 @@ struct MemberLine {
 /// 403; 404 for an unknown collection or record. If the record is in no group, the response redirects to the page of the record.
 pub async fn show(context: PageContext, InRecord(_, id): InRecord, uri: Uri) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
-    let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
+    let number = form.page()?;
     let PageContext { app, collection, .. } = &context;
     let shape = match app.engine.group_shape(collection, &id, MOST_DRAWN).await {
         // The group was cut, or its other records were deleted. The redirect keeps old links useful.

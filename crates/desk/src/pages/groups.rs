@@ -61,13 +61,10 @@ struct GroupsRequest {
 impl GroupsRequest {
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let form = FormFields::of_query(uri)?;
-        let tab = form.choice("tab", GroupsTab::named)?;
-        let window = form.choice("days", |given| {
-            let given: u32 = given.parse().ok()?;
-            WINDOWS.into_iter().find(|(days, _)| *days == given)
-        })?;
+        let tab = form.choice("tab", &GroupsTab::NAMES)?;
+        let window = form.choice("days", &WINDOWS.map(|window| (window, window.0)))?;
         let (days, step) = window.unwrap_or(FIRST_WINDOW);
-        let page = form.choice("page", |page| page.parse().ok().filter(|page| *page > 0))?.unwrap_or(1);
+        let page = form.page()?;
         Ok(Self { tab: tab.unwrap_or_default(), days, step, page })
     }
 

@@ -1,7 +1,7 @@
 //! The place in the inbox: the filters, the order and the part of the queue, as the query of the page contains them.
 
 use crate::choices::choices;
-use crate::form::{FormFields, name_of, named};
+use crate::form::{FormFields, name_of};
 use crate::page::{self, DeskSection, with_query};
 use crate::words::InboxWords;
 use doppel_core::collection::CollectionName;
@@ -113,21 +113,20 @@ impl InboxPlace {
     /// # Errors
     /// 422 for a choice that the page does not offer.
     pub(super) fn of(form: &FormFields) -> Result<Self, Problem> {
-        let show = form.choice("show", InboxFilter::named)?;
-        let order = form.choice("order", |given| named(&Self::ORDERS, given))?;
-        let page = form.choice("page", |given| given.parse().ok().filter(|page| *page > 0))?;
+        let show = form.choice("show", &InboxFilter::NAMES)?;
+        let order = form.choice("order", &Self::ORDERS)?;
         Ok(Self {
             show: show.unwrap_or_default(),
             order: order.unwrap_or_default(),
-            verdict: form.choice("verdict", |given| named(&Self::VERDICTS, given))?,
-            band: form.choice("band", ProbabilityBand::named)?,
+            verdict: form.choice("verdict", &Self::VERDICTS)?,
+            band: form.choice("band", &ProbabilityBand::NAMES)?,
             since: form.owned("since"),
             from: form.owned("from"),
             to: form.owned("to"),
             unit: form.owned("unit"),
             category: form.owned("category"),
-            before: form.choice("before", cursor::decode)?,
-            page: page.unwrap_or(1),
+            before: form.position("before")?,
+            page: form.page()?,
             at: form.raw("at").filter(|at| !at.is_empty()).map(str::to_owned),
         })
     }

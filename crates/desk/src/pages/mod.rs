@@ -50,7 +50,7 @@ pub fn routes() -> Router<App> {
         .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/console/sign-in/oidc", post(oidc::begin))
         .route("/console/sign-in/oidc/callback", get(oidc::finish))
-        .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/sign-out", get(sign_in::namesake).post(sign_in::sign_out))
         .route("/console/{collection}", get(inbox::first))
         .route("/console/{collection}/inbox", get(inbox::show))
         .route("/console/{collection}/inbox.csv", get(inbox_file::export))

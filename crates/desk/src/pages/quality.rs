@@ -82,7 +82,7 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
     let asked = threshold(&form);
-    let is_asked = form.text("duplicate").is_some();
+    let is_wrong = form.text("duplicate").is_some() && asked.is_none();
     let found = app.engine.quality(&collection, asked).await?;
     let words = &visitor.words().quality;
     let total: u64 = found.recorded.iter().sum();
@@ -105,11 +105,11 @@ pub async fn show(
         recorded_partial: (!found.has_all_recorded).then(|| (words.not_all_recorded)(&count(MOST_NUMBERS))),
         recorded_bands: found.recorded.iter().enumerate().map(|(at, pairs)| (band_name(at), count(*pairs))).collect(),
         threshold: shown.map(|DuplicateThreshold(duplicate)| duplicate.to_string()),
-        is_wrong: is_asked && asked.is_none(),
+        is_wrong,
         what_if: found.what_if.as_ref().map(|tried| TriedThreshold::new(tried, &collection, words)),
         may_admin: visitor.may_admin(),
     };
-    page::html(StatusCode::OK, &page)
+    page::html(if is_wrong { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
 }
 
 /// Builds a generation with another threshold. The live generation stays live.

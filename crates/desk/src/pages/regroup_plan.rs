@@ -34,7 +34,7 @@ impl SeenChanges {
     /// 404 if the collection does not exist any more; 422 if the field is malformed.
     pub(super) async fn of(engine: &Engine, collection: &CollectionName, form: &FormFields) -> Result<Self, Problem> {
         let now = engine.last_change(collection).await?;
-        Ok(Self { as_of: form.choice(AS_OF, cursor::decode)?.unwrap_or(now), now })
+        Ok(Self { as_of: form.position(AS_OF)?.unwrap_or(now), now })
     }
 }
 

@@ -139,10 +139,6 @@ pub struct ReportRequest {
     by: Option<CountedTime>,
 }
 
-fn kind_named(name: &str) -> Option<ReportKind> {
-    ReportKind::NAMES.iter().find(|(_, value)| *value == name).map(|(kind, _)| *kind)
-}
-
 fn known_day(text: &str) -> Option<Date> {
     let day = text.parse().ok()?;
     DayPeriod::new(day, day).map(|period| period.first)
@@ -154,8 +150,8 @@ impl ReportRequest {
     /// # Errors
     /// 422 for an unknown choice, or for a date that cannot be read.
     fn of(form: &FormFields, today: Date) -> Result<Self, Problem> {
-        let kind = form.choice("period", kind_named)?.unwrap_or_default();
-        let day = form.choice("date", known_day)?.unwrap_or(today);
+        let kind = form.choice("period", &ReportKind::NAMES)?.unwrap_or_default();
+        let day = form.parsed("date", "give a date such as 2024-03-01", known_day)?.unwrap_or(today);
         Ok(Self { kind, period: kind.period(day), by: chosen_time(form)? })
     }
 

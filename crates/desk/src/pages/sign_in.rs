@@ -7,20 +7,22 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::cookies::{self, SetCookie};
 use crate::flash::FlashMessage;
 use crate::form::FormFields;
 use crate::guard::{BrowserToken, SIGN_IN};
-use crate::page::{self, PageFrame, SeeOther};
+use crate::page::{self, DeskSection, PageFrame, SeeOther};
+use crate::pages::start::exists;
 use crate::sign_in::SignInPlace;
 use crate::tokens::BrowserSecret;
 use crate::visitor::PageVisitor;
 use crate::words::SignInWords;
 use crate::{DeskState, ROOT};
 use doppel_config::auth::is_name;
+use doppel_core::collection::CollectionName;
 use doppel_http::people::StoredAccount;
 use doppel_http::problem::Problem;
 use doppel_http::query::{QueryParameters, QueryReader, read_filled};
@@ -90,23 +92,39 @@ impl FromRequestParts<App> for SignInPlace {
     }
 }
 
-/// Shows the sign-in form. Redirects a visitor who needs no sign-in.
+/// Shows the sign-in form. Redirects a visitor who needs no sign-in, without a `next` as [`namesake`] does.
 ///
 /// # Errors
-/// 422 for unknown parameters.
+/// 422 for unknown parameters; errors of the engine.
 pub async fn show(
     visitor: PageVisitor,
     State(app): State<App>,
     Extension(desk): Extension<Arc<DeskState>>,
-    uri: axum::http::Uri,
+    uri: Uri,
 ) -> Result<Response, Problem> {
     let NextPath(next) = read_filled(uri.query().unwrap_or_default())?;
     let was_sent_here = next.is_some();
-    let next = page::local(next.as_deref());
     if visitor.is_open || visitor.key.is_some() {
-        return Ok(SeeOther::to(next).into_response());
+        return match next {
+            Some(next) => Ok(SeeOther::to(page::local(Some(&next))).into_response()),
+            None => namesake(visitor, State(app), uri).await,
+        };
     }
+    let next = page::local(next.as_deref());
     page::html(StatusCode::OK, &SignInPage { was_sent_here, ..SignInPage::new(&visitor, &app, &desk, next) })
+}
+
+/// Redirects to the inbox of the collection that has the name of this page; to the start page if there is none.
+///
+/// # Errors
+/// Errors of the engine.
+pub async fn namesake(visitor: PageVisitor, State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
+    let name = uri.path().trim_end_matches('/').rsplit('/').next().and_then(|name| CollectionName::new(name).ok());
+    let place = match name.filter(|name| visitor.reach.includes(name)) {
+        Some(name) if exists(&app.engine, &name).await? => page::below(&name, DeskSection::Inbox.path()),
+        _ => ROOT.to_owned(),
+    };
+    Ok(SeeOther::to(place).into_response())
 }
 
 /// Checks the key or the password and starts a session. The browser always gets a new token.

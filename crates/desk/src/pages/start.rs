@@ -237,7 +237,7 @@ pub async fn create(visitor: AdminVisitor, State(app): State<App>, form: FormFie
     Ok(SeeOther::to(place).telling(&FlashMessage::Created).into_response())
 }
 
-async fn exists(engine: &Engine, name: &CollectionName) -> Result<bool, Problem> {
+pub(super) async fn exists(engine: &Engine, name: &CollectionName) -> Result<bool, Problem> {
     match engine.collection_number(name).await {
         Err(Error::UnknownCollection(_)) => Ok(false),
         number => Ok(number.map(|_| true)?),

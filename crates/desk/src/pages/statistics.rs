@@ -7,7 +7,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use jiff::civil::Date;
 
-use crate::form::{FormFields, name_of, named};
+use crate::form::{FormFields, name_of};
 use crate::page::{self, DeskSection, PageFrame, with_query};
 use crate::pages::events::waiting;
 use crate::view::counts::CountsView;
@@ -54,7 +54,7 @@ struct StatisticsPage {
 /// # Errors
 /// 422 for an unknown choice.
 pub fn chosen_time(form: &FormFields) -> Result<Option<CountedTime>, Problem> {
-    form.choice("by", |name| named(&TIMES, name))
+    form.choice("by", &TIMES)
 }
 
 /// Returns the choices of the time by which records are counted: value, name, and true if it is chosen.
@@ -78,7 +78,7 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = FormFields::of_query(&uri)?;
-    let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
+    let days = form.choice("days", &WINDOWS.map(|days| (days, days)))?;
     let asked_time = chosen_time(&form)?;
     let found = app.engine.collection(&collection).await?;
     let clock = RowReader::of(&found.settings).clock;

@@ -49,6 +49,7 @@ words! {
         id: "编号", "number";
         own: "照原列名保存", "keep under its own name";
         unused: "不用", "not used";
+        unused_columns: fn(&[String]) -> String = unused_columns_zh, unused_columns_en;
 
         what: "做什么", "What to do";
         check: "只查重，不登记", "Only check, store nothing";
@@ -87,6 +88,14 @@ words! {
 }
 
 const _: () = assert!(MOST_BYTES == 64 << 20, "the texts of problems with files say so");
+
+fn unused_columns_zh(names: &[String]) -> String {
+    format!("没有用到的列：{}。", names.join("、"))
+}
+
+fn unused_columns_en(names: &[String]) -> String {
+    format!("Columns not used: {}.", names.join(", "))
+}
 
 fn read_as_sheet_zh(rows: &str, sheet: &str, others: &[String]) -> String {
     let others =

@@ -84,7 +84,7 @@ impl TaskRunner {
     /// Waits until no collection is being renewed, at most `longest`. Then it stops: unfinished tasks are given back at their last
     /// checkpoint, for the next process. False if a renewal is unfinished.
     pub async fn end(self, longest: Duration) -> bool {
-        let is_settled = self.engine.all_settled(longest).await;
+        let is_settled = self.engine.all_settled(patience(longest)).await;
         self.draining.cancel();
         // A panic of the runner is in the log.
         let _ = self.running.await;
@@ -299,6 +299,13 @@ impl Engine {
         }
         Ok(None)
     }
+}
+
+/// Returns the time limit of a wait, or none if the failpoint `task::impatient` is set to `return`.
+fn patience(longest: Duration) -> Duration {
+    #[cfg(feature = "failpoints")]
+    fail::fail_point!("task::impatient", |_| Duration::ZERO);
+    longest
 }
 
 /// Executes the failpoint `name`: pauses, stops or does nothing.
