@@ -33,13 +33,20 @@ pub struct MadeDecision {
 pub struct UndoLog(Mutex<VecDeque<(String, CollectionName, Vec<MadeDecision>)>>);
 
 impl UndoLog {
-    /// Stores the decisions of an action under `id`. If there are too many actions, the oldest is dropped.
-    pub fn keep(&self, id: String, collection: CollectionName, made: Vec<MadeDecision>) {
+    /// Stores the decisions of an action under `id`, with those that are already there: a form that is sent twice at the same time is one
+    /// action. If there are too many actions, the oldest is dropped. Returns the number of decisions of the action.
+    pub fn keep(&self, id: String, collection: CollectionName, made: Vec<MadeDecision>) -> usize {
         let mut kept = self.0.lock();
+        if let Some((.., decisions)) = kept.iter_mut().find(|(found, place, _)| *found == id && *place == collection) {
+            decisions.extend(made);
+            return decisions.len();
+        }
         if kept.len() == MOST_KEPT {
             kept.pop_front();
         }
+        let count = made.len();
         kept.push_back((id, collection, made));
+        count
     }
 
     /// Removes the action `id` and returns its decisions, so that they can be taken back only once.
@@ -53,6 +60,21 @@ impl UndoLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decisions_of_one_action_are_taken_back_together() {
+        let undo = UndoLog::default();
+        let here = CollectionName::new("here").unwrap();
+        let decision = |other: &str| MadeDecision {
+            one: RecordId::new("a").unwrap(),
+            other: RecordId::new(other).unwrap(),
+            seen: 1,
+            before: Judgement::Withdrawn,
+        };
+        assert_eq!(undo.keep("x".into(), here.clone(), vec![decision("b")]), 1);
+        assert_eq!(undo.keep("x".into(), here.clone(), vec![decision("c")]), 2);
+        assert_eq!(undo.take("x", &here), Some(vec![decision("b"), decision("c")]));
+    }
 
     #[test]
     fn an_action_is_taken_back_once_where_it_was_made_and_the_oldest_is_forgotten() {

@@ -29,7 +29,7 @@ use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::frequencies::{CountedSample, Counter, Frequencies, counted_of_batch};
-use doppel_core::schemes::profile::{Digest, Profile, Signed};
+use doppel_core::schemes::profile::{Digest, PostingKey, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::Verdict;
@@ -301,9 +301,12 @@ impl SignedRecord {
     pub fn bytes(&self) -> usize {
         let SignedRow { document, signed, named } = &self.0;
         let fields = document.fields.iter().chain(&document.columns);
-        let texts: usize = fields.map(|field| field.text.len() + field.whole().len()).sum();
+        let texts: usize = fields
+            .map(|field| field.text.len() + field.removed.as_ref().map_or(0, |removed| removed.whole.len()))
+            .sum();
         let names = named.as_ref().map_or(0, |names| names.len() * NAME_BYTES);
-        BARE + texts + names + signed.keys.len() * 4 * size_of::<u64>()
+        // In memory, a signature takes about twice the bytes of its code.
+        BARE + texts + names + 2 * signed.encode().len() + signed.keys.len() * size_of::<PostingKey>()
     }
 }
 
@@ -417,6 +420,22 @@ mod tests {
         assert!(some > 50, "{some} records share their matches");
         assert!(alone.iter().any(|(matches, _)| matches.iter().any(|found| found.relation.is_some())));
         assert!(shared == alone);
+    }
+
+    #[test]
+    fn signed_records_are_counted_like_their_rows() {
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
+        let rows: Vec<Arc<str>> = (0..300).map(|number| copy(number).into()).collect();
+        let signed: Vec<SignedRecord> =
+            rows.iter().map(|row| replay.sign(&Row::parse(row.as_bytes()).unwrap()).unwrap()).collect();
+        let counted = |kept: usize| {
+            let row = |at: usize| Ok::<_, ()>(Arc::clone(&rows[at]));
+            replay.count_text(rows.len(), row, |at| signed.get(at).filter(|_| at < kept)).unwrap().unwrap()
+        };
+        let of_rows = counted(0);
+        assert!(Frequencies::decode(1, &of_rows).unwrap().len() > Frequencies::built_in().len());
+        assert_eq!([counted(100), counted(300)], [of_rows.clone(), of_rows]);
+        assert!(signed.iter().all(|record| (1 << 10..1 << 14).contains(&record.bytes())));
     }
 
     #[test]

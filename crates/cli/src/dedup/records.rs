@@ -30,7 +30,7 @@ use doppel_engine::replay::{BatchMatches, PlacedRecord, Replay, SignedRecord};
 use doppel_sources::UnreadableLine;
 use doppel_store::Seq;
 
-/// Number of records that are signed and judged together.
+/// Number of records that are signed and judged together. With more records, one core waits longer while the other places them.
 const BATCH: u32 = 1024;
 /// Largest number of written pairs unless an option allows more, in total and per record. A larger number comes from texts that occur
 /// thousands of times; the groups contain the same information in fewer bytes.
@@ -157,15 +157,16 @@ fn read_all(
                 if let Some(back) = &mut back {
                     back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
                 }
-                let Ok(read) = kept else { return Ok(kept.map(|_| Vec::new())) };
-                if let Some(statistics) = &mut statistics {
-                    replay.observe(read.get(), statistics);
-                }
-                let warnings = read.get().warnings.clone();
-                if let ReadDocument::Signed(record) = read {
-                    stock.keep_read(record);
-                }
-                Ok(Ok(warnings))
+                Ok(kept.map(|document| {
+                    if let Some(statistics) = &mut statistics {
+                        replay.observe(document.get(), statistics);
+                    }
+                    let warnings = document.get().warnings.clone();
+                    if let ReadDocument::Signed(record) = document {
+                        stock.keep_signed(record);
+                    }
+                    warnings
+                }))
             },
         )?;
         report.progress.at(batch.read_bytes);
@@ -176,7 +177,7 @@ fn read_all(
 
 /// Counts how common pieces of text are among the records, if the comparison needs this.
 fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec<u8>>> {
-    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()), |at| stock.as_read(at))
+    replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()), |at| stock.signed_at(at))
 }
 
 /// Combines the counts of a batch; `None` if there are none.
@@ -237,7 +238,7 @@ impl ComparisonOutcome {
         let mut placed = Vec::new();
         loop {
             let positions = before.end..count.min(before.end.saturating_add(batch));
-            let known = positions.clone().map(|position| stock.take_read(position)).collect();
+            let known = positions.clone().map(|position| stock.take_signed(position)).collect();
             let signed = sign_all(replay, stock, positions.clone(), known)?;
             for subject in &signed {
                 stock.sign(subject.signed(), whole)?;

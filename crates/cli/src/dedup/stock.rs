@@ -22,9 +22,9 @@ pub(super) struct RecordStock {
     rows: ByteLog,
     /// The parts of the signatures that judging needs.
     signed: ByteLog,
-    /// The first records as they were read, until they are taken.
-    first_read: Vec<Option<SignedRecord>>,
-    /// Number of bytes that are left for `first_read`.
+    /// The first records, signed without statistics, until they are taken.
+    first_signed: Vec<Option<SignedRecord>>,
+    /// Number of bytes that are left for `first_signed`.
     room: usize,
     /// Times in seconds.
     times: Vec<i64>,
@@ -48,7 +48,7 @@ impl RecordStock {
         Self {
             rows: ByteLog::new(dir, memory / 8 * 3),
             signed: ByteLog::new(dir, memory / 8),
-            first_read: Vec::new(),
+            first_signed: Vec::new(),
             room: memory / 2,
             times: Vec::new(),
             petitioners: Vec::new(),
@@ -79,27 +79,27 @@ impl RecordStock {
         Ok(true)
     }
 
-    /// True if there is room for another record as it was read.
+    /// True if there is memory for more signed records. If it is false once, it stays false.
     pub(super) fn has_room(&self) -> bool {
-        self.room > 0 && self.first_read.len() == self.len()
+        self.room > 0
     }
 
-    /// Keeps the last added record as it was read, if all records before it are kept, too, and if there is room.
-    pub(super) fn keep_read(&mut self, record: SignedRecord) {
-        if self.room > 0 && self.first_read.len() + 1 == self.len() {
+    /// Keeps the signed record that was added last, if there is room.
+    pub(super) fn keep_signed(&mut self, record: SignedRecord) {
+        if self.has_room() {
             self.room = self.room.saturating_sub(record.bytes());
-            self.first_read.push(Some(record));
+            self.first_signed.push(Some(record));
         }
     }
 
-    /// Returns a record as it was read, if it is still in memory.
-    pub(super) fn as_read(&self, position: usize) -> Option<&SignedRecord> {
-        self.first_read.get(position)?.as_ref()
+    /// Returns a signed record if it is still in memory.
+    pub(super) fn signed_at(&self, position: usize) -> Option<&SignedRecord> {
+        self.first_signed.get(position)?.as_ref()
     }
 
-    /// Removes a record as it was read from memory.
-    pub(super) fn take_read(&mut self, position: u32) -> Option<SignedRecord> {
-        self.first_read.get_mut(position as usize)?.take()
+    /// Removes a signed record from memory.
+    pub(super) fn take_signed(&mut self, position: u32) -> Option<SignedRecord> {
+        self.first_signed.get_mut(position as usize)?.take()
     }
 
     /// Frees the table of ids. No more records can be added.

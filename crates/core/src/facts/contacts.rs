@@ -82,6 +82,8 @@ const MIN_CODE: usize = 5;
 const MIN_PHONE: usize = 7;
 /// Number of digits of a mobile number.
 const MOBILE_DIGITS: usize = 11;
+/// Minimum number of digits in a telephone number with its area code.
+const MIN_WITH_AREA: usize = 10;
 
 /// True for a digit, a mask, or the letter x, which may hide a digit.
 fn is_digit_or_mask(c: char) -> bool {
@@ -168,6 +170,7 @@ fn national_number(digits: String) -> String {
     let mobile = national.strip_prefix('0').unwrap_or(national);
     match mobile.as_bytes() {
         [b'1', b'3'..=b'9', ..] if mobile.chars().count() == MOBILE_DIGITS => mobile.to_owned(),
+        _ if national.starts_with('0') && national.len() >= MIN_WITH_AREA => national.to_owned(),
         _ => digits,
     }
 }
@@ -186,11 +189,11 @@ pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(add_contact(found, FactKind::Phone, at..at + MOBILE_DIGITS, canonical, label))
 }
 
-/// Returns the value of a digit in words, with the forms that are used in numbers of telephones and years.
+/// Returns the digit for a numeral, or for 幺, which stands for 1 in numbers of telephones.
 fn spelled_digit(c: char) -> Option<char> {
     match c {
         '幺' => Some('1'),
-        '○' => Some('0'),
+        _ if c.is_ascii() => None,
         _ => char::from_digit(digit(c)?, 10),
     }
 }
@@ -301,9 +304,8 @@ fn is_dated(run: &[char]) -> bool {
         && is_month_and_day(&run[4..8])
 }
 
-/// Returns the groups of digits and masks from `at` on that are separated by a blank, a hyphen or a dot, and the number of
-/// groups.
-fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
+/// Returns the groups of digits and masks from `at` on between which stand signs that `separates` accepts, and the number of groups.
+fn groups(text: &Chars, at: usize, separates: impl Fn(char) -> bool) -> ([Range<usize>; MAX_GROUPS], usize) {
     let mut groups: [Range<usize>; MAX_GROUPS] = Default::default();
     let mut count = 0;
     let mut start = at;
@@ -314,7 +316,7 @@ fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
         }
         groups[count] = start..end;
         count += 1;
-        let joined = separates_digits(text.at(end)) || (text.at(end) == ')' && count == 1);
+        let joined = separates(text.at(end)) || (text.at(end) == ')' && count == 1);
         if !joined {
             break;
         }
@@ -323,9 +325,14 @@ fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
     (groups, count)
 }
 
-/// True for a sign between two groups of digits of one number.
-fn separates_digits(c: char) -> bool {
-    matches!(c, ' ' | '-' | '.' | '·' | '‐' | '–' | '—' | '−')
+/// True for the usual signs between two groups of digits of one number.
+fn is_hyphen_or_blank(c: char) -> bool {
+    matches!(c, ' ' | '-')
+}
+
+/// True for signs that also stand between a number and other text: a decimal point, or a dash between two numbers.
+fn is_dot_or_dash(c: char) -> bool {
+    matches!(c, '.' | '·' | '‐' | '–' | '—' | '−')
 }
 
 /// Returns the telephone number at `at`, with the code of the country.
@@ -333,18 +340,32 @@ fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     if !matches!(text.at(at), '0' | '1' | '4' | '8') {
         return None;
     }
-    let national =
-        text.starts_any(at, &["86", "0086"]).map(|code| text.skip(code, 1, |c| separates_digits(c) || c == ')'));
-    let abroad = national.filter(|&start| text.at(start) == '1').and_then(|start| national_phone(text, start));
+    let abroad = after_country_code(text, at).and_then(|start| national_phone(text, start));
     abroad.map(|phone| at..phone.end).or_else(|| national_phone(text, at))
 }
 
-/// Returns the telephone number at `at`.
+/// Returns the position after the code of China at `at`.
+fn after_country_code(text: &Chars, at: usize) -> Option<usize> {
+    let code = text.starts_any(at, &["86", "0086"])?;
+    let start = text.skip(code, 1, |c| is_hyphen_or_blank(c) || c == ')');
+    // In 雁坪路86 13800001234, the first number belongs to the road.
+    let is_marked = matches!(text.before(at), '+' | '(') || text.at(at) == '0' || text.at(code) != ' ';
+    (is_marked && matches!(text.at(start), '0' | '1')).then_some(start)
+}
+
+/// Returns the telephone number at `at` without the code of the country.
 fn national_phone(text: &Chars, at: usize) -> Option<Range<usize>> {
-    let (groups, count) = groups(text, at);
-    (1..=count.min(4)).rev().find_map(|count| {
-        let groups = &groups[..count];
+    let (usual, count) = groups(text, at, is_hyphen_or_blank);
+    let phone = (1..=count.min(4)).rev().find_map(|count| {
+        let groups = &usual[..count];
         is_phone(text, groups).then(|| groups[0].start..groups[count - 1].end)
+    });
+    phone.or_else(|| {
+        let (dotted, count) = groups(text, at, is_dot_or_dash);
+        // A decimal has two groups, too: 1350000.0000元, 131.12345678. An area code cannot begin a decimal.
+        let parts = if text.at(at) == '0' { 2 } else { 3 };
+        let groups = &dotted[..parts];
+        (count >= parts && is_phone(text, groups)).then(|| groups[0].start..groups[parts - 1].end)
     })
 }
 
@@ -374,7 +395,7 @@ fn is_phone(text: &Chars, groups: &[Range<usize>]) -> bool {
 /// Returns the number of a bank account at `at`: 16 to 19 digits, with or without a blank after each group of four
 /// digits.
 fn bank_account(text: &Chars, at: usize) -> Option<Range<usize>> {
-    let (groups, count) = groups(text, at);
+    let (groups, count) = groups(text, at, is_hyphen_or_blank);
     let groups = &groups[..count];
     let first = text.as_slice().get(groups.first()?.clone())?;
     let fours = groups.len() >= 4 && groups[..4].iter().all(|group| group.len() == 4);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chars::{Chars, is_number};
 use super::endings::SIDES;
-use super::literals::Filter;
+use super::literals::{Filter, literals};
 use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names, numerals};
 use crate::text::normalise::Normaliser;
 
@@ -332,8 +332,7 @@ impl PlaceNames {
         }
         // A name as it is in the list counts before another spelling of its number.
         for (name, index) in &listed {
-            names.add(spelled(name, |number| number.to_string()), *index);
-            names.add(spelled(name, in_words), *index);
+            names.add(respelled(name), *index);
         }
         for lengths in names.lengths.values_mut() {
             lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -401,23 +400,48 @@ impl PlaceNames {
     }
 }
 
-/// Returns a name with its numbers as `spell` writes them.
-fn spelled(name: &[char], spell: impl Fn(u32) -> String) -> Vec<char> {
-    let parts = name.chunk_by(|a, b| is_number(*a) == is_number(*b) && a.is_ascii_digit() == b.is_ascii_digit());
-    let number = |part: &[char]| part.iter().all(|&c| is_number(c)).then(|| numerals::value(part)).flatten();
-    parts.flat_map(|part| number(part).map_or_else(|| part.to_vec(), |value| spell(value).chars().collect())).collect()
+literals! {
+    /// Words before which a number distinguishes places with the same name.
+    NUMBERED,
+    "路 街 巷 弄 村 组 区 院 期 段 栋 幢 座 楼 单元 桥 站 线 中 小 队 环 支 横"
 }
 
-/// Returns a number below 100 in words, and another number in digits.
+/// Returns a name with its numbers in the other way of writing: 三号桥 as 3号桥, 翠湖1期 as 翠湖一期. Only numbers from 1 to
+/// 99 that number something have another way: 五一路 is not 51路.
+fn respelled(name: &[char]) -> Vec<char> {
+    let parts = name.chunk_by(|a, b| is_number(*a) == is_number(*b) && a.is_ascii_digit() == b.is_ascii_digit());
+    let chars = Chars::new(&name.iter().collect::<String>());
+    let mut other = Vec::with_capacity(name.len());
+    let mut start = 0;
+    for part in parts {
+        let end = start + part.len();
+        let is_counted = chars.at(end) == '号' || start > 0 && NUMBERED.at(&chars, end).is_some();
+        let is_number = is_counted || chars.before(start) == '第';
+        match respelled_number(part).filter(|_| is_number) {
+            Some(number) => other.extend(number.chars()),
+            None => other.extend(part),
+        }
+        start = end;
+    }
+    other
+}
+
+/// Returns a number from 1 to 99 in digits if it is in words, and in words if it is in digits. `None` for other forms: 五一, 两, 01.
+fn respelled_number(number: &[char]) -> Option<String> {
+    let value = numerals::value(number).filter(|value| (1..100).contains(value))?;
+    let written: String = number.iter().collect();
+    let [digits, words] = [value.to_string(), in_words(value)];
+    if written == digits { Some(words) } else { (written == words).then_some(digits) }
+}
+
+/// Returns a number from 1 to 99 in words.
 fn in_words(number: u32) -> String {
     const DIGITS: [&str; 10] = ["", "一", "二", "三", "四", "五", "六", "七", "八", "九"];
-    let [tens, ones] = [number / 10, number % 10].map(|digit| digit as usize);
-    match tens {
-        _ if number == 0 => "零".to_owned(),
-        0 => DIGITS[ones].to_owned(),
-        1 => format!("十{}", DIGITS[ones]),
-        2..=9 => format!("{}十{}", DIGITS[tens], DIGITS[ones]),
-        _ => number.to_string(),
+    let [tens, ones] = [number / 10, number % 10].map(|digit| DIGITS[digit as usize % DIGITS.len()]);
+    match number {
+        0..=9 => ones.to_owned(),
+        10..=19 => format!("十{ones}"),
+        _ => format!("{tens}十{ones}"),
     }
 }
 
@@ -485,16 +509,26 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_names_are_spelled_in_both_ways() {
-        for (digits, spelling) in
-            [("3区", "三区"), ("第11号桥", "第十一号桥"), ("学府20路", "学府二十路"), ("99段", "九十九段")]
-        {
-            let digits: Vec<char> = digits.chars().collect();
-            assert_eq!(spelled(&digits, in_words).into_iter().collect::<String>(), spelling);
-            let spelling: Vec<char> = spelling.chars().collect();
-            assert_eq!(spelled(&spelling, |number| number.to_string()), digits);
+    fn a_number_that_numbers_something_has_two_spellings() {
+        let both = [
+            ("鹤鸣3区", "鹤鸣三区"),
+            ("第11号桥", "第十一号桥"),
+            ("学府20路", "学府二十路"),
+            ("雁江99段", "雁江九十九段"),
+        ];
+        for (digits, words) in both {
+            assert_eq!([other(digits), other(words)], [words, digits]);
         }
-        assert_eq!(spelled(&['第', '1', '2', '0', '段'], in_words).into_iter().collect::<String>(), "第120段");
+        // In these names, the number is a part of a word, or it has no other usual form.
+        for name in
+            ["五一路", "八一路", "一中", "三元", "百度", "三一", "两江", "伍家岭", "鹤鸣五一路", "雁江01栋", "第120段"]
+        {
+            assert_eq!(other(name), name);
+        }
+    }
+
+    fn other(name: &str) -> String {
+        respelled(&name.chars().collect::<Vec<_>>()).into_iter().collect()
     }
 
     #[test]

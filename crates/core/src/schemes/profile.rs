@@ -634,22 +634,27 @@ mod tests {
 
     #[test]
     fn a_record_signed_again_is_signed_as_if_with_the_statistics_at_once() {
-        let with_statistics = r#"[{"scheme":"simhash","weighting":"tf_idf"},{"scheme":"i_match"},{"scheme":"vsm"},
-            {"scheme":"boolean"},{"scheme":"scam"},{"scheme":"minhash"},{"scheme":"tianwang2"}]"#;
+        let all = r#"[{"scheme":"simhash","weighting":"tf_idf"},{"scheme":"shingle"},{"scheme":"md5"},{"scheme":"multi_md5"},
+            {"scheme":"super_shingle"},{"scheme":"minhash"},{"scheme":"i_match"},{"scheme":"segments"},{"scheme":"tianwang1"},
+            {"scheme":"tianwang2"},{"scheme":"tianwang3"},{"scheme":"tianwang4"},{"scheme":"tianwang5"},
+            {"scheme":"feature_code"},{"scheme":"vsm"},{"scheme":"boolean"},{"scheme":"scam"}]"#;
         let mut counted = Settings::preset(Preset::Default);
-        counted.channels.extend(serde_json::from_str::<Vec<Channel>>(with_statistics).unwrap());
+        counted.channels.extend(serde_json::from_str::<Vec<Channel>>(all).unwrap());
         let mut short = counted.clone();
         short.min_features = 15;
         for settings in [counted, short] {
             let plain = Profile::compile(&settings, None);
-            let documents: Vec<Document> = letters().map(|row| plain.read(&row).unwrap()).collect();
+            let long = "雁坪路的路灯不亮,鹤鸣小区停水。".repeat(2_000);
+            let long = Row::parse(serde_json::json!({ "content": long }).to_string().as_bytes()).unwrap();
+            let documents: Vec<Document> = letters().chain([long]).map(|row| plain.read(&row).unwrap()).collect();
             let mut statistics = Statistics::default();
             let mut text = Counter::default();
             for document in &documents {
                 statistics.observe(&plain.cut(document));
                 text.observe(codes(&document.joined(), 3));
             }
-            let profile = Profile::compile(&settings, Some(Arc::new(statistics.with_text(&text.encode(150)))));
+            let profile =
+                Profile::compile(&settings, Some(Arc::new(statistics.with_text(&text.encode(documents.len() as u64)))));
             let mut changed = 0;
             for document in &documents {
                 let (before, names) = plain.sign_naming(document);

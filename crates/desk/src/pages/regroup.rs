@@ -208,19 +208,25 @@ impl PlannedAction {
         let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
         let engine = app.engine.clone();
         let name = collection.clone();
-        let id = clock::unique_id();
+        let id = action_id(form);
         let kept = id.clone();
         // The task also stores the data for undoing the action, since the client may disconnect before the task ends.
         let deciding = async move {
             let made = decide_all(&engine, &name, decisions, opinion, original, as_of).await?;
-            let done = made.len();
-            desk.undo.keep(kept, name, made);
-            Ok::<_, Error>(done)
+            Ok::<_, Error>(desk.undo.keep(kept, name, made))
         };
         let done = app.detached(deciding).await?;
         let flash = FlashMessage::Regrouped(RegroupedNotice { collection, id, done, of });
         Ok(named(SeeOther::to(back).telling(&flash), visitor, form.text("by")).into_response())
     }
+}
+
+/// Returns the id under which the decisions of a form are kept. Equal forms have one id, so that one step takes back what two equal
+/// submissions have decided together.
+fn action_id(form: &FormFields) -> String {
+    let state =
+        form.raw("state").filter(|state| state.len() == 16 && state.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    state.map_or_else(clock::unique_id, str::to_owned)
 }
 
 /// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided

@@ -8,8 +8,8 @@ use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
-use doppel_engine::Engine;
 use doppel_engine::groups::{MemberShape, SupposedDecision};
+use doppel_engine::{Engine, Error};
 use doppel_http::cursor;
 use doppel_http::problem::Problem;
 use doppel_store::Seq;
@@ -156,6 +156,14 @@ impl RegroupPlan {
             }
         };
         let mut decisions = planned(engine, collection, pairs).await?;
+        // A pair that was decided may have been cut by an equal form.
+        if let GroupAction::Cut(one, other) = &action
+            && decisions.iter().all(|planned| planned.seen == 0)
+            && !is_in_group(engine, collection, one, &shape.group.id).await?
+            && !is_in_group(engine, collection, other, &shape.group.id).await?
+        {
+            return Err(not_in_group("/a", "the record is not in this group"));
+        }
         let mut against = Vec::new();
         if matches!(action, GroupAction::Join | GroupAction::Merge(_)) {
             let rejected = decisions.iter().filter(|planned| planned.before == Judgement::NotSame);
@@ -214,14 +222,31 @@ fn is_pair_of(one: &RecordId, other: &RecordId, original: Option<&RecordId>) -> 
     [Some(one), Some(other)].contains(&original)
 }
 
+/// True if the record is in the group that has this id.
+async fn is_in_group(
+    engine: &Engine,
+    collection: &CollectionName,
+    id: &RecordId,
+    group: &RecordId,
+) -> Result<bool, Problem> {
+    match engine.group_of(collection, id, 0).await {
+        Ok(found) => Ok(found.group.id == *group),
+        Err(Error::Ungrouped(_) | Error::UnknownRecord(..)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn not_in_group(pointer: &str, detail: &str) -> Problem {
+    Problem::invalid_at(pointer, ErrorCode::NotInGroup, detail)
+}
+
 /// Returns the pairs of `original` and each other member.
 ///
 /// # Errors
 /// 422 if the record is not in the group.
 fn with_every(original: &RecordId, members: &[MemberShape]) -> Result<Vec<(RecordId, RecordId)>, Problem> {
     if !members.iter().any(|member| member.id == *original) {
-        let detail = "the record is not in this group";
-        return Err(Problem::invalid_at("/original", ErrorCode::NotInGroup, detail));
+        return Err(not_in_group("/original", "the record is not in this group"));
     }
     let others = members.iter().filter(|member| member.id != *original);
     Ok(others.map(|other| (original.clone(), other.id.clone())).collect())
