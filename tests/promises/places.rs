@@ -77,3 +77,32 @@ fn a_list_that_cannot_be_read_says_where_and_changes_nothing() {
     let answer = desk.server.send("PUT", "/v1/collections/places-settings", &settings);
     assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (422, &json!("/text/places/0")));
 }
+
+#[test]
+fn the_answer_counts_the_list_and_warns_of_aliases_that_are_ordinary_words() {
+    let desk = TestDesk::new("places-counted");
+    for number in 0..60 {
+        let lamp = if number % 2 == 0 { "路灯" } else { "围墙" };
+        desk.register(&format!("r{number}"), &json!({ "content": format!("第{number}件来信谈的是{lamp}的事") }));
+    }
+    desk.server.settle();
+    let answer = put_list(&desk, "", "name,kind,aliases\n石滩文化站,place,石滩|路灯\n雁江区,district,来信\n");
+    let task = answer.json();
+    assert_eq!((&task["places"], &task["aliases"]), (&json!(2), &json!(3)), "{task}");
+    let warnings = task["warnings"].as_array().expect("a list");
+    assert_eq!(warnings.len(), 1, "{task}");
+    assert_eq!(
+        (&warnings[0]["pointer"], &warnings[0]["code"]),
+        (&json!("/text/places/0/aliases/1"), &json!("common_alias"))
+    );
+    ended_well(&desk, &answer);
+    // The list of collections has the number of the places and not the places.
+    let settings = json!({ "text": { "places": [{ "name": "石滩文化站" }, { "name": "翠湖花园" }] } });
+    let path = "/v1/collections/places-listed";
+    desk.server.send("PUT", path, &settings).expect_status(201);
+    let list = desk.server.get("/v1/collections").json();
+    let listed = list["items"].as_array().expect("a list").iter().find(|item| item["name"] == "places-listed");
+    let listed = listed.unwrap_or_else(|| panic!("{list}"));
+    assert_eq!((&listed["places"], &listed["settings"]["text"]["places"]), (&json!(2), &Value::Null));
+    assert_eq!(desk.server.get(path).json()["settings"]["text"]["places"].as_array().map(Vec::len), Some(2));
+}

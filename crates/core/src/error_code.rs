@@ -35,6 +35,7 @@ error_codes! {
     ChangesForgotten = "changes_forgotten",
     CollectionExists = "collection_exists",
     CollectionNotEmpty = "collection_not_empty",
+    CommonAlias = "common_alias",
     Conflict = "conflict",
     DeadlineExceeded = "deadline_exceeded",
     DiskFull = "disk_full",

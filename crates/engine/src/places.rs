@@ -3,12 +3,27 @@
 //! Places decide which names a text has, and so the keys of a record and the evidence about a pair. Another list therefore takes effect with a
 //! generation, which can be compared with the live one, activated, and left again, like a form.
 
+use std::collections::{BTreeSet, HashMap};
+
+use crate::arrivals::BackwardWalk;
 use crate::boxed;
 use crate::forms::reindex;
 use crate::tasks::Task;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::facts::Place;
+use doppel_core::error_code::ErrorCode;
+use doppel_core::facts::{Place, PlaceKind};
+use doppel_core::text::normalise::Normaliser;
+use doppel_core::violation::Violation;
+
+/// Number of the latest seqs whose records are searched for aliases.
+const LATEST: u64 = 500;
+/// Smallest number of records that show how common an alias is.
+const LEAST_RECORDS: usize = 50;
+/// An alias that at least one in this many records contains is probably an ordinary word: an office knows thousands of places.
+const ORDINARY_IN: usize = 10;
+/// Largest number of warnings about a list.
+const MOST_WARNINGS: usize = 50;
 
 impl Engine {
     /// Returns the places of the live generation, in the order of the list.
@@ -37,6 +52,28 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns a warning for each alias that is probably an ordinary word, because at least a tenth of the latest records contain it.
+    /// Districts and towns are left out: most records of an office may name its own. O(characters of the records).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; the errors of the store.
+    #[boxed]
+    pub async fn common_aliases(&self, collection: &CollectionName, places: Vec<Place>) -> Result<Vec<Violation>> {
+        let context = self.context(collection).await?;
+        let mut walk = BackwardWalk::begin(self, collection, None, LATEST).await?;
+        let mut records = Vec::new();
+        while let Some(more) = walk.next().await? {
+            records.extend(more);
+        }
+        off_thread(move || {
+            let documents = records.iter().filter_map(|record| context.profile.read(&record.content.read()?).ok());
+            let texts = documents.map(|document| document.fields.into_iter().map(|field| field.text).collect());
+            let normaliser = Normaliser::new(context.state.settings.text.simplify);
+            Ok(common_aliases(&places, &texts.collect::<Vec<_>>(), normaliser))
+        })
+        .await
+    }
+
     /// Begins a reindex with these places in the place of the earlier list.
     ///
     /// # Errors
@@ -46,5 +83,83 @@ impl Engine {
         let mut settings = self.latest_settings(collection).await?;
         settings.text.places = places;
         self.begin_task(collection, reindex(settings, activate)).await
+    }
+}
+
+/// An alias in a list of places.
+struct ListedAlias {
+    /// The index of its place.
+    place: usize,
+    /// Its index among the aliases of the place.
+    number: usize,
+    /// Its normal form.
+    text: String,
+}
+
+/// Returns the aliases of all places except districts and towns.
+fn listed_aliases(places: &[Place], normaliser: Normaliser) -> Vec<ListedAlias> {
+    let mut listed = Vec::new();
+    for (place, Place { kind, aliases, .. }) in places.iter().enumerate() {
+        if !matches!(kind, PlaceKind::District | PlaceKind::Town) {
+            let texts = aliases.iter().map(|alias| normaliser.normalise(alias));
+            listed.extend(texts.enumerate().map(|(number, text)| ListedAlias { place, number, text }));
+        }
+    }
+    listed
+}
+
+/// Returns the warnings about aliases that too many of the records contain. Each record is the list of its normalised texts.
+fn common_aliases(places: &[Place], records: &[Vec<String>], normaliser: Normaliser) -> Vec<Violation> {
+    let total = records.len();
+    if total < LEAST_RECORDS {
+        return Vec::new();
+    }
+    let aliases = listed_aliases(places, normaliser);
+    let positions: HashMap<&str, usize> = aliases.iter().enumerate().map(|(at, alias)| (&*alias.text, at)).collect();
+    let lengths: BTreeSet<usize> = aliases.iter().map(|alias| alias.text.len()).collect();
+    let mut counts = vec![0; aliases.len()];
+    for texts in records {
+        let mut found = BTreeSet::new();
+        for text in texts {
+            for (begin, _) in text.char_indices() {
+                let pieces = lengths.iter().filter_map(|length| text.get(begin..begin + length));
+                found.extend(pieces.filter_map(|piece| positions.get(piece)));
+            }
+        }
+        found.into_iter().for_each(|at: &usize| counts[*at] += 1);
+    }
+    let common = aliases.iter().zip(counts).filter(|(_, count)| count * ORDINARY_IN >= total);
+    let warnings = common.map(|(ListedAlias { place, number, .. }, count)| {
+        let detail = format!(
+            "{count} of the latest {total} records contain this alias; leave it out if it is an ordinary word, because each of them would \
+             name the place"
+        );
+        Violation::new(format!("/text/places/{place}/aliases/{number}"), ErrorCode::CommonAlias, detail)
+    });
+    warnings.take(MOST_WARNINGS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(kind: PlaceKind) -> Place {
+        Place { name: "翠湖花园".into(), kind, aliases: vec!["翠湖".into(), "小區".into()], parent: None }
+    }
+
+    /// Returns the pointers of the warnings about a district and an estate, if `common` of `total` records contain an alias of both.
+    fn told(common: usize, total: usize) -> Vec<String> {
+        let texts = (0..total).map(|at| if at < common { "小区的路灯,小区" } else { "翠柳路" });
+        let records: Vec<_> = texts.map(|text| vec!["路灯".to_owned(), text.to_owned()]).collect();
+        let places = [PlaceKind::District, PlaceKind::Estate].map(place);
+        let found = common_aliases(&places, &records, Normaliser::new(true));
+        found.into_iter().map(|warning| warning.pointer).collect()
+    }
+
+    #[test]
+    fn an_alias_in_a_tenth_of_the_records_is_told_unless_it_is_of_a_district() {
+        assert_eq!(told(10, 100), ["/text/places/1/aliases/1"]);
+        assert!(told(9, 100).is_empty());
+        assert!(told(40, LEAST_RECORDS - 1).is_empty(), "too few records");
     }
 }

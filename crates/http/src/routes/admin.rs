@@ -231,5 +231,10 @@ pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> 
 
 /// Returns the answer 202 with a task.
 pub(super) fn started(task: Task) -> Response {
-    accepted(&format!("/v1/tasks/{}", segment(&task.id)), task)
+    accepted(&task_path(&task), task)
+}
+
+/// Returns the path of a task.
+pub(super) fn task_path(task: &Task) -> String {
+    format!("/v1/tasks/{}", segment(&task.id))
 }

@@ -28,9 +28,26 @@ const MOST_LISTED: u64 = 1000;
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CollectionList {
     /// The collections, by name.
-    pub items: Vec<Collection>,
+    pub items: Vec<ListedCollection>,
     /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
+}
+
+/// A collection in the list. Its settings have no `text.places`, because these may have a megabyte.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ListedCollection {
+    /// The collection.
+    #[serde(flatten)]
+    pub collection: Collection,
+    /// Number of places in `text.places`; `GET /v1/collections/{collection}/places` has them.
+    pub places: usize,
+}
+
+impl From<Collection> for ListedCollection {
+    fn from(mut collection: Collection) -> Self {
+        let places = std::mem::take(&mut collection.settings.text.places).len();
+        Self { collection, places }
+    }
 }
 
 /// The part of the list to return.
@@ -63,6 +80,7 @@ pub async fn list(
 ) -> Result<Json<CollectionList>, Problem> {
     let listed = app.engine.collections(params.cursor.as_ref(), params.limit, |name| reader.reach().includes(name));
     let (items, next) = listed.await?;
+    let items = items.into_iter().map(ListedCollection::from).collect();
     let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
     Ok(Json(CollectionList { items, next }))
 }

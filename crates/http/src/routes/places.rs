@@ -3,18 +3,38 @@
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::auth::{Administrator, Reader};
 use crate::extract::{CsvText, InCollection};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters};
-use crate::routes::admin::started;
+use crate::routes::accepted;
+use crate::routes::admin::task_path;
 use crate::routes::forms::ActivateParams;
 use crate::state::App;
+use crate::wording;
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::facts::{parse_places, places_to_csv};
+use doppel_core::violation::Violation;
 use doppel_engine::tasks::Task;
+
+/// The task of a new list of places.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PlacesTask {
+    /// The task.
+    #[serde(flatten)]
+    pub task: Task,
+    /// Number of places in the list, as it was read.
+    pub places: usize,
+    /// Number of their aliases.
+    pub aliases: usize,
+    /// `common_alias`: an alias of a place that is neither a district nor a town is in at least a tenth of the latest 500 records and is
+    /// probably an ordinary word. At most 50.
+    pub warnings: Vec<Violation>,
+}
 
 /// Read the places that the office knows
 ///
@@ -42,7 +62,7 @@ pub async fn list(
 #[utoipa::path(put, path = "/v1/collections/{collection}/places", operation_id = "setPlaces", tag = "admin",
     params(("collection" = CollectionName, Path), ActivateParams),
     request_body(content = String, content_type = "text/csv", description = "the places, one a line below a line of column names"),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "asked for; `Location` is the task", body = PlacesTask),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn replace(
@@ -54,5 +74,10 @@ pub async fn replace(
 ) -> Result<Response, Problem> {
     let places =
         parse_places(&csv).map_err(|error| Problem::invalid_at("", ErrorCode::InvalidValue, error.to_string()))?;
-    Ok(started(app.with_engine(|engine| async move { engine.set_places(&collection, places, activate).await }).await?))
+    let count = places.len();
+    let aliases = places.iter().map(|place| place.aliases.len()).sum();
+    let mut warnings = app.engine.common_aliases(&collection, places.clone()).await?;
+    wording::translate(&mut warnings);
+    let task = app.with_engine(|engine| async move { engine.set_places(&collection, places, activate).await }).await?;
+    Ok(accepted(&task_path(&task), PlacesTask { task, places: count, aliases, warnings }))
 }
