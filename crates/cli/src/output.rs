@@ -244,7 +244,6 @@ impl CommandOutputs {
     }
 
     /// Removes incomplete files with a message. No file gets its name afterwards, so that the process must end.
-    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn abandon(&self) {
         let mut state = self.0.lock();
         std::mem::take(&mut state.cleanups).into_values().for_each(|work| work());
@@ -264,7 +263,8 @@ impl CommandOutputs {
         if !done.is_empty() {
             said += &format!("; complete: {done}");
         }
-        eprintln!("{begin}{}", texts::said(&said));
+        // Nobody may read standard error any more, for example after the end of a remote session.
+        let _ = writeln!(std::io::stderr(), "{begin}{}", texts::said(&said));
         // The lock is held until the process ends, so that no file gets its name any more.
         std::mem::forget(state);
     }
@@ -416,7 +416,7 @@ impl OutputFile {
 /// Completes files: waits until all of them are on disk, and only then gives them their names.
 ///
 /// # Errors
-/// A file cannot be written. Then none of the files gets its name, and earlier files of the same names stay.
+/// A file cannot be written. If its content cannot be put on disk, none of the files gets its name.
 pub fn finish_all(files: impl IntoIterator<Item = OutputFile>) -> anyhow::Result<()> {
     let mut files: Vec<OutputFile> = files.into_iter().collect();
     files.iter_mut().try_for_each(OutputFile::sync)?;

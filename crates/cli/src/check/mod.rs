@@ -182,7 +182,6 @@ impl CheckJob<'_> {
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
             let settings = Settings::default();
-            report.say_missing(&args.collection, &args.to);
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             return self.read(input, &settings, None, (stop, report)).await;
         }
@@ -201,7 +200,7 @@ impl CheckJob<'_> {
             })?;
             delivery.heard = true;
             let is_missing = !args.register && delivery.target.lacks(&args.collection).await;
-            if is_missing {
+            if is_missing && !args.dry_run {
                 report.say_missing(&args.collection, &args.to);
             }
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;

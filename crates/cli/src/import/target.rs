@@ -354,7 +354,7 @@ impl ImportTarget {
         match self {
             Self::Service(_) => Ok(true),
             Self::Store(local, new) => {
-                let is_unused = store::has_no_records(local.engine()).await;
+                let is_unused = new.is_some() && store::has_no_records(local.engine()).await;
                 let closed = local.close().await.context("closing the store");
                 new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
                 closed

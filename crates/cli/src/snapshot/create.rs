@@ -79,28 +79,33 @@ fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     let data = &config.store.data;
-    // This happens before anything is created.
-    let mut reader = read_directory(data).map_err(|error| match data.is_dir() {
+    let Some(out) = &args.out else {
+        let to = super::named(args.to.as_deref(), args.config.as_deref())?;
+        if is_within(&to, data) {
+            return Err(usage(format!(
+                "{} is in {}, and would be lost with it; name another",
+                to.display(),
+                data.display()
+            )));
+        }
+        // The directory is opened before anything is created.
+        let mut reader = opened(data)?;
+        let repository = Repository::open_or_create(&to)?;
+        return taken(&directory(&mut *reader, &mut repository.writer()?)?);
+    };
+    let mut reader = opened(data)?;
+    with_file(out, |file| {
+        let mut writer = StreamWriter::new(file, out.display().to_string());
+        taken(&directory(&mut *reader, &mut writer)?)
+    })
+}
+
+fn opened(data: &Path) -> anyhow::Result<Box<dyn SnapshotReader>> {
+    read_directory(data).map_err(|error| match data.is_dir() {
         true => anyhow::Error::new(error)
             .context("of a directory that a service has open, that service takes the snapshot: give --from URL"),
         false => error.into(),
-    })?;
-    if let Some(out) = &args.out {
-        return with_file(out, |file| {
-            let mut writer = StreamWriter::new(file, out.display().to_string());
-            taken(&directory(&mut *reader, &mut writer)?)
-        });
-    }
-    let to = super::named(args.to.as_deref(), args.config.as_deref())?;
-    if is_within(&to, data) {
-        return Err(usage(format!(
-            "{} is in {}, and would be lost with it; name another",
-            to.display(),
-            data.display()
-        )));
-    }
-    let repository = Repository::open_or_create(&to)?;
-    taken(&directory(&mut *reader, &mut repository.writer()?)?)
+    })
 }
 
 /// Takes a snapshot of a data directory.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::{
@@ -34,6 +35,8 @@ use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
 use doppel_texts as texts;
 
+/// Number of lines that are read ahead.
+const AHEAD: usize = 64;
 /// Number of registrations in progress. They are committed in the order of the file.
 const AT_ONCE: usize = 128;
 /// Largest number of refused records that are printed; the others are counted.
@@ -68,14 +71,14 @@ struct ImportTotals {
 /// # Errors
 /// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
-    let mut input = ExportReader::open(what.file)?;
+    let mut input = ExportReader::open(what.file)?.start();
     let mut sum = ImportTotals::default();
     let ended = run_until_signal(start_threads()?, &CommandOutputs::new(), async |stop| {
         let new = (what.to != MONGODB).then(|| NewDirectory::of(Path::new(what.to))).flatten();
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum, stop).await;
         let is_done = matches!(ended, Ok(DeliveryEnd::Done));
-        let is_unused = !is_done && has_no_records(&engine(&store)).await;
+        let is_unused = new.is_some() && !is_done && has_no_records(&engine(&store)).await;
         let closed = store.close().await;
         new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
         ended.and_then(|end| Ok(closed.map(|()| end)?))
@@ -105,11 +108,12 @@ pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) 
 async fn all(
     store: &Arc<dyn Store>,
     name: &CollectionName,
-    input: &mut ExportReader,
+    input: &mut ExportLines,
     sum: &mut ImportTotals,
     stop: &Shutdown,
 ) -> anyhow::Result<DeliveryEnd> {
-    let header = input.header()?;
+    let Some(first) = input.next(stop).await else { return Ok(DeliveryEnd::Stopped) };
+    let header = header_of(first?, &input.name)?;
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let tasks = TaskRunner::start(&engine);
@@ -120,13 +124,13 @@ async fn all(
         RegistrationWindow { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
     let mut read = ExportEnd::default();
     let end = loop {
-        if stop.phase() >= Phase::Grace {
+        let Some(line) = input.next(stop).await else {
             window.finish().await?;
             progress.finish();
             tasks.end(Duration::ZERO).await;
             return Ok(DeliveryEnd::Stopped);
-        }
-        match input.next()? {
+        };
+        match line? {
             Some(ExportLine::Decision(line)) => {
                 put_decision(store, name, line, window.sum).await?;
                 read.decisions += 1;
@@ -153,7 +157,10 @@ async fn all(
         sum.orphaned += u64::from(store.drop_orphaned_decision(name, &pair).await?);
     }
     let counted = count_as_before(&engine, name, header.counted).await;
-    sum.is_settled = tasks.end(SETTLING).await;
+    sum.is_settled = tokio::select! {
+        is_settled = tasks.end(SETTLING) => is_settled,
+        () = stop.reached(Phase::Grace) => false,
+    };
     counted?;
     match end {
         Some(end) if end == read => Ok(DeliveryEnd::Done),
@@ -312,13 +319,23 @@ impl ExportReader {
 
     /// Reads the header, which is the first line.
     pub(super) fn header(&mut self) -> anyhow::Result<ExportHeader> {
-        let Some(ExportLine::DoppelExport(header)) = self.next()? else {
-            bail!("{} is not what doppel export writes: its first line is another", self.name);
-        };
-        if header.version != VERSION {
-            bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
-        }
-        Ok(*header)
+        header_of(self.next()?, &self.name)
+    }
+
+    /// Reads the lines on a thread of their own, because reading from a pipe may wait for ever.
+    fn start(mut self) -> ExportLines {
+        let name = self.name.clone();
+        let (sender, lines) = mpsc::channel(AHEAD);
+        std::thread::spawn(move || {
+            loop {
+                let line = self.next();
+                let is_last = !matches!(line, Ok(Some(_)));
+                if sender.blocking_send(line).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        ExportLines { name, line: 0, lines }
     }
 
     pub(super) fn next(&mut self) -> anyhow::Result<Option<ExportLine>> {
@@ -333,6 +350,39 @@ impl ExportReader {
         line.map(Some).map_err(|error: serde_json::Error| {
             anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
         })
+    }
+}
+
+/// Returns the header of an export, if `first` is one.
+fn header_of(first: Option<ExportLine>, name: &str) -> anyhow::Result<ExportHeader> {
+    let Some(ExportLine::DoppelExport(header)) = first else {
+        bail!("{name} is not what doppel export writes: its first line is another");
+    };
+    if header.version != VERSION {
+        bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
+    }
+    Ok(*header)
+}
+
+/// The lines of an export that is being read.
+struct ExportLines {
+    name: String,
+    /// The number of the last line.
+    line: u64,
+    lines: mpsc::Receiver<anyhow::Result<Option<ExportLine>>>,
+}
+
+impl ExportLines {
+    /// Returns the next line, or the end of the export. `None` after a signal.
+    async fn next(&mut self, stop: &Shutdown) -> Option<anyhow::Result<Option<ExportLine>>> {
+        tokio::select! {
+            biased;
+            () = stop.reached(Phase::Grace) => None,
+            line = self.lines.recv() => {
+                self.line += 1;
+                Some(line.unwrap_or(Ok(None)))
+            }
+        }
     }
 }
 

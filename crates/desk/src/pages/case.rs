@@ -120,7 +120,8 @@ pub async fn show(
     let case = RecordCase { words: context.visitor.words(), context, record: &record, row: row.as_ref() };
     let (held, event) = tokio::join!(case.tab(tab), case.event());
     let held = held?;
-    let wanted = form.parsed("with", "give the id of a record", |with| RecordId::new(with).ok())?;
+    // An id may begin or end with a blank.
+    let wanted = form.parsed("with", "give the id of a record", |_| RecordId::new(form.raw("with")?).ok())?;
     let current = wanted.or_else(|| held.others.first().map(|first| first.id.clone()));
     let pair = match &current {
         Some(other) => case.beside(&held, other).await?,
