@@ -184,7 +184,8 @@ fn b_cubed_of(set: &LabelledSet, found: &FoundPairs) -> Option<BCubed> {
 fn groups(found: &FoundPairs) -> (usize, usize) {
     let mut groups = GroupSet::new();
     found.keys().for_each(|PositionPair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));
-    (groups.len(), groups.summaries(0).map(|group| group.size).max().unwrap_or(0))
+    let sizes: Vec<usize> = groups.groups().map(|group| group.members.len()).collect();
+    (sizes.len(), sizes.into_iter().max().unwrap_or(0))
 }
 
 fn named(set: &LabelledSet, pair: &PositionPair, found: Option<&FoundPair>) -> NamedPair {

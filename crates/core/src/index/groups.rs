@@ -24,7 +24,8 @@ mod sparse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use self::batch::BatchGroups;
-pub use self::group::{CHAINED_DENSITY, CHAINED_SIZE, Decision, Group, Summary};
+pub use self::group::{CHAINED_DENSITY, CHAINED_SIZE, Decision, Group};
+use self::group::{density, is_chained};
 use self::pieces::{GroupPiece, pieces};
 
 /// A set of pairs and decisions, and the groups that they form.
@@ -53,9 +54,8 @@ struct GroupNode {
     next: u32,
     /// The places of the records with which this record forms a pair, ascending.
     neighbours: Vec<u32>,
-    // The next three fields describe the component. They are correct only in the root.
+    // The next two fields describe the component. They are correct only in the root.
     size: u32,
-    pairs: u64,
     first: u64,
 }
 
@@ -79,15 +79,6 @@ impl GroupSet {
         match self.decided.get_mut(&pair) {
             Some(decided) => decided.found = true,
             None => self.link(pair),
-        }
-    }
-
-    /// Removes the pair of `a` and `b`, which no longer match. A confirmed pair continues to count.
-    pub fn remove_pair(&mut self, a: u64, b: u64) {
-        let Some(pair) = ordered(a, b) else { return };
-        match self.decided.get_mut(&pair) {
-            Some(decided) => decided.found = false,
-            None => self.unlink(pair),
         }
     }
 
@@ -137,25 +128,6 @@ impl GroupSet {
         self.decided.iter().map(|(pair, decided)| ([pair.0, pair.1], decided.decision))
     }
 
-    /// Number of groups. Takes O(members + pairs) for components of at least [`CHAINED_SIZE`] members, and some nanoseconds for every other
-    /// component.
-    pub fn len(&self) -> usize {
-        self.firsts.iter().map(|first| self.summaries_at(self.places[first]).len()).sum()
-    }
-
-    /// True if there is no group.
-    pub fn is_empty(&self) -> bool {
-        self.firsts.is_empty()
-    }
-
-    /// Returns the summaries of the groups whose first member is at least `from`, sorted by first member. Takes as long as [`Self::len`].
-    pub fn summaries(&self, from: u64) -> impl Iterator<Item = Summary> + '_ {
-        let all = self.firsts.iter().flat_map(|first| self.summaries_at(self.places[first]));
-        let mut summaries: Vec<_> = all.filter(|summary| summary.first >= from).collect();
-        summaries.sort_unstable_by_key(|summary| summary.first);
-        summaries.into_iter()
-    }
-
     /// Returns all groups. Components are sorted by their lowest member, and the groups of a component by their first member. O(members + pairs).
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
         self.groups_of_copies(|_| 1)
@@ -193,33 +165,11 @@ impl GroupSet {
         self.places.get(&member).map_or_else(Vec::new, |&place| self.groups_at(place, |_| 1))
     }
 
-    /// Returns the summary of the group of `member`. O(members + pairs) of its component if the component has at least [`CHAINED_SIZE`] members.
-    pub fn summary_of(&self, member: u64) -> Option<Summary> {
-        let root = self.root(*self.places.get(&member)?);
-        if self.is_whole(root) {
-            return Some(self.component(root));
-        }
-        self.group_of(member).map(|group| group.summary())
-    }
-
     /// Returns the records that form a pair with `member`, in no order.
     pub fn pairs_of(&self, member: u64) -> impl Iterator<Item = u64> + '_ {
         let place = self.places.get(&member);
         let neighbours = place.map_or(&[][..], |&place| &self.nodes[place as usize].neighbours);
         neighbours.iter().map(|&place| self.nodes[place as usize].id)
-    }
-
-    /// Approximate memory in bytes.
-    pub fn memory_usage(&self) -> usize {
-        let lists: usize = self.nodes.iter().map(|node| node.neighbours.capacity() * size_of::<u32>()).sum();
-        // A tree is about three quarters full. A hash table has one control byte an entry and is at most 7/8 full.
-        let tree = 4 * size_of::<u64>() / 3;
-        let table = (size_of::<(u64, u32)>() + 1) * 8 / 7;
-        lists
-            + self.nodes.capacity() * size_of::<GroupNode>()
-            + self.free.capacity() * size_of::<u32>()
-            + self.places.capacity() * table
-            + (self.firsts.len() + 5 * self.decided.len()) * tree
     }
 
     fn decide(&mut self, a: u64, b: u64, decision: Decision) {
@@ -268,7 +218,7 @@ impl GroupSet {
         }
         // A place fits in 32 bits, because memory does not suffice for four thousand million records.
         let place = self.free.pop().unwrap_or(self.nodes.len() as u32);
-        let node = GroupNode { id, parent: place, next: place, neighbours: Vec::new(), size: 1, pairs: 0, first: id };
+        let node = GroupNode { id, parent: place, next: place, neighbours: Vec::new(), size: 1, first: id };
         match self.nodes.get_mut(place as usize) {
             Some(free) => *free = node,
             None => self.nodes.push(node),
@@ -297,22 +247,20 @@ impl GroupSet {
         }
     }
 
-    /// Counts a new pair, and joins the components of its two records if they are in different ones.
+    /// Joins the components of the two records of a new pair if they are in different ones.
     fn unite(&mut self, a: u32, b: u32) {
         let a = self.find(a);
         let b = self.find(b);
         if a == b {
-            self.nodes[a as usize].pairs += 1;
             return;
         }
         let a_is_smaller = self.nodes[a as usize].size < self.nodes[b as usize].size;
         let [large, small] = if a_is_smaller { [b, a] } else { [a, b] };
-        let GroupNode { next, size, pairs, first, .. } = self.nodes[small as usize];
+        let GroupNode { next, size, first, .. } = self.nodes[small as usize];
         let root = &mut self.nodes[large as usize];
         let root_next = std::mem::replace(&mut root.next, next);
         let root_first = root.first;
         root.size += size;
-        root.pairs += pairs + 1;
         root.first = first.min(root_first);
         self.nodes[small as usize].parent = large;
         self.nodes[small as usize].next = root_next;
@@ -334,7 +282,6 @@ impl GroupSet {
             node.parent = place;
             node.next = place;
             node.size = 1;
-            node.pairs = 0;
             node.first = node.id;
         }
         for &place in group {
@@ -346,25 +293,6 @@ impl GroupSet {
             }
             self.nodes[place as usize].neighbours = neighbours;
         }
-    }
-
-    fn component(&self, root: u32) -> Summary {
-        let GroupNode { size, pairs, first, .. } = self.nodes[root as usize];
-        Summary { first, size: size as usize, pairs: pairs as usize }
-    }
-
-    /// True if a component is too small to be divided.
-    fn is_whole(&self, root: u32) -> bool {
-        (self.nodes[root as usize].size as usize) < CHAINED_SIZE
-    }
-
-    /// Returns the summaries of the groups of a component.
-    fn summaries_at(&self, place: u32) -> Vec<Summary> {
-        let root = self.root(place);
-        if self.is_whole(root) {
-            return vec![self.component(root)];
-        }
-        self.groups_at(place, |_| 1).iter().map(Group::summary).collect()
     }
 
     /// Returns the groups of a component, sorted by first member.
@@ -396,15 +324,16 @@ impl GroupSet {
         let members: Vec<u64> = places.iter().map(|&place| self.id(place)).collect();
         let ends: usize = places.iter().map(|&place| self.nodes[place as usize].neighbours.len()).sum();
         let rejected = self.rejected_within(&members);
-        let summary = Summary { first: members[0], size: members.len(), pairs: (ends - cut.len()) / 2 };
+        let pairs = (ends - cut.len()) / 2;
+        let density = density(members.len(), pairs);
         Group {
-            pairs: summary.pairs,
-            density: summary.density(),
+            pairs,
+            density,
             bridges: self.record_pairs(bridges),
             cut: self.record_pairs(cut),
             contested: !rejected.is_empty(),
             rejected,
-            chained: summary.chained(),
+            chained: is_chained(members.len(), density),
             members,
         }
     }

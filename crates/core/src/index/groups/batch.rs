@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::group::{Group, Summary};
+use super::group::{Group, density, is_chained};
 use super::ordered;
 use super::pieces::{GroupPiece, divide};
 use super::sparse::{PairForests, SparsePairs};
@@ -87,15 +87,16 @@ impl BatchGroups {
         let GroupPiece { places, bridges, cut } = piece;
         let members: Vec<u64> = places.iter().map(|&place| self.members[place as usize]).collect();
         let ends: u64 = places.iter().map(|&place| self.pairs[place as usize]).sum();
-        let summary = Summary { first: members[0], size: members.len(), pairs: (ends as usize - cut.len()) / 2 };
+        let pairs = (ends as usize - cut.len()) / 2;
+        let density = density(members.len(), pairs);
         Group {
-            pairs: summary.pairs,
-            density: summary.density(),
+            pairs,
+            density,
             bridges: self.record_pairs(bridges),
             cut: self.record_pairs(cut),
             rejected: Vec::new(),
             contested: false,
-            chained: summary.chained(),
+            chained: is_chained(members.len(), density),
             members,
         }
     }

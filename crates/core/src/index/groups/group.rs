@@ -43,34 +43,14 @@ pub struct Group {
     pub chained: bool,
 }
 
-/// The name and the size of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The lowest member, which is the name of the group.
-    pub first: u64,
-    /// Number of members.
-    pub size: usize,
-    /// Number of pairs that count.
-    pub pairs: usize,
+/// Returns the density of a group with `size` members and `pairs` pairs.
+pub(super) fn density(size: usize, pairs: usize) -> f64 {
+    (pairs as f64 / possible_pairs(size) as f64).min(1.0)
 }
 
-impl Summary {
-    /// See [`Group::density`].
-    pub fn density(self) -> f64 {
-        (self.pairs as f64 / possible_pairs(self.size) as f64).min(1.0)
-    }
-
-    /// See [`Group::chained`].
-    pub fn chained(self) -> bool {
-        self.size >= CHAINED_SIZE && self.density() < CHAINED_DENSITY
-    }
-}
-
-impl Group {
-    /// Returns the name, the size and the number of pairs of the group.
-    pub fn summary(&self) -> Summary {
-        Summary { first: self.members[0], size: self.members.len(), pairs: self.pairs }
-    }
+/// True if a group with `size` members and this density is [chained](Group::chained).
+pub(super) fn is_chained(size: usize, density: f64) -> bool {
+    size >= CHAINED_SIZE && density < CHAINED_DENSITY
 }
 
 /// Returns the largest number of pairs among `size` records if each names at most [`MAX_CANDIDATES`] earlier records.
