@@ -56,6 +56,10 @@ fn wrong_usage_and_errors_are_told_in_chinese() {
         let [_, said] = run_to_exit(arguments, chinese, 2);
         assert!(said.contains(format!("更多说明见 'doppel {help} --help'").replace("  ", " ").as_str()), "{said}");
     }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = crate::support::put_file(&folder, "settings.json", "{bad");
+    let [_, json] = run_to_exit(&["eval", "set", "--settings", &settings], chinese, 1);
+    assert!(json.contains(&format!("{settings}：请求正文不是有效的 JSON")), "{json}");
     let [_, url] = run_to_exit(&["snapshot", "create", "--from", "here"], chinese, 2);
     assert!(url.contains("无效：不是完整的网址"), "{url}");
     let [_, missing] = run_to_exit(&["import", "--to"], chinese, 2);

@@ -20,6 +20,6 @@ pub fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Sett
         if said.len() != 1 {
             said.insert(0, body.detail.to_owned());
         }
-        anyhow!("{}: {}", file.display(), said.join("\n  "))
+        anyhow!(said.join("\n  ")).context(file.display().to_string())
     })
 }

@@ -283,6 +283,7 @@ async fn plan_and_deliver(
     report: &mut ImportReport,
 ) -> anyhow::Result<DeliveryEnd> {
     let settings = delivery.settings(|text| report.say(text)).await?;
+    delivery.heard = true;
     if settings.is_none() {
         report.say(
             "the key may not read the settings of the collection: columns keep their names, or those that --map gives",
