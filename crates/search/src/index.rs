@@ -34,7 +34,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Version of the content of an index. It must rise with every change that makes a different index of the same records.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 /// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment holds only some hundred letters, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;

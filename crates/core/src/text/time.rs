@@ -1,14 +1,15 @@
 //! Reads the time when a matter was submitted, in the forms that petition systems and people write.
 //!
-//! A value is read if it names one instant without a guess: first a year of four digits, then month and day. These
-//! values are not read: years of two digits, dates that begin with the day or the month (5/1/2018), dates that do not
-//! exist (2018-02-30), and numbers that count something (seconds or milliseconds since 1970, the days of a
-//! spreadsheet).
+//! A value is read if it names one instant without a guess: first a year of four digits, then month and day, or a month
+//! by its name. These values are not read: years of two digits, dates that begin with the number of the day or the month
+//! (5/1/2018), dates that do not exist (2018-02-30), and numbers that count something (seconds or milliseconds since
+//! 1970, the days of a spreadsheet).
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use jiff::civil::DateTime;
+use jiff::fmt::rfc2822;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
@@ -21,16 +22,20 @@ pub const UNREADABLE: ErrorCode = ErrorCode::UnreadableTime;
 /// not read.
 pub const ACCEPTED: &str = "no time can be read from the value: it is kept in the row, and time is null unless another field gives one; read \
      are RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, YYYYMMDD and YYYY年M月D日, alone or \
-     with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone; not read are years of two \
-     digits, dates with the day first, and seconds since 1970";
+     with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone, and the times of mails and posts \
+     (Tue, 5 Mar 2019 08:01:00 +0800; Tue Mar 05 08:01:00 +0800 2019); not read are years of two digits, other dates with \
+     the day first, and seconds since 1970";
 
 /// Years of dates without separators. Other numbers of eight or more digits are mostly no dates.
 const COMPACT_YEARS: RangeInclusive<i16> = 1900..=2099;
 /// Maximum number of hours of an offset from UTC that is in use.
 const MAX_OFFSET_HOURS: i16 = 14;
 
-/// Returns the instant that `text` names, in `zone` unless the text contains its offset. The text is RFC 3339, or has
-/// one of these forms:
+/// Form of the times of posts in the interfaces of social networks: Tue Mar 05 08:01:00 +0800 2019.
+const POST: &str = "%a %b %d %H:%M:%S %z %Y";
+
+/// Returns the instant that `text` names, in `zone` unless the text contains its offset. The text is RFC 3339, RFC 2822
+/// (mails), the time of a post ([`POST`]), or has one of these forms:
 ///
 /// * `2018-01-05`, `2018/1/5`, `2018.1.5`, `2018年1月5日`, `20180105` (also with `.0` after it). A date alone means
 ///   midnight.
@@ -52,6 +57,12 @@ fn instant(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let text: String = text.trim().chars().map(plain).collect();
     if let Ok(instant) = with_nine_digits(&text).parse::<Timestamp>() {
         return Some(instant);
+    }
+    if text.contains(|c: char| c.is_ascii_alphabetic()) {
+        let mail = rfc2822::DateTimeParser::new().parse_timestamp(&text);
+        if let Ok(instant) = mail.or_else(|_| Timestamp::strptime(POST, &text)) {
+            return Some(instant);
+        }
     }
     let mut rest = Rest(&text);
     let (civil, offset) = rest.civil()?;

@@ -21,6 +21,22 @@ fn the_usual_forms_are_read_in_the_zone_of_the_collection() {
 }
 
 #[test]
+fn times_of_mails_and_posts_are_read() {
+    for text in [
+        "Tue, 5 Mar 2019 08:01:30 +0800",
+        "5 Mar 2019 08:01:30 +0800",
+        "Tue, 05 Mar 2019 00:01:30 GMT",
+        "Tue Mar 05 08:01:30 +0800 2019",
+        "tue mar 05 08:01:30 +0800 2019",
+    ] {
+        check(text, Some("2019-03-05T00:01:30Z"));
+    }
+    for text in ["Tue Mar 05 08:01:30 2019", "Tue Feb 30 08:01:30 +0800 2019", "March 5", "Tuesday", "abc"] {
+        check(text, None);
+    }
+}
+
+#[test]
 fn dates_as_people_write_them_are_read() {
     for text in
         ["2018年1月5日", "2018年01月05号", "2018 年 1 月 5 日", "2018年1月5", "2018.1.5", "2018.01.05", "20180105"]
