@@ -85,6 +85,23 @@ fn a_new_data_directory_without_records_is_removed() {
 }
 
 #[test]
+fn an_import_from_an_idle_pipe_stops_at_a_signal_and_removes_nothing_but_its_own_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let to = file_path(folder.path(), "data");
+    let mut child = start_doppel(&["import", "--exported", "--collection", "c", "--to", &to, "-"], &[]);
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(HEADER.as_bytes()).expect("it reads");
+    until("the store is there", || data.join("version").exists());
+    put_file(&data, "notes.txt", "not of the store");
+    send_signal(child.id(), "TERM");
+    until("it ends", || child.try_wait().expect("a child").is_some());
+    drop(input);
+    expect_exit(&child.wait_with_output().expect("it ends"), 1, &["to go on, run the same command again"]);
+    assert_eq!(names(&data), ["notes.txt"]);
+}
+
+#[test]
 fn an_import_of_an_exported_collection_that_is_stopped_says_how_to_go_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use doppel_store_embedded::remove_own_files;
+
 /// Number of attempts to move the folder away and to remove it, the latter with [`PAUSE`] between them, because other threads may still
 /// create files in it.
 const ATTEMPTS: usize = 50;
@@ -84,16 +86,13 @@ impl NewDirectory {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        is_new.then(|| Self { at: dir.to_owned(), made: missing(dir) })
+        let at = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        is_new.then(|| Self { at, made: missing(dir) })
     }
 
-    /// Removes the content of the directory, and the folders that were created for it.
+    /// Removes the files of the store in the directory, and the folders that were created for it if they are empty then.
     pub(crate) fn remove(self) {
-        for entry in fs::read_dir(&self.at).into_iter().flatten().flatten() {
-            if fs::remove_file(entry.path()).is_err() {
-                remove_all(&entry.path());
-            }
-        }
+        remove_own_files(&self.at);
         remove_empty(&self.made);
     }
 }

@@ -38,7 +38,11 @@ impl UndoLog {
     pub fn keep(&self, id: String, collection: CollectionName, made: Vec<MadeDecision>) -> usize {
         let mut kept = self.0.lock();
         if let Some((.., decisions)) = kept.iter_mut().find(|(found, place, _)| *found == id && *place == collection) {
-            decisions.extend(made);
+            let is_new = |made: &MadeDecision| {
+                !decisions.iter().any(|kept| (&kept.one, &kept.other) == (&made.one, &made.other))
+            };
+            let new: Vec<MadeDecision> = made.into_iter().filter(is_new).collect();
+            decisions.extend(new);
             return decisions.len();
         }
         if kept.len() == MOST_KEPT {
@@ -72,7 +76,7 @@ mod tests {
             before: Judgement::Withdrawn,
         };
         assert_eq!(undo.keep("x".into(), here.clone(), vec![decision("b")]), 1);
-        assert_eq!(undo.keep("x".into(), here.clone(), vec![decision("c")]), 2);
+        assert_eq!(undo.keep("x".into(), here.clone(), vec![decision("b"), decision("c")]), 2);
         assert_eq!(undo.take("x", &here), Some(vec![decision("b"), decision("c")]));
     }
 

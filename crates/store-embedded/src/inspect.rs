@@ -11,6 +11,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::directory::VERSION;
+use super::free_space::BALLAST_NAME;
 use super::journal;
 use super::manifest::{self, DirectoryState, Manifest};
 use super::options::Opening;
@@ -86,6 +87,23 @@ fn not_readable(dir: &Path, error: &io::Error) -> StoreError {
 /// True if a file or folder belongs to a data directory.
 fn is_own(name: &str) -> bool {
     [VERSION, LOCK, KEYSPACES, manifest::NAME].contains(&name) || name.ends_with(".jnl")
+}
+
+/// Removes the files of a closed data directory, and nothing else. Keeps a directory that is a symbolic link as it is.
+pub fn remove_own_files(dir: &Path) {
+    if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
+        return;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What cannot be removed stays: the command has ended anyway.
+        let _ = match name.as_str() {
+            KEYSPACES => fs::remove_dir_all(entry.path()),
+            manifest::NAME_BEFORE | BALLAST_NAME => fs::remove_file(entry.path()),
+            name if is_own(name) => fs::remove_file(entry.path()),
+            _ => Ok(()),
+        };
+    }
 }
 
 /// Returns up to three of the names, separated by commas.

@@ -83,7 +83,7 @@ mod tasks;
 mod values;
 mod write_watchdog;
 
-pub use self::inspect::is_data_directory;
+pub use self::inspect::{is_data_directory, remove_own_files};
 pub use self::options::{EmbeddedOptions, LoadProgress, Opening};
 pub use self::restore::{RestoreCheck, key_ring_in, restore, without_key_ring};
 pub use self::salvage::recoverable_copy;

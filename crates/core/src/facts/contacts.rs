@@ -64,6 +64,24 @@ literals! {
     "为 是 号为 号是"
 }
 
+literals! {
+    /// Units after an amount, which is no telephone number.
+    UNITS,
+    "元 块 万元 万块 万人 万吨 万平 亿 吨 米 公里 平米 平方 度 斤 人次 %"
+}
+
+literals! {
+    /// Words after a number of several parts, or a spelled number, that is no telephone number.
+    COUNTERS,
+    "室 号 路 期 条 栋 楼 房 人 户"
+}
+
+literals! {
+    /// Words before a number that is no telephone number.
+    MEASURED,
+    "¥ ￥ $ 价 款 余额 预算 坐标 经度 纬度 东经 北纬 读数 版本 运单 人口 号"
+}
+
 /// Codes of the provinces in the numbers of identity cards.
 const REGIONS: [u32; 35] = [
     11, 12, 13, 14, 15, 21, 22, 23, 31, 32, 33, 34, 35, 36, 37, 41, 42, 43, 44, 45, 46, 50, 51, 52, 53, 54, 61, 62, 63,
@@ -182,11 +200,13 @@ pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let canonical: String = spelled.iter().map_while(|&c| spelled_digit(c)).collect();
     let is_mobile = canonical.len() == MOBILE_DIGITS && matches!(canonical.as_bytes()[1], b'3'..=b'9');
     let is_longer = spelled_digit(text.before(at)).is_some() || is_number(text.at(at + MOBILE_DIGITS));
-    if !is_mobile || is_longer {
+    let number = at..at + MOBILE_DIGITS;
+    if !is_mobile || is_longer || is_quantity(text, &number, true) {
         return None;
     }
     let label = label_before(text, at).filter(|label| label.kind == FactKind::Phone);
-    Some(add_contact(found, FactKind::Phone, at..at + MOBILE_DIGITS, canonical, label))
+    let number = whole_phone(text, number);
+    Some(add_contact(found, FactKind::Phone, number, canonical, label))
 }
 
 /// Returns the digit for a numeral, or for 幺, which stands for 1 in numbers of telephones.
@@ -260,12 +280,31 @@ fn unlabelled(text: &Chars, at: usize, end: usize) -> Option<(FactKind, Range<us
         return Some((FactKind::IdentityNumber, at..end));
     }
     if let Some(phone) = phone(text, at) {
-        return Some((FactKind::Phone, phone));
+        let is_other = is_quantity(text, &phone, phone.end > end) || is_measured(text, at) || is_decimal(text, &phone);
+        return (!is_other).then_some((FactKind::Phone, phone));
     }
     if is_dated(run) {
         return Some((FactKind::OrderNumber, at..end));
     }
     bank_account(text, at).map(|account| (FactKind::BankAccount, account))
+}
+
+/// True if a unit follows a number, or a counter a number that `has_parts` or is spelled.
+fn is_quantity(text: &Chars, number: &Range<usize>, has_parts: bool) -> bool {
+    let behind = text.skip(number.end, 1, |c| c == ' ');
+    let counter = COUNTERS.at(text, behind).filter(|&end| has_parts && text.at(end) != '码');
+    UNITS.at(text, behind).is_some() || counter.is_some()
+}
+
+/// True if the words before a number that begins at `at` name something other than a telephone.
+fn is_measured(text: &Chars, at: usize) -> bool {
+    let end = skip_gap_back(text, at);
+    MEASURED.before(text, end).is_some() && text.ends(end, "同号").is_none()
+}
+
+/// True for digits with one dot between them: 028.22821234.
+fn is_decimal(text: &Chars, number: &Range<usize>) -> bool {
+    text.as_slice()[number.clone()].iter().filter(|&&c| c == '.').count() == 1
 }
 
 fn number(run: &[char]) -> Option<u32> {
@@ -332,7 +371,7 @@ fn is_hyphen_or_blank(c: char) -> bool {
 
 /// True for signs that also stand between a number and other text: a decimal point, or a dash between two numbers.
 fn is_dot_or_dash(c: char) -> bool {
-    matches!(c, '.' | '·' | '‐' | '–' | '—' | '−')
+    matches!(c, '.' | '·' | '•' | '・' | '‐' | '–' | '—' | '−')
 }
 
 /// Returns the telephone number at `at`, with the code of the country.
@@ -348,8 +387,10 @@ fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
 fn after_country_code(text: &Chars, at: usize) -> Option<usize> {
     let code = text.starts_any(at, &["86", "0086"])?;
     let start = text.skip(code, 1, |c| is_hyphen_or_blank(c) || c == ')');
-    // In 雁坪路86 13800001234, the first number belongs to the road.
-    let is_marked = matches!(text.before(at), '+' | '(') || text.at(at) == '0' || text.at(code) != ' ';
+    // In 雁坪路86 13800001234 and 雁坪路86-13800001234, the first number belongs to the road.
+    let is_joined = text.at(code) == '1' || text.at(code) == '-' && !is_ideograph(text.before(at));
+    let is_marked = matches!(text.before(at), '+' | '(') || text.at(at) == '0' || is_joined;
+    let is_marked = is_marked || label_before(text, at).is_some();
     (is_marked && matches!(text.at(start), '0' | '1')).then_some(start)
 }
 

@@ -1,6 +1,7 @@
 //! Names of persons: after a label, or before a telephone number.
 
-use super::chars::{Chars, is_gap, is_ideograph, is_mask};
+use super::chars::{Chars, ends_sentence, is_gap, is_ideograph, is_mask};
+use super::endings;
 use super::literals::literals;
 use super::{FactKind, Found};
 
@@ -117,7 +118,8 @@ fn identifies(name: &str) -> bool {
     whole && !hidden && !surname_only
 }
 
-/// Reads a name just before the telephone number that begins at `number`: 王某某138…, 李女士 138….
+/// Reads a name just before the telephone number that begins at `number`: 李女士 138…; or a signature of two or three characters after a
+/// sentence (谢谢。王某某138…), unless it ends like a place (平安路,138…).
 pub(super) fn read_name_before(found: &mut Found<'_>, number: usize) {
     let text = found.text;
     let end = text.skip_back(number, 2, |c| matches!(c, ' ' | ':' | '(' | ','));
@@ -126,7 +128,12 @@ pub(super) fn read_name_before(found: &mut Found<'_>, number: usize) {
         surname.filter(|&at| at < title)
     } else {
         let start = text.skip_back(end, 5, is_ideograph);
-        ((2..=3).contains(&(end - start)) && is_surname(text.at(start))).then_some(start)
+        let name = &text.as_slice()[start..end];
+        let sentence = text.before(text.skip_back(start, 2, |c| c == ' '));
+        let is_signature = sentence != '\0' && ends_sentence(sentence);
+        let is_place = endings::before(text, start, end).is_some() || endings::core(name).len() < name.len();
+        let is_name = (2..=3).contains(&name.len()) && is_surname(name[0]) && is_signature && !is_place;
+        is_name.then_some(start)
     };
     let Some(start) = start else { return };
     let value = text.string(start..end);

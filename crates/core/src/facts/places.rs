@@ -224,8 +224,9 @@ pub fn repeated_place(places: &[Place]) -> Option<usize> {
     let normaliser = Normaliser::new(true);
     let mut owners = HashMap::new();
     places.iter().enumerate().find_map(|(index, place)| {
-        let mut names = place.names().map(|name| normaliser.normalise(name));
-        names.any(|name| *owners.entry(name).or_insert(index) != index).then_some(index)
+        let names = place.names().map(|name| normaliser.normalise(name).chars().collect::<Vec<char>>());
+        let mut spellings = names.flat_map(|name| [respelled(&name), name]);
+        spellings.any(|name| *owners.entry(name).or_insert(index) != index).then_some(index)
     })
 }
 
@@ -544,6 +545,7 @@ mod tests {
         assert_eq!(error("name\n翠\u{200b}\n"), PlaceListError::Name { line: 2 }, "one character remains");
         assert_eq!(error("name,parent\n翠湖,江\n"), PlaceListError::Name { line: 2 });
         assert_eq!(error("name,aliases\n翠湖,石滩\n红石滩,石灘\n"), PlaceListError::Repeated { line: 3 });
+        assert_eq!(error("name\n翠湖1期\n翠湖一期\n"), PlaceListError::Repeated { line: 3 });
         assert!(error("name,kind\n翠湖,?\n").to_string().contains("estate"));
     }
 

@@ -156,13 +156,17 @@ impl RegroupPlan {
             }
         };
         let mut decisions = planned(engine, collection, pairs).await?;
-        // A pair that was decided may have been cut by an equal form.
-        if let GroupAction::Cut(one, other) = &action
-            && decisions.iter().all(|planned| planned.seen == 0)
-            && !is_in_group(engine, collection, one, &shape.group.id).await?
-            && !is_in_group(engine, collection, other, &shape.group.id).await?
-        {
-            return Err(not_in_group("/a", "the record is not in this group"));
+        if let GroupAction::Cut(one, other) = &action {
+            let is_link = shape.cut.iter().any(|pair| {
+                is_pair_of(&pair.earlier, &pair.later, Some(one)) && is_pair_of(&pair.earlier, &pair.later, Some(other))
+            });
+            // A pair that was decided may have been cut by an equal form.
+            let is_new = decisions.iter().all(|planned| planned.seen == 0);
+            for id in [one, other] {
+                if is_new && !is_link && !is_in_group(engine, collection, id, &shape.group.id).await? {
+                    return Err(not_in_group("/a", "the record is not in this group"));
+                }
+            }
         }
         let mut against = Vec::new();
         if matches!(action, GroupAction::Join | GroupAction::Merge(_)) {
