@@ -33,16 +33,16 @@ pub struct MadeDecision {
 pub struct UndoLog(Mutex<VecDeque<(String, CollectionName, Vec<MadeDecision>)>>);
 
 impl UndoLog {
-    /// Stores the decisions of an action under `id`, with those that are already there: a form that is sent twice at the same time is one
-    /// action. If there are too many actions, the oldest is dropped. Returns the number of decisions of the action.
+    /// Stores the decisions of an action under `id`. If the action is known, its new decisions are added: a form that is sent twice at the
+    /// same time is one action. If there are too many actions, the oldest is dropped. Returns the number of decisions of the action.
     pub fn keep(&self, id: String, collection: CollectionName, made: Vec<MadeDecision>) -> usize {
         let mut kept = self.0.lock();
         if let Some((.., decisions)) = kept.iter_mut().find(|(found, place, _)| *found == id && *place == collection) {
-            let is_new = |made: &MadeDecision| {
-                !decisions.iter().any(|kept| (&kept.one, &kept.other) == (&made.one, &made.other))
-            };
-            let new: Vec<MadeDecision> = made.into_iter().filter(is_new).collect();
-            decisions.extend(new);
+            for new in made {
+                if !decisions.iter().any(|kept| (&kept.one, &kept.other) == (&new.one, &new.other)) {
+                    decisions.push(new);
+                }
+            }
             return decisions.len();
         }
         if kept.len() == MOST_KEPT {

@@ -96,7 +96,7 @@ pub fn remove_own_files(dir: &Path) {
     }
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // What cannot be removed stays: the command has ended anyway.
+        // A file that cannot be removed stays: the command has ended anyway.
         let _ = match name.as_str() {
             KEYSPACES => fs::remove_dir_all(entry.path()),
             manifest::NAME_BEFORE | BALLAST_NAME => fs::remove_file(entry.path()),
