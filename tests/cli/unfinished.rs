@@ -85,6 +85,18 @@ fn a_new_data_directory_without_records_is_removed() {
 }
 
 #[test]
+fn a_command_goes_on_if_nobody_reads_its_messages() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = put_file(folder.path(), "rows.jsonl", format!("{}{{no\n", jsonl(3)));
+    let groups = file_path(folder.path(), "groups.jsonl");
+    let nobody = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device of Linux");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    let ended = command.args(["dedup", "--groups", &groups, &rows]).stderr(nobody).output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(3), "one line is rejected");
+    assert!(Path::new(&groups).exists());
+}
+
+#[test]
 fn an_import_from_an_idle_pipe_stops_at_a_signal_and_removes_nothing_but_its_own_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");

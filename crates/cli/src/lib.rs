@@ -240,9 +240,13 @@ pub fn answer(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints a message of a command on standard error.
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn tell(text: &str) {
-    eprintln!("{}", texts::said(text));
+    print_error(&texts::said(text));
+}
+
+/// Prints a line on standard error. Nobody may read it any more, for example after the end of a remote session; the work goes on then.
+fn print_error(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Reads the configuration of a command whose only flag about it is `--config`.
@@ -296,9 +300,8 @@ fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain(error: &anyhow::Error) {
-    eprintln!("doppel: {}", texts::reason(error));
+    print_error(&format!("doppel: {}", texts::reason(error)));
 }
 
 /// The error that the arguments are wrong.
@@ -322,11 +325,10 @@ fn with_usage_shown(command: &str, ended: anyhow::Result<ExitCode>) -> anyhow::R
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain_of_usage(error: &anyhow::Error, command: &str) {
     let command = format!("{command} --help");
     let more = format!("for more, try 'doppel {}'", command.trim_start());
-    eprintln!("doppel: {}\n{}", texts::reason(error), texts::said(&more));
+    print_error(&format!("doppel: {}\n{}", texts::reason(error), texts::said(&more)));
 }
 
 #[cfg(test)]

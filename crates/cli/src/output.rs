@@ -263,8 +263,7 @@ impl CommandOutputs {
         if !done.is_empty() {
             said += &format!("; complete: {done}");
         }
-        // Nobody may read standard error any more, for example after the end of a remote session.
-        let _ = writeln!(std::io::stderr(), "{begin}{}", texts::said(&said));
+        crate::print_error(&format!("{begin}{}", texts::said(&said)));
         // The lock is held until the process ends, so that no file gets its name any more.
         std::mem::forget(state);
     }

@@ -128,9 +128,8 @@ impl CommandProgress {
     }
 
     /// Prints a message on standard error without disturbing the progress bar.
-    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub fn say(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{}", texts::said(text)));
+        self.bar.suspend(|| crate::print_error(&texts::said(text)));
     }
 
     /// Ends the last phase. Returns its seconds.
