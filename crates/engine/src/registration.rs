@@ -56,7 +56,7 @@ impl ResolvedId {
 
 impl Engine {
     /// Registers `row` under `id`; without an id, under the row's own id or a new UUIDv7. Creates an unknown collection if
-    /// [`Options::auto_create`] is set.
+    /// [`auto_create`](crate::Options) is set.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an id or a row that is not acceptable; [`Error::UnknownCollection`], or [`Error::TooManyCollections`] if the

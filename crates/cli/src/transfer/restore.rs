@@ -317,11 +317,6 @@ impl ExportReader {
         Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
     }
 
-    /// Reads the header, which is the first line.
-    pub(super) fn header(&mut self) -> anyhow::Result<ExportHeader> {
-        header_of(self.next()?, &self.name)
-    }
-
     /// Reads the lines on a thread of their own, because reading from a pipe may wait for ever.
     fn start(mut self) -> ExportLines {
         let name = self.name.clone();
@@ -354,7 +349,7 @@ impl ExportReader {
 }
 
 /// Returns the header of an export, if `first` is one.
-fn header_of(first: Option<ExportLine>, name: &str) -> anyhow::Result<ExportHeader> {
+pub(super) fn header_of(first: Option<ExportLine>, name: &str) -> anyhow::Result<ExportHeader> {
     let Some(ExportLine::DoppelExport(header)) = first else {
         bail!("{name} is not what doppel export writes: its first line is another");
     };

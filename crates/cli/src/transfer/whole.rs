@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 
-use super::restore::ExportReader;
+use super::restore::{ExportReader, header_of};
 use super::{ExportEnd, ExportLine};
 use doppel_core::collection::Settings;
 use doppel_core::record::Row;
@@ -28,7 +28,7 @@ pub(crate) struct ExportedCollection {
 pub(crate) fn whole(file: &Path) -> anyhow::Result<ExportedCollection> {
     let name = file.display().to_string();
     let mut input = ExportReader::open(&name)?;
-    let settings = input.header()?.settings;
+    let settings = header_of(input.next()?, &name)?.settings;
     let mut set = LabelledSet::default();
     let mut decided = Vec::new();
     let mut read = ExportEnd::default();
