@@ -23,7 +23,7 @@ pub struct FeatureRule {
 
 /// The version of the values of the features. Raise it with each change of a constant or rule of a feature, so that
 /// coefficients that were learned before are not applied to other values.
-pub(super) const FEATURE_VERSION: u32 = 2;
+pub(super) const FEATURE_VERSION: u32 = 3;
 
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
@@ -113,9 +113,10 @@ features! {
     FarIdentifiersAgree "far_identifiers_agree" For;
     /// Texts that are not near: 1 if both texts cite the same order or petition.
     FarReferencesAgree "far_references_agree" For;
-    /// Texts that are not near: 1 if both texts contain the same contact, less if many texts contain it. A forwarded
-    /// post and a second call of one person have the contact in common, and often little else.
-    FarContactsAgree "far_contacts_agree" For;
+    /// Texts that are not near: 1 if both texts contain the same contact and name the same rare object, less if many texts
+    /// contain the contact or the name. A person who calls again uses other words for the same place. The contact alone is
+    /// no evidence, because one person writes about several matters.
+    FarContactAndName "far_contact_and_name" For;
     /// Texts that are not near: 1 if both texts name districts, but no common one.
     FarDistrictsDiffer "far_districts_differ" Against;
     /// Texts that are not near: the weight of the names that only one of them contains, the smaller value of the two
@@ -197,7 +198,7 @@ impl PairFeatures {
         features.set(Feature::FarNamesShared, contrast.names_agree / names * containment);
         features.set(Feature::FarIdentifiersAgree, f64::from(contrast.identifiers_agree));
         features.set(Feature::FarReferencesAgree, f64::from(contrast.references_agree));
-        features.set(Feature::FarContactsAgree, contrast.contacts_agree);
+        features.set(Feature::FarContactAndName, contrast.contacts_agree * contrast.names_agree.min(1.0));
         features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
         features.set(Feature::FarNamesDiffer, contrast.names_differ / names);
         features.set(Feature::FarIdentifiersDiffer, f64::from(contrast.identifiers_differ));
@@ -222,14 +223,6 @@ impl PairFeatures {
         features.set(Feature::NearNumbersReplaced, alignment.number_share);
         features.set(Feature::NearNamesReplaced, alignment.name_share);
         features
-    }
-
-    /// Returns the features of the same texts if both contained the same rare contact, too. The contact is no feature of
-    /// texts that are nearly the same.
-    #[must_use]
-    pub fn with_common_contact(mut self) -> Self {
-        self.set(Feature::FarContactsAgree, 1.0 - self.get(Feature::Near));
-        self
     }
 
     /// Creates the features with these values, in the order of [`Feature::ALL`].

@@ -1,8 +1,9 @@
-//! Common names: records that name the same two objects, for example a bus line and a stop, or a road and a shop.
+//! Common names: records that name the same two objects, for example a bus line and a stop, or a road and a shop, or that name one object
+//! and contain the same contact.
 //!
 //! This stage is no channel. It belongs to every collection that removes noise and keeps texts; its position is after the copy stage. Short
 //! records about one matter often have no run of words in common, but they name the same objects. Each key is a hash of two names of the
-//! record, without their endings, because people leave endings out. Records that share a key are only candidates: verification decides, and
+//! record, without their endings, because people leave endings out, or of a name and a contact. Records that share a key are only candidates: verification decides, and
 //! without verification they are no matches.
 //!
 //! A record has at most [`MOST_KEYS`] keys: the pairs of the rarest names by the document frequencies of the generation, and of equally rare
@@ -24,6 +25,8 @@ pub const NAME: &str = crate::verdict::VIA_NAMES;
 
 /// Largest number of names whose pairs are considered: the rarest ones. A list of the stops of a bus line has more.
 const MOST_NAMES: usize = 12;
+/// Largest number of contacts that are combined with names: the rarest ones. An announcement may list the numbers of all offices.
+const MOST_CONTACTS: usize = 2;
 /// Largest number of keys of a record.
 const MOST_KEYS: usize = 16;
 /// The smallest mean weight of two names of each class, the rarest class first. Pairs of more common names have no key.
@@ -57,18 +60,28 @@ impl CommonNames {
         names.truncate(MOST_NAMES);
         names
     }
+
+    /// Returns the rarest contacts of a text.
+    fn rarest_contacts(&self, codes: &[u64]) -> Vec<RankedName> {
+        let weigh = |code: &u64| RankedName { weight: self.frequencies.weight(*code), hash: *code };
+        let mut contacts: Vec<RankedName> = codes.iter().map(weigh).collect();
+        contacts.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.hash.cmp(&b.hash)));
+        contacts.dedup_by_key(|contact| contact.hash);
+        contacts.truncate(MOST_CONTACTS);
+        contacts
+    }
 }
 
-/// A name with its rarity.
+/// A name or a contact with its rarity.
 #[derive(Clone, Copy, Debug)]
 struct RankedName {
     /// The weight of the name, 0 to 1, which is 1 for a rare name.
     weight: f32,
-    /// The hash of the name without its ending.
+    /// The hash of the name without its ending, or the code of the contact.
     hash: u64,
 }
 
-/// The key of two names. Keys are ordered by class, then by hash.
+/// The key of two names, or of a name and a contact. Keys are ordered by class, then by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedKey {
     /// The class of rarity, 0 for rare names. It is not part of the key, because the weight of a name depends on its ending.
@@ -126,6 +139,9 @@ impl Scheme for CommonNames {
         let mut keys: Vec<RankedKey> = Vec::new();
         for (at, name) in names.iter().enumerate() {
             keys.extend(names[at + 1..].iter().filter_map(|other| RankedKey::of(*name, *other)));
+        }
+        for contact in self.rarest_contacts(&reading.document().contacts) {
+            keys.extend(names.iter().filter_map(|name| RankedKey::of(contact, *name)));
         }
         keys.sort_unstable();
         keys.truncate(MOST_KEYS);
@@ -187,6 +203,15 @@ mod tests {
     fn names_that_differ_in_their_endings_are_one_name() {
         assert!(share("雁坪路与槐树岭小区之间没有路灯", "雁坪大道和槐树岭村的路灯不亮"));
         assert!(keys("雁坪路到雁坪小区没有路灯").is_empty(), "one name");
+    }
+
+    #[test]
+    fn texts_with_one_contact_share_a_key_if_they_name_the_same_object() {
+        let [first, second] = ["槐树岭路没有路灯,电话13800001234", "请联系13800001234,槐树岭路的灯修了吗"];
+        assert!(share(first, second));
+        assert!(!share(first, "请联系13800009876,槐树岭路的灯修了吗"), "another contact");
+        assert!(!share(first, "请联系13800001234,梧桐湾小区停水"), "another object");
+        assert!(keys("请联系13800001234或者13800009876").is_empty(), "no object");
     }
 
     #[test]

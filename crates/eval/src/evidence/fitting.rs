@@ -25,9 +25,11 @@ const HARMLESS_WEIGHT: f64 = 0.03;
 const HOT_WEIGHT: f64 = 0.06;
 const CALL_WEIGHT: f64 = 0.02;
 const OTHER_CALL_WEIGHT: f64 = 0.04;
-/// Chosen from 0, .05, .15 and .4: without these pairs a common telephone number joins 14 % of the orders on one form that are about other
-/// matters; with .05 it joins 3 %, and no figure of the sets without such numbers is lower. With .15 a number is no evidence at all.
-const ONE_CALLER_WEIGHT: f64 = 0.05;
+/// Weights of the pairs of one caller. Of 135 pairs of letters about one matter whose petitioners are known, 77 have one petitioner (57 %);
+/// of 721 similar pairs about different matters, 10 do (1.4 %). So the true ratio of the two weights is about 40. The ratio here is 5, because a
+/// person who writes about many matters in the same words is worse than a second call that nobody finds.
+const SAME_CALLER_WEIGHT: f64 = 0.1;
+const ONE_CALLER_WEIGHT: f64 = 0.02;
 /// Chosen from 0, .03 and .06: with this value at least 94 % of the synonyms are accepted with one set left out, and no other figure is
 /// lower.
 const SYNONYM_WEIGHT: f64 = 0.03;
@@ -77,6 +79,7 @@ enum WeightedPart {
     Citation,
     SecondCall,
     OtherCall,
+    SameCaller,
     OneCaller,
     Synonym,
 }
@@ -93,6 +96,7 @@ impl WeightedPart {
             PairKind::Citation => Self::Citation,
             PairKind::SecondCall => Self::SecondCall,
             PairKind::OtherCall => Self::OtherCall,
+            PairKind::SameCaller => Self::SameCaller,
             PairKind::OneCaller => Self::OneCaller,
         }
     }
@@ -107,6 +111,7 @@ impl WeightedPart {
             Self::Hot => HOT_WEIGHT,
             Self::Citation | Self::SecondCall => CALL_WEIGHT,
             Self::OtherCall => OTHER_CALL_WEIGHT,
+            Self::SameCaller => SAME_CALLER_WEIGHT,
             Self::OneCaller => ONE_CALLER_WEIGHT,
             Self::Synonym => SYNONYM_WEIGHT,
         }

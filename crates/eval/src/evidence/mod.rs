@@ -23,7 +23,7 @@ use doppel_core::schemes::frequencies::{
     CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
-use doppel_core::similarity::{Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
+use doppel_core::similarity::{Contrast, Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
 use doppel_core::text::shingles;
 
 /// Number of records of a set that are perturbed, at even distances.
@@ -58,8 +58,10 @@ pub enum PairKind {
     SecondCall,
     /// Two records about different matters with the same telephone number.
     OtherCall,
-    /// Two records of the set about different matters that share text, if both contained the same telephone number: one person
-    /// writes about several matters on one form.
+    /// Two records of the set about one matter that are not nearly the same text, if both contained the same contact.
+    SameCaller,
+    /// Two records of the set that a person labelled as different matters, if both contained the same contact: one person writes
+    /// about several matters on one form.
     OneCaller,
 }
 
@@ -74,6 +76,7 @@ impl PairKind {
             Self::Citation => "citation".to_owned(),
             Self::SecondCall => "second call".to_owned(),
             Self::OtherCall => "call about another matter".to_owned(),
+            Self::SameCaller => "the same matter of one caller".to_owned(),
             Self::OneCaller => "another matter of one caller".to_owned(),
         }
     }
@@ -162,8 +165,17 @@ impl RecordComparer {
     }
 
     fn features(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
-        let overlap = self.verifier.overlap(&a.weighed, &b.set);
+        self.features_of(a, b, contrast(&a.named, &b.named, self.verifier.weighing_names()))
+    }
+
+    /// Returns the features that the records would have if both contained the same rare contact, too.
+    fn features_with_contact(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
+        self.features_of(a, b, Contrast { contacts_agree: 1.0, ..contrast })
+    }
+
+    fn features_of(&self, a: &PreparedRecord, b: &PreparedRecord, contrast: Contrast) -> PairFeatures {
+        let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let alignment = align_tokens(&a.tokens, &b.tokens, &contrast.only_names);
         PairFeatures::of(&overlap, &contrast, &alignment)
     }
@@ -174,22 +186,11 @@ impl RecordComparer {
 pub fn measure(name: &str, set: &LabelledSet) -> MeasuredSet {
     let comparison = SetComparison::of(set);
     let mut measured = comparison.measure_real(name, set);
-    measured.pairs.extend(of_one_caller(&measured.pairs));
+    let of_one_caller: Vec<MeasuredPair> =
+        measured.pairs.par_iter().filter_map(|pair| comparison.of_one_caller(pair)).collect();
+    measured.pairs.extend(of_one_caller);
     measured.pairs.extend(comparison.made());
     measured
-}
-
-/// Returns the pairs about different matters that are not nearly the same text, with a common contact.
-fn of_one_caller(pairs: &[MeasuredPair]) -> Vec<MeasuredPair> {
-    let others = pairs.iter().filter(|pair| !pair.same && pair.counted.get(Feature::Near) == 0.0);
-    let with_contact = others.map(|pair| MeasuredPair {
-        kind: PairKind::OneCaller,
-        label: None,
-        counted: pair.counted.with_common_contact(),
-        uncounted: pair.uncounted.map(PairFeatures::with_common_contact),
-        ..pair.clone()
-    });
-    with_contact.collect()
 }
 
 /// Measures the pairs of a set as [`measure`] does, without generated pairs. O(pairs).
@@ -242,6 +243,24 @@ impl<'a> SetComparison<'a> {
             })
             .collect();
         MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
+    }
+
+    /// Returns a real pair as it would be with a common contact. Returns `None` if the texts are nearly the same, and if nobody has said
+    /// that the records concern different matters: an unlabelled pair may be one that people overlooked.
+    fn of_one_caller(&self, pair: &MeasuredPair) -> Option<MeasuredPair> {
+        let is_usable = pair.counted.get(Feature::Near) == 0.0 && (pair.same || pair.label.is_some());
+        let features = |by: &RecordComparer, records: &[Option<PreparedRecord>]| {
+            let PositionPair(a, b) = pair.pair;
+            Some(by.features_with_contact(records[a as usize].as_ref()?, records[b as usize].as_ref()?))
+        };
+        is_usable.then_some(())?;
+        Some(MeasuredPair {
+            kind: if pair.same { PairKind::SameCaller } else { PairKind::OneCaller },
+            label: None,
+            counted: features(&self.counted, &self.counted_records)?,
+            uncounted: features(&self.plain, &self.plain_records),
+            ..pair.clone()
+        })
     }
 
     /// Returns the generated pairs of some records.
