@@ -70,7 +70,7 @@ pub struct Contrast {
     /// Number of names that only one text contains, however common they are: the smaller number of the two sides, at
     /// most 2.
     pub other_names: u8,
-    /// True if each text names a district that the other text does not name.
+    /// True if both texts name districts of one level, for example towns, and no common one of this level.
     pub districts_differ: bool,
     /// True if both texts name the same bus line, metro line or vehicle.
     pub identifiers_agree: bool,
@@ -291,22 +291,65 @@ pub(super) struct Side {
     only: f64,
     /// Number of the names that only this text contains.
     only_count: u8,
-    /// True if the text names a district that the other text does not name.
-    other_district: bool,
+    /// The levels of the districts that the text names, see [`district_level`].
+    levels: u8,
+    /// The levels of the districts that the other text also names.
+    common_levels: u8,
 }
 
 impl Side {
-    /// Adds a name ([`is_name`]). `shared` is true if the other text also contains it.
-    pub(super) fn add(&mut self, kind: ObjectKind, weight: f64, shared: bool) {
-        let weight = if is_particular(kind) { weight } else { 0.0 };
+    /// Adds a name. `shared` is true if the other text also contains it.
+    pub(super) fn add(&mut self, name: WeighedName, shared: bool) {
+        self.levels |= name.level;
         if shared {
-            self.shared += weight;
+            self.shared += name.weight;
+            self.common_levels |= name.level;
         } else {
-            self.only += weight;
-            self.only_count = self.only_count.saturating_add(u8::from(is_particular(kind)));
-            self.other_district |= !is_particular(kind);
+            self.only += name.weight;
+            self.only_count = self.only_count.saturating_add(u8::from(name.is_particular));
         }
     }
+}
+
+/// A name ([`is_name`]) with its weight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WeighedName {
+    /// The weight; 0 for a district.
+    weight: f64,
+    is_particular: bool,
+    /// The level of a district, see [`district_level`]; 0 for other names.
+    level: u8,
+}
+
+impl WeighedName {
+    /// Weighs a name by its frequency; without `frequencies`, all names have the same weight.
+    pub(super) fn of(object: &NamedObject, frequencies: Option<&Frequencies>) -> Self {
+        match is_particular(object.kind) {
+            true => Self { weight: weight(object, frequencies), is_particular: true, level: 0 },
+            false => Self { weight: 0.0, is_particular: false, level: district_level(&object.name) },
+        }
+    }
+}
+
+/// Names of provinces without their ending.
+const PROVINCES: &str = "云南 吉林 四川 安徽 山东 山西 广东 江苏 江西 河北 河南 浙江 海南 湖北 湖南 甘肃 福建 贵州 辽宁 陕西 青海 \
+    黑龙江 内蒙古 广西 西藏 宁夏 新疆 台湾";
+
+/// Returns a bit for the level of a district: province, city, district or county, town or street. People leave out the
+/// ending of provinces and of cities.
+fn district_level(name: &str) -> u8 {
+    const LEVELS: [&[char]; 4] = [&['省'], &['市', '州', '盟'], &['区', '县', '旗'], &['镇', '乡', '道', '办']];
+    let is_province = name.ends_with("自治区") || PROVINCES.split_whitespace().any(|province| province == name);
+    match is_province {
+        true => 1,
+        false => 1 << LEVELS.iter().position(|ends| name.ends_with(*ends)).unwrap_or(1),
+    }
+}
+
+/// True if both texts name districts of one level, and no common one of this level. A text that only names the city does
+/// not contradict a text that only names the street.
+fn districts_differ(a: Side, b: Side) -> bool {
+    a.levels & b.levels & !a.common_levels & !b.common_levels != 0
 }
 
 /// The comparison of the numbers of one kind in two texts.
@@ -343,7 +386,7 @@ pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberC
         names_agree: a.shared.max(b.shared),
         names_differ: a.only.min(b.only),
         other_names: a.only_count.min(b.only_count).min(MOST_OTHER_NAMES),
-        districts_differ: a.other_district && b.other_district,
+        districts_differ: districts_differ(a, b),
         ..Contrast::default()
     };
     for kind in NUMBERS {
@@ -388,7 +431,7 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
         let [only_a, only_b] = [&only_a, &only_b].map(|only| sorted(only, is_particular, frequencies));
         pair_up(only_a, only_b, &mut differs);
     }
-    if side_a.other_district && side_b.other_district {
+    if found.districts_differ {
         let [only_a, only_b] = [&only_a, &only_b].map(|only| sorted(only, |kind| !is_particular(kind), frequencies));
         pair_up(only_a, only_b, &mut differs);
     }
@@ -421,7 +464,7 @@ fn split<'a>(of: &'a Named, other: &Named, frequencies: Option<&Frequencies>) ->
     let mut only = Vec::new();
     for object in of.objects().iter().filter(|object| is_name(object.kind)) {
         let shared = other.names(object);
-        side.add(object.kind, weight(object, frequencies), shared);
+        side.add(WeighedName::of(object, frequencies), shared);
         only.extend((!shared).then_some(object));
     }
     (side, only)

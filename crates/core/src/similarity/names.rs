@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::contrast::{
-    Contrast, NUMBERS, Named, NumberComparison, Side, is_alike, is_name, telling_core, weigh_up, weight,
+    Contrast, NUMBERS, Named, NumberComparison, Side, is_alike, is_name, telling_core, weigh_up, WeighedName,
 };
 use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;
@@ -137,8 +137,7 @@ fn each_name(words: &[u64], bytes: &mut Vec<u8>, mut each: impl FnMut(Key, &[u8]
 /// A name of the record, prepared for the search in sketched texts.
 #[derive(Debug)]
 struct Own {
-    kind: ObjectKind,
-    weight: f64,
+    name: WeighedName,
     /// Shingles of the name and, if it identifies the object alone, of the part before the ending. A text may contain
     /// the name if it may contain all shingles of one of them. This is always true for a name that is shorter than a
     /// shingle.
@@ -148,7 +147,7 @@ struct Own {
 /// The result of the comparison of another text's name with the record's names.
 #[derive(Clone, Copy, Debug)]
 struct Theirs {
-    weight: f64,
+    name: WeighedName,
     /// True if the record also contains the name. It has no meaning for numbers.
     shared: bool,
     /// A bit for each of the record's names that is similar.
@@ -193,8 +192,7 @@ impl NameSieve {
             .clone()
             .filter(|object| is_name(object.kind))
             .map(|object| Own {
-                kind: object.kind,
-                weight: weight(object, frequencies),
+                name: WeighedName::of(object, frequencies),
                 shingles: std::iter::once(&*object.name)
                     .chain(telling_core(object))
                     .map(|name| shingles_of_name(name, width))
@@ -243,14 +241,14 @@ impl NameSieve {
             if !is_name(kind) {
                 continue;
             }
-            theirs.add(kind, name.weight, name.shared);
+            theirs.add(name.name, name.shared);
         }
         let mut ours = Side::default();
         occupied.set(sketch);
         for (number, own) in self.own.iter().enumerate() {
             let shared = alike >> number & 1 == 1
                 || own.shingles.iter().any(|codes| codes.iter().all(|&code| occupied.holds(code)));
-            ours.add(own.kind, own.weight, shared);
+            ours.add(own.name, shared);
         }
         let our_line = keys_of_kind(ObjectKind::Line, self.numbers.iter().copied()).next();
         let their_line = keys_of_kind(ObjectKind::Line, keys.iter().map(|&key| Key(key))).next();
@@ -291,7 +289,7 @@ impl NameSieve {
             && (is_like_any
                 || self.is_held(&object.name)
                 || telling_core(object).is_some_and(|core| self.is_held(core)));
-        Theirs { weight: weight(object, frequencies), shared, alike }
+        Theirs { name: WeighedName::of(object, frequencies), shared, alike }
     }
 
     fn is_held(&self, name: &str) -> bool {

@@ -20,12 +20,21 @@ static BRANDS: LazyLock<HashMap<char, Vec<&str>>> = LazyLock::new(|| {
 /// Units and counted things: a number before one of them is no name.
 const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
 
+/// Units in Latin letters, which follow a number without a space.
+const LATIN_UNITS: &str = "m cm mm km g kg mg t l ml w kw kwh v kv kva ma mah hz khz mhz ghz k kb mb gb tb kbps mbps gbps db rpm h min s ms px rmb";
+
 static UNIT_SET: LazyLock<HashSet<char>> = LazyLock::new(|| UNITS.chars().collect());
 
 /// Returns the brand at the beginning of `text`.
 pub(super) fn brand(text: &str) -> Option<&'static str> {
     let brands = BRANDS.get(&text.chars().next()?)?;
     brands.iter().copied().find(|brand| text.starts_with(brand))
+}
+
+/// True for digits with a unit in Latin letters: 160cm.
+pub(super) fn is_latin_measure(run: &str) -> bool {
+    let unit = run.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < run.len() && LATIN_UNITS.split(' ').any(|known| unit == known)
 }
 
 /// True if the character is used to count or measure.

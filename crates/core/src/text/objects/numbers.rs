@@ -56,7 +56,7 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     let mut around = before.into_iter().chain(after.chars().next());
     let is_joined = around.any(|c| matches!(c, '.' | ':' | '/' | '-' | '*' | '%' | '~'));
     let short_chain = run.len() < MIN_NUMBER + 2 && is_joined;
-    let measure = measured && run.len() < MIN_NUMBER + 3;
+    let measure = measured && run.len() < MIN_NUMBER + 3 || lists::is_latin_measure(run);
     let names_nothing = run.len() < MIN_NUMBER || year || short_chain || measure;
     if !names_nothing {
         add(whole(ObjectKind::Number, run.to_owned()));
