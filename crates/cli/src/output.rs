@@ -341,7 +341,7 @@ impl OutputFile {
             > 0
         {
             if line.last() != Some(&b'\n') {
-                line.push(b'\n');
+                break;
             }
             self.writer.write_all(&line).with_context(|| cannot_write(&self.path))?;
             line.clear();

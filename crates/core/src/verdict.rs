@@ -223,13 +223,13 @@ pub const VIA_EXACT: &str = "exact";
 pub const VIA_DECISION: &str = "decision";
 /// The value of [`Match::via`] for records that are equal except for punctuation, white space, contacts and noise.
 pub const VIA_COPY: &str = "copy";
-/// The value of [`Match::via`] for records that name the same two objects.
+/// The value of [`Match::via`] for records that name the same two objects, or one object and one contact.
 pub const VIA_NAMES: &str = "names";
 /// The value of [`Match::via`] for equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 
 /// Sorts matches, best first, templates last: by probability, then exact matches, then by distance, then earliest
-/// first. If nothing was verified, the distance alone decides.
+/// first. Matches that were not verified have no probability.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
         let [probability_a, probability_b] = [a, b].map(|found| found.probability.or(found.similarity).unwrap_or(-1.0));

@@ -121,13 +121,14 @@ impl Engine {
             IfDuplicate::Keep => RegistrationMode::Put,
             IfDuplicate::Skip => RegistrationMode::SkipDuplicate,
         };
-        let mut attempts = 0;
+        let mut stale = 0;
+        let mut drops = 0;
         let (registered, warnings) = loop {
             let context = self.context_or_create(collection, &row).await?;
             match self.register_in(context, &named, &row, mode, position).await {
-                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if stale < GENERATION_RETRIES => stale += 1,
                 // The collection was dropped between look-up and write: the next attempt creates it again, if this is allowed.
-                Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
+                Err(Error::UnknownCollection(_)) if drops < DROP_RETRIES => drops += 1,
                 other => break other?,
             }
         };

@@ -48,6 +48,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_end_with_a_single_carriage_return() {
+        let expected = [
+            item(2, r#"{"id":"1","t":"a\rb"}"#),
+            item(5, r#"{"id":"2","t":"c"}"#),
+            item(6, r#"{"id":"3","t":"d"}"#),
+        ];
+        assert_eq!(read(b"id,t\r1,\"a\rb\"\r\r2,c\r3,d\r", Csv, 1000), expected);
+    }
+
+    #[test]
     fn a_record_that_cannot_be_read_is_an_item_and_the_rest_go_on() {
         let text = b"id,t\n1,\xff\n2,123456789012345678901234567890\n,\n_3,x\n4,ok\n";
         let expected = [

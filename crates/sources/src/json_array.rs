@@ -1,4 +1,4 @@
-//! Reads a JSON array of objects as rows. An object may have one line or several.
+//! Reads a JSON array of objects as rows, or several arrays one after another. An object may have one line or several.
 
 use std::io::{self, BufRead};
 
@@ -22,8 +22,10 @@ enum ArrayState {
     Before,
     /// Between two elements.
     Between,
-    /// Behind the array, or behind an error.
-    Behind,
+    /// Behind a closed array. Another array may follow.
+    Closed,
+    /// Behind an error.
+    Failed,
 }
 
 /// An element that is being read.
@@ -55,22 +57,26 @@ impl<R: BufRead> JsonArray<R> {
     fn next_item(&mut self) -> io::Result<Option<FileLine>> {
         while let Some(byte) = self.peek()? {
             match (self.state, byte) {
-                (ArrayState::Behind, _) => return Ok(None),
+                (ArrayState::Failed, _) => return Ok(None),
                 (_, b' ' | b'\t' | b'\r' | b'\n') => self.take(byte),
-                (ArrayState::Before, b'[') => {
+                (ArrayState::Before | ArrayState::Closed, b'[') => {
                     self.take(byte);
                     self.state = ArrayState::Between;
                 }
                 (ArrayState::Between, b',') => self.take(byte),
                 (ArrayState::Between, b']') => {
-                    self.state = ArrayState::Behind;
-                    return Ok(None);
+                    self.take(byte);
+                    self.state = ArrayState::Closed;
+                }
+                (ArrayState::Closed, _) => {
+                    self.state = ArrayState::Failed;
+                    return Ok(Some(FileLine { line: self.line, content: Err(text_after_array()) }));
                 }
                 (ArrayState::Before | ArrayState::Between, _) => return self.element().map(Some),
             }
         }
         let is_open = self.state == ArrayState::Between;
-        self.state = ArrayState::Behind;
+        self.state = ArrayState::Failed;
         Ok(is_open.then(|| FileLine { line: self.line, content: Err(not_closed()) }))
     }
 
@@ -88,7 +94,7 @@ impl<R: BufRead> JsonArray<R> {
                 return Ok(FileLine { line, content: self.content(&element) });
             }
         }
-        self.state = ArrayState::Behind;
+        self.state = ArrayState::Failed;
         Ok(FileLine { line, content: Err(not_closed()) })
     }
 
@@ -122,6 +128,11 @@ fn not_closed() -> UnreadableLine {
     UnreadableLine::new("malformed_line", "", "the file ends within the array; perhaps it is cut off", None)
 }
 
+fn text_after_array() -> UnreadableLine {
+    let detail = "the array ends before this text; the rows after it were not read: put all objects into one array";
+    UnreadableLine::new("malformed_line", "", detail, None)
+}
+
 impl<R: BufRead> Iterator for JsonArray<R> {
     type Item = io::Result<FileLine>;
 
@@ -146,6 +157,15 @@ mod tests {
         ];
         assert_eq!(read(text.as_bytes(), Jsonl, 100), expected);
         assert_eq!(read(b"[]", Jsonl, 100), []);
+    }
+
+    #[test]
+    fn all_arrays_of_a_file_are_read() {
+        let expected = [item(1, r#"{"id":1}"#), item(2, r#"{"id":2}"#), item(2, r#"{"id":3}"#)];
+        assert_eq!(read(b"[{\"id\":1}]\n[{\"id\":2},{\"id\":3}][]\n", Jsonl, 100), expected);
+        let cut = [item(1, r#"{"id":1}"#), item(2, "malformed_line")];
+        assert_eq!(read(b"[{\"id\":1}]\n{\"id\":2}\n", Jsonl, 100), cut, "the rest is not lost without a message");
+        assert_eq!(read(b"[{\"id\":1}]\n]", Jsonl, 100), cut);
     }
 
     #[test]

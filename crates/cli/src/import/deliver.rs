@@ -86,7 +86,7 @@ impl BatchDelivery<'_> {
                 return (answers, end);
             }
         }
-        self.heard |= !answers.is_empty();
+        self.heard |= answers.iter().any(Option::is_some);
         (answers, DeliveryEnd::Done)
     }
 
@@ -139,7 +139,7 @@ impl BatchDelivery<'_> {
     /// repeating does not help.
     async fn wait_after(&self, failure: RequestFailure, tries: u32, say: impl Fn(&str)) -> Result<(), DeliveryEnd> {
         let DeliveryPause { reason, asked } = self.judge(failure).map_err(DeliveryEnd::Failed)?;
-        if tries > MAX_TRIES {
+        if tries >= MAX_TRIES {
             return Err(DeliveryEnd::Failed(format!("{reason}; gave up after {tries} tries")));
         }
         let pause = pause(tries, asked);

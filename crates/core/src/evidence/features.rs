@@ -38,6 +38,9 @@ const HALF_PLAIN: f64 = 6.0;
 /// measured. A name that nearly all records contain (weight .01) is then a sixth of a full difference.
 const ADDED_NAMES: f64 = 0.05;
 
+/// Value of other identifiers. No pair of the labelled sets with other lines or plates concerns one matter, so the
+/// pull towards zero alone bounds the coefficient. A larger value weakens this pull.
+const OTHER_IDENTIFIERS: f64 = MAX_VALUE;
 /// Minimum plain Jaccard similarity of texts that are nearly the same. In such texts, only the differences can
 /// distinguish two matters on one form.
 pub const NEAR_JACCARD: f64 = 0.6;
@@ -117,13 +120,13 @@ features! {
     /// contain the contact or the name. A person who calls again uses other words for the same place. The contact alone is
     /// no evidence, because one person writes about several matters.
     FarContactAndName "far_contact_and_name" For;
-    /// Texts that are not near: 1 if both texts name districts, but no common one.
+    /// Texts that are not near: 1 if both texts name districts of one level, but no common one of this level.
     FarDistrictsDiffer "far_districts_differ" Against;
     /// Texts that are not near: the weight of the names that only one of them contains, the smaller value of the two
     /// sides, as a share of the weight of these names and of the common names. The longer of two letters may always
     /// contain more names, and two lists of stops may differ in some of them.
     FarNamesDiffer "far_names_differ" Against;
-    /// Texts that are not near: 1 if both texts name lines or vehicles, but no common one.
+    /// Texts that are not near: 4 if both texts name lines or vehicles, but no common one.
     FarIdentifiersDiffer "far_identifiers_differ" Against;
     /// Texts that are not near: 1 if each names another line first. A letter names its subject first.
     FarSubjectsDiffer "far_subjects_differ" Against;
@@ -143,7 +146,7 @@ features! {
     /// text. On a form the name identifies the matter, however common the name is. A long letter also contains many
     /// other names.
     NearOtherNames "near_other_names" Against;
-    /// Texts that are nearly the same: 1 if both texts name lines or vehicles, but no common one.
+    /// Texts that are nearly the same: 4 if both texts name lines or vehicles, but no common one.
     NearIdentifiersDiffer "near_identifiers_differ" Against;
     /// Texts that are nearly the same: 1 if both contain numbers of one kind, but no common one.
     NearNumbersDiffer "near_numbers_differ" Against;
@@ -201,7 +204,7 @@ impl PairFeatures {
         features.set(Feature::FarContactAndName, contrast.contacts_agree * contrast.names_agree.min(1.0));
         features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
         features.set(Feature::FarNamesDiffer, contrast.names_differ / names);
-        features.set(Feature::FarIdentifiersDiffer, f64::from(contrast.identifiers_differ));
+        features.set(Feature::FarIdentifiersDiffer, identifiers_differ(contrast));
         features.set(Feature::FarSubjectsDiffer, f64::from(contrast.subjects_differ));
         features.set(Feature::FarNumbersReplaced, numbers * shortness(overlap, FULL_NUMBER_SHINGLES));
         features.set(Feature::FarNamesReplaced, alignment.name_share);
@@ -217,7 +220,7 @@ impl PairFeatures {
             Feature::NearOtherNames,
             f64::from(contrast.other_names.min(1)) * shortness(overlap, FULL_NAME_SHINGLES),
         );
-        features.set(Feature::NearIdentifiersDiffer, f64::from(contrast.identifiers_differ));
+        features.set(Feature::NearIdentifiersDiffer, identifiers_differ(contrast));
         features.set(Feature::NearNumbersDiffer, f64::from(contrast.numbers_differ.min(1)));
         features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
         features.set(Feature::NearNumbersReplaced, alignment.number_share);
@@ -254,6 +257,10 @@ impl FeatureVector<FEATURE_COUNT> for PairFeatures {
 /// Returns the share of the lighter text that both texts contain, by weight.
 fn weighted_containment(overlap: &Overlap) -> f64 {
     overlap.shared / (overlap.a.min(overlap.b) + ADDED_WEIGHT)
+}
+
+fn identifiers_differ(contrast: &Contrast) -> f64 {
+    if contrast.identifiers_differ { OTHER_IDENTIFIERS } else { 0.0 }
 }
 
 /// Returns 1 for a text of at most `full` shingles, less for a longer one.

@@ -70,7 +70,7 @@ fn emptied(path: PathBuf) -> io::Result<PathBuf> {
 /// Returns the problem for a file that cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn failed(error: io::Error) -> Problem {
-    if error.kind() == io::ErrorKind::StorageFull {
+    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         let detail = "the disk is full; the administrator must make room";
         return Problem::new(axum::http::StatusCode::INSUFFICIENT_STORAGE, ErrorCode::DiskFull, detail);
     }

@@ -22,7 +22,7 @@ pub(super) async fn run(handle: &TaskHandle, request: Activate) -> Result<Value,
     let engine = handle.engine();
     let collection = handle.collection();
     let generation = request.generation;
-    let mut at: ActivateCheckpoint = handle.resume();
+    let mut at: ActivateCheckpoint = handle.resume()?;
     handle.phase("activate", 0);
     handle.check_collection().await?;
     handle.forbid_cancel();

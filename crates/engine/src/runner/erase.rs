@@ -15,7 +15,7 @@ pub(super) async fn run(handle: &TaskHandle, request: &Erase) -> Result<Value, S
     let engine = handle.engine();
     let collection = handle.collection();
     let wanted = engine.wanted(&collection, request).await?;
-    let mut erasing: ErasureProgress = handle.resume();
+    let mut erasing: ErasureProgress = handle.resume()?;
     handle.phase("look through", engine.count(&collection).await?);
     let mut stored = erasing.seen;
     while engine.erase_some(&collection, request, &wanted, &mut erasing).await? {

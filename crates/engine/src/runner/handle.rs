@@ -111,8 +111,16 @@ impl TaskHandle {
     }
 
     /// Returns the stored checkpoint; the default if none was stored.
-    pub(super) fn resume<T: DeserializeOwned + Default>(&self) -> T {
-        serde_json::from_value(self.state.lock().checkpoint.clone()).unwrap_or_default()
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] if the checkpoint cannot be read. The work must not begin anew, because a part of it is done.
+    pub(super) fn resume<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
+        let stored = self.state.lock().checkpoint.clone();
+        if stored.is_null() {
+            return Ok(T::default());
+        }
+        let unreadable = |_| StoreError::Internal("the checkpoint of the task cannot be read; start the task again".into());
+        serde_json::from_value(stored).map_err(unreadable).map_err(Error::Store)
     }
 
     /// Begins a phase of `total` items.

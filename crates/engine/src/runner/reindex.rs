@@ -50,7 +50,7 @@ struct ReindexCheckpoint {
 pub(super) async fn run(handle: &TaskHandle, request: Reindex) -> Result<Value, StopReason> {
     let engine = handle.engine();
     let collection = handle.collection();
-    let mut at: ReindexCheckpoint = handle.resume();
+    let mut at: ReindexCheckpoint = handle.resume()?;
     let generation = match at.generation {
         Some(generation) => generation,
         None => announce(handle, &request, &mut at).await?,
@@ -191,7 +191,7 @@ async fn index(
 
 /// True if the generation that the task was building is live already.
 pub(super) async fn is_live(handle: &TaskHandle) -> Result<bool, Error> {
-    let at: ReindexCheckpoint = handle.resume();
+    let at: ReindexCheckpoint = handle.resume()?;
     let Some(generation) = at.generation else { return Ok(false) };
     handle.engine().is_live(&handle.collection(), generation).await
 }

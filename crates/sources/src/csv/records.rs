@@ -177,7 +177,7 @@ impl<R: BufRead> CsvRecordReader<R> {
             self.at += 1;
             if byte != b'"' {
                 let ends_line = byte == b'\n' || self.peek()? != Some(b'\n');
-                self.line += u64::from(byte == b'\n');
+                self.line += u64::from(ends_line);
                 if ends_line {
                     row_like = if self.is_row_like(line_start) { row_like + 1 } else { 0 };
                     line_start = Some(self.text.len() + 1);
@@ -272,12 +272,12 @@ impl<R: BufRead> CsvRecordReader<R> {
         Ok(count > 0)
     }
 
-    /// Skips blank lines and the LF of a CRLF before a record.
+    /// Skips blank lines and the end of the line before a record. A line ends with CR, LF or CRLF.
     fn skip_line_ends(&mut self) -> io::Result<()> {
         while let Some(byte @ (b'\r' | b'\n')) = self.peek()? {
-            self.line += u64::from(byte == b'\n');
             self.at += 1;
             self.start = self.at;
+            self.line += u64::from(byte == b'\n' || self.peek()? != Some(b'\n'));
         }
         Ok(())
     }
