@@ -148,7 +148,7 @@ mod tests {
             let mut text = "id,t\n".to_owned();
             let mut expected = Vec::new();
             for (index, cell) in cells.iter().enumerate() {
-                let line = 1 + text.matches('\n').count() as u64;
+                let line = 1 + text.replace("\r\n", "\n").matches(['\r', '\n']).count() as u64;
                 let mut row = serde_json::json!({ "id": format!("r{index}"), "t": cell });
                 if cell.trim().is_empty() {
                     // A value that consists of white space counts as no value.

@@ -173,11 +173,17 @@ mod tests {
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::{Role, TextSettings};
+    use crate::text::Document;
     use crate::text::words::Words;
 
     /// Returns the keys of a text.
     fn keys(text: &str) -> Vec<u64> {
-        let document = document(&[(Role::Text, text)]);
+        keys_with(text, &[])
+    }
+
+    /// Returns the keys of a text from which contacts with these codes were removed.
+    fn keys_with(text: &str, contacts: &[u64]) -> Vec<u64> {
+        let document = Document { contacts: contacts.to_vec(), ..document(&[(Role::Text, text)]) };
         let words = Words::new(&TextSettings::default());
         let scheme = CommonNames::new(None);
         let mut keys = Vec::new();
@@ -207,11 +213,13 @@ mod tests {
 
     #[test]
     fn texts_with_one_contact_share_a_key_if_they_name_the_same_object() {
-        let [first, second] = ["槐树岭路没有路灯,电话13800001234", "请联系13800001234,槐树岭路的灯修了吗"];
-        assert!(share(first, second));
-        assert!(!share(first, "请联系13800009876,槐树岭路的灯修了吗"), "another contact");
-        assert!(!share(first, "请联系13800001234,梧桐湾小区停水"), "another object");
-        assert!(keys("噪声很大,请联系13800001234或者13800009876").is_empty(), "no object");
+        let first = keys_with("槐树岭路没有路灯", &[1, 2]);
+        let shares = |other: Vec<u64>| other.iter().any(|key| first.contains(key));
+        assert!(shares(keys_with("槐树岭路的灯修了吗", &[2])));
+        assert!(!shares(keys_with("槐树岭路的灯修了吗", &[3])), "another contact");
+        assert!(!shares(keys_with("梧桐湾小区停水", &[2])), "another object");
+        assert!(keys_with("噪声很大", &[1, 2]).is_empty(), "no object");
+        assert_eq!(keys_with("槐树岭路没有路灯", &[1, 2, 3, 4]).len(), MOST_CONTACTS);
     }
 
     #[test]
