@@ -19,7 +19,6 @@ mod finder;
 mod known_links;
 mod model;
 mod pair;
-mod problems;
 mod rarity;
 mod record;
 mod references;

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use super::problems::kind_count;
+use crate::text::problems::kind_count;
 use super::record::EventRecord;
 
 /// Number of invented records that are added to the counts. They contain each text once. So rarity means something in a

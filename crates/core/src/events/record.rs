@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::problems::{ProblemStrength, problem_kinds};
+use crate::text::problems::{ProblemStrength, problem_kinds};
 use crate::collection::Settings;
 use crate::handling::Handling;
 use crate::record::Row;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::collection::{EventCollection, is_place};
 use super::pair::contains_name;
-use super::problems::words_of_kind;
+use crate::text::problems::words_of_kind;
 use super::references::Citation;
 use crate::verdict::ObjectKind;
 
@@ -265,10 +265,14 @@ fn name(collection: &EventCollection, members: &[u32], places: &[SharedPlace]) -
 }
 
 /// Returns the word that most members contain; `None` if no member contains one.
-fn usual_word(collection: &EventCollection, members: &[u32], words: &[&'static str]) -> Option<&'static str> {
-    let counted = words.iter().map(|word| {
+fn usual_word(
+    collection: &EventCollection,
+    members: &[u32],
+    words: impl DoubleEndedIterator<Item = &'static str>,
+) -> Option<&'static str> {
+    let counted = words.map(|word| {
         let holders = members.iter().filter(|member| collection.record(**member).named.holds(word));
-        (holders.count(), *word)
+        (holders.count(), word)
     });
     let named = counted.filter(|(holders, _)| *holders > 0);
     named.rev().max_by_key(|(holders, _)| *holders).map(|(_, word)| word)

@@ -116,9 +116,9 @@ features! {
     FarIdentifiersAgree "far_identifiers_agree" For;
     /// Texts that are not near: 1 if both texts cite the same order or petition.
     FarReferencesAgree "far_references_agree" For;
-    /// Texts that are not near: 1 if both texts contain the same contact and name the same rare object, less if many texts
-    /// contain the contact or the name. A person who calls again uses other words for the same place. The contact alone is
-    /// no evidence, because one person writes about several matters.
+    /// Texts that are not near: 1 if both texts contain the same contact, name the same rare object and report the same kinds of
+    /// problems, less if many texts contain the contact or the name. A person who calls again uses other words for the same
+    /// problem. The contact alone is no evidence, because one person writes about several matters.
     FarContactAndName "far_contact_and_name" For;
     /// Texts that are not near: 1 if both texts name districts of one level, but no common one of this level.
     FarDistrictsDiffer "far_districts_differ" Against;
@@ -201,7 +201,8 @@ impl PairFeatures {
         features.set(Feature::FarNamesShared, contrast.names_agree / names * containment);
         features.set(Feature::FarIdentifiersAgree, f64::from(contrast.identifiers_agree));
         features.set(Feature::FarReferencesAgree, f64::from(contrast.references_agree));
-        features.set(Feature::FarContactAndName, contrast.contacts_agree * contrast.names_agree.min(1.0));
+        let contact_and_name = contrast.contacts_agree * contrast.names_agree.min(1.0);
+        features.set(Feature::FarContactAndName, contact_and_name * contrast.problems_agree);
         features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
         features.set(Feature::FarNamesDiffer, contrast.names_differ / names);
         features.set(Feature::FarIdentifiersDiffer, identifiers_differ(contrast));

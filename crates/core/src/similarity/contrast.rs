@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::objects::{MAX_OBJECTS, NamedObject};
+use crate::text::problems::problem_cosine;
 use crate::text::shingles::{counts, digit_form};
 use crate::verdict::{Difference, ObjectKind};
 
@@ -82,6 +83,9 @@ pub struct Contrast {
     /// The largest weight of a contact (a telephone number, an account) that both texts contain, 0 to 1. Different
     /// contacts are no evidence.
     pub contacts_agree: f64,
+    /// How far both texts report the same kinds of problems, 0 to 1. It is 0 if the texts have no contact in common, because nothing else
+    /// needs it.
+    pub problems_agree: f64,
     /// True if both texts cite the same order or petition. Different ones are no evidence, because a person calls more
     /// than once.
     pub references_agree: bool,
@@ -102,12 +106,19 @@ impl Contrast {
         self.other_names > 0 || self.identifiers_differ || self.numbers_differ > 0 || self.districts_differ
     }
 
+    /// Returns the contrast as it would be if both texts, `a` and `b`, contained the same rare contact, too.
+    #[must_use]
+    pub fn with_common_contact(self, a: &Named, b: &Named) -> Self {
+        Self { contacts_agree: 1.0, problems_agree: problem_cosine(&a.compact, &b.compact), ..self }
+    }
+
     /// Returns the contrast of texts that agree as much as two texts can, with or without a common contact.
     pub(super) fn most_agreeing(contacts: bool) -> Self {
         Self {
             names_agree: MOST_NAMES,
             identifiers_agree: true,
             contacts_agree: f64::from(contacts),
+            problems_agree: f64::from(contacts),
             references_agree: true,
             ..Self::default()
         }
@@ -436,9 +447,11 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
         pair_up(only_a, only_b, &mut differs);
     }
     differs.truncate(MAX_DIFFERENCES);
+    let contacts_agree = contacts_agree(a, b, frequencies);
     Contrast {
         subjects_differ: a.subject().zip(b.subject()).is_some_and(|(a, b)| a != b),
-        contacts_agree: contacts_agree(a, b, frequencies),
+        contacts_agree,
+        problems_agree: if contacts_agree > 0.0 { problem_cosine(&a.compact, &b.compact) } else { 0.0 },
         differs,
         only_names: [shown_names(&only_a), shown_names(&only_b)],
         ..found

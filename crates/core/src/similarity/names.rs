@@ -255,6 +255,7 @@ impl NameSieve {
         Some(Contrast {
             subjects_differ: our_line.zip(their_line).is_some_and(|(ours, theirs)| ours != theirs),
             contacts_agree: f64::from(self.named.has_contacts()),
+            problems_agree: f64::from(self.named.has_contacts()),
             ..weigh_up(ours, theirs, |kind| self.same_number(kind, keys))
         })
     }

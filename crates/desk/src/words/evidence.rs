@@ -28,7 +28,8 @@ words! {
             Feature::FarNamesShared => "提到的名称大多相同", "Most of the names are the same";
             Feature::FarIdentifiersAgree => "提到同一条线路或同一辆车", "Both name the same line or vehicle";
             Feature::FarReferencesAgree => "引用同一件工单或信访件", "Both cite the same order or petition";
-            Feature::FarContactAndName => "联系方式相同，提到的地点或单位也相同", "Both give the same contact and the same name";
+            Feature::FarContactAndName => "联系方式、地点或单位、问题类型都相同",
+                "Both give the same contact, the same name and the same kind of problem";
             Feature::FarDistrictsDiffer => "所在地区不同", "Other districts";
             Feature::FarNamesDiffer => "各有对方没有提到的名称", "Each has names that the other lacks";
             Feature::FarIdentifiersDiffer => "线路或车辆不同", "Other lines or vehicles";

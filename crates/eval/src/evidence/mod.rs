@@ -171,7 +171,7 @@ impl RecordComparer {
     /// Returns the features that the records would have if both contained the same rare contact, too.
     fn features_with_contact(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
-        self.features_of(a, b, Contrast { contacts_agree: 1.0, ..contrast })
+        self.features_of(a, b, contrast.with_common_contact(&a.named, &b.named))
     }
 
     fn features_of(&self, a: &PreparedRecord, b: &PreparedRecord, contrast: Contrast) -> PairFeatures {
