@@ -73,6 +73,7 @@ impl ScratchFolder {
 }
 
 /// A directory that was missing or empty when a command began.
+#[derive(Clone)]
 pub(crate) struct NewDirectory {
     at: PathBuf,
     /// The folders that the command creates, the innermost first.

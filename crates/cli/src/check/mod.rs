@@ -159,7 +159,7 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
-        job.run(input, out.transpose()?, stop, &mut report).await
+        job.run(input, out.transpose()?, (stop, &outputs), &mut report).await
     });
     if let Err(error) = ended {
         report.cut_short();
@@ -176,9 +176,10 @@ impl CheckJob<'_> {
         &self,
         input: RecordInput,
         out: Option<(TableForm, OutputFile)>,
-        stop: &Shutdown,
+        run: (&Shutdown, &CommandOutputs),
         report: &mut CheckReport,
     ) -> anyhow::Result<()> {
+        let (stop, outputs) = run;
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
             let settings = Settings::default();
@@ -186,7 +187,7 @@ impl CheckJob<'_> {
             return self.read(input, &settings, None, (stop, report)).await;
         }
         let how = CallOptions { key: self.key.as_deref(), trust: &args.trust, coding: None };
-        let target = ImportTarget::open(to, &how, self.config).await?;
+        let target = ImportTarget::open(to, &how, self.config, outputs).await?;
         let scope = if args.register { "write" } else { "read" };
         let mut delivery =
             BatchDelivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };

@@ -15,8 +15,9 @@ use serde::Deserialize;
 use super::service::ImportClient;
 use super::usage;
 use crate::client::{RequestFault, TlsArgs, cause, parse_url};
+use crate::output::CommandOutputs;
 use crate::scratch::NewDirectory;
-use crate::store;
+use crate::store::{self, NewStore};
 use crate::transfer::{self, MONGODB};
 use doppel_config::{self as config, AuthConfig, Config, StoreKind};
 use doppel_core::collection::{CollectionName, Field, Settings};
@@ -192,12 +193,18 @@ pub(crate) struct CallOptions<'a> {
 pub(crate) enum ImportTarget {
     Service(ImportClient),
     /// A store that this process opened.
-    Store(LocalService, Option<NewDirectory>),
+    Store(LocalService, Option<NewStore>),
 }
 
 impl ImportTarget {
-    /// Prepares requests. Opens a store, but does not connect to a service yet.
-    pub(crate) async fn open(to: &DestinationAddress, how: &CallOptions<'_>, config: &Config) -> anyhow::Result<Self> {
+    /// Prepares requests. Opens a store, but does not connect to a service yet. The files of a new store without records are removed at the
+    /// end, or by `outputs` after a second signal.
+    pub(crate) async fn open(
+        to: &DestinationAddress,
+        how: &CallOptions<'_>,
+        config: &Config,
+        outputs: &CommandOutputs,
+    ) -> anyhow::Result<Self> {
         if let DestinationAddress::Service(url) = to {
             return ImportClient::open(url, how).map(Self::Service);
         }
@@ -216,7 +223,9 @@ impl ImportTarget {
             }
             _ => transfer::open_mongodb(config.store.clone()).await?,
         };
-        Ok(Self::Store(local(store, config)?, new))
+        let local = local(store, config)?;
+        let new = new.map(|directory| NewStore::new(directory, local.engine(), outputs));
+        Ok(Self::Store(local, new))
     }
 
     /// Sends `lines` (JSON with line ends), and calls `each` for their answers in order.
@@ -353,12 +362,7 @@ impl ImportTarget {
     pub(crate) async fn close(self) -> anyhow::Result<bool> {
         match self {
             Self::Service(_) => Ok(true),
-            Self::Store(local, new) => {
-                let is_unused = new.is_some() && store::has_no_records(local.engine()).await;
-                let closed = local.close().await.context("closing the store");
-                new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
-                closed
-            }
+            Self::Store(local, new) => NewStore::close(new, local.close()).await.context("closing the store"),
         }
     }
 }

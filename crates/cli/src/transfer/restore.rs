@@ -20,7 +20,7 @@ use crate::import::deliver::{DeliveryEnd, RUN_AGAIN, UNSETTLED};
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
 use crate::scratch::NewDirectory;
-use crate::store::has_no_records;
+use crate::store::NewStore;
 use crate::{PARTLY, run_until_signal, start_threads};
 use doppel_config as config;
 use doppel_core::collection::CollectionName;
@@ -73,14 +73,15 @@ struct ImportTotals {
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
     let mut input = ExportReader::open(what.file)?.start();
     let mut sum = ImportTotals::default();
-    let ended = run_until_signal(start_threads()?, &CommandOutputs::new(), async |stop| {
+    let outputs = CommandOutputs::new();
+    let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         let new = (what.to != MONGODB).then(|| NewDirectory::of(Path::new(what.to))).flatten();
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum, stop).await;
-        let is_done = matches!(ended, Ok(DeliveryEnd::Done));
-        let is_unused = new.is_some() && !is_done && has_no_records(&engine(&store)).await;
-        let closed = store.close().await;
-        new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
+        let new = new.map(|directory| NewStore::new(directory, &engine(&store), &outputs));
+        // A collection that was imported as a whole stays, even without records.
+        let new = new.filter(|_| !matches!(ended, Ok(DeliveryEnd::Done)));
+        let closed = NewStore::close(new, store.close()).await;
         ended.and_then(|end| Ok(closed.map(|()| end)?))
     });
     let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned, is_settled } = sum;
