@@ -167,6 +167,25 @@ fn contains(file: &Path, bytes: &[u8]) -> bool {
 }
 
 #[test]
+fn a_path_with_dots_behind_a_missing_folder_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = put_file(folder.path(), "rows.jsonl", jsonl(1));
+    let exported = put_file(folder.path(), "exported.jsonl", HEADER);
+    for to in ["new/sub/..", "new/../data", "new/sub/../data"] {
+        let to = file_path(folder.path(), to);
+        for arguments in [&["import", &rows][..], &["import", "--exported", &exported]] {
+            let output = run(&[arguments, &["--collection", "c", "--to", &to]].concat(), &[]);
+            expect_exit(&output, 2, &["write the path without \"..\""]);
+            assert_eq!(names(folder.path()), ["exported.jsonl", "rows.jsonl"], "{to}");
+        }
+    }
+    // Folders that exist may have such paths.
+    let to = file_path(folder.path(), "../");
+    let to = format!("{to}{}/data", folder.path().file_name().expect("a name").to_str().expect("a plain name"));
+    expect_exit(&run(&["import", &rows, "--collection", "c", "--to", &to], &[]), 0, &["1 new"]);
+}
+
+#[test]
 fn an_import_of_an_exported_collection_that_is_stopped_says_how_to_go_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();

@@ -98,6 +98,19 @@ impl NewDirectory {
     }
 }
 
+/// Refuses the path of a new directory that leads through a missing folder and back (`new/sub/..`): creating it would also create that
+/// folder.
+///
+/// # Errors
+/// The mistake, with its remedy.
+pub(crate) fn check_new_path(dir: &Path) -> Result<(), String> {
+    let is_strange = dir.ancestors().any(|part| part.ends_with("..") && !part.exists());
+    match is_strange {
+        true => Err("has \"..\" behind a folder that does not exist; write the path without \"..\"".into()),
+        false => Ok(()),
+    }
+}
+
 /// Returns the folders on the path of `folder` that do not exist, the innermost first.
 fn missing(folder: &Path) -> Vec<PathBuf> {
     let missing = folder.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists());

@@ -16,7 +16,7 @@ use super::service::ImportClient;
 use super::usage;
 use crate::client::{RequestFault, TlsArgs, cause, parse_url};
 use crate::output::CommandOutputs;
-use crate::scratch::NewDirectory;
+use crate::scratch::{NewDirectory, check_new_path};
 use crate::store::{self, NewStore};
 use crate::transfer::{self, MONGODB};
 use doppel_config::{self as config, AuthConfig, Config, StoreKind};
@@ -79,6 +79,7 @@ impl DestinationAddress {
                 text.replace("://", "/")
             ));
         }
+        check_new_path(&path)?;
         match path.exists() && !path.is_dir() {
             true => Err("is a file; give the service's URL or its data directory".into()),
             false => Ok(Self::Directory(path)),
