@@ -21,7 +21,7 @@ use crate::import::ReadingArgs;
 use crate::import::deliver::{BatchDelivery, STOPPED, UNSETTLED};
 use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
-use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
+use crate::import::target::{CallOptions, CollectionLookup, DestinationAddress, ImportTarget};
 use crate::output::{CommandOutputs, OutputFile};
 use crate::spool::{RowSpool, form_of};
 use crate::table::SummaryFormat;
@@ -192,15 +192,15 @@ impl CheckJob<'_> {
         let mut delivery =
             BatchDelivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
         let ended = async {
-            let settings = delivery.settings(|text| report.say(text)).await?;
-            let settings = settings.with_context(|| {
+            let found = delivery.look_up(|text| report.say(text)).await?;
+            let is_missing = !args.register && matches!(found, CollectionLookup::Missing);
+            let settings = found.into_settings().with_context(|| {
                 format!(
                     "{}: the key may not read the collection; doppel config new-key NAME --scopes read makes one",
                     args.to
                 )
             })?;
             delivery.heard = true;
-            let is_missing = !args.register && delivery.target.lacks(&args.collection).await;
             if is_missing && !args.dry_run {
                 report.say_missing(&args.collection, &args.to);
             }

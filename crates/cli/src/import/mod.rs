@@ -282,7 +282,7 @@ async fn plan_and_deliver(
     delivery: &mut BatchDelivery<'_>,
     report: &mut ImportReport,
 ) -> anyhow::Result<DeliveryEnd> {
-    let settings = delivery.settings(|text| report.say(text)).await?;
+    let settings = delivery.look_up(|text| report.say(text)).await?.into_settings();
     delivery.heard = true;
     if settings.is_none() {
         report.say(

@@ -8,7 +8,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -156,6 +156,25 @@ pub(crate) struct RowPointer {
     pub(crate) pointer: String,
 }
 
+/// The result of looking a collection up.
+pub(crate) enum CollectionLookup {
+    Found(Box<Settings>),
+    Missing,
+    /// The key may not read the collection.
+    Forbidden,
+}
+
+impl CollectionLookup {
+    /// Returns the settings of the collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
+    pub(crate) fn into_settings(self) -> Option<Settings> {
+        match self {
+            Self::Found(settings) => Some(*settings),
+            Self::Missing => Some(Settings::default()),
+            Self::Forbidden => None,
+        }
+    }
+}
+
 /// The used part of the description of a collection.
 #[derive(Debug, Deserialize)]
 struct CollectionDescription {
@@ -287,11 +306,11 @@ impl ImportTarget {
 
     /// Returns the fields of a collection; for a missing collection, those of the preset `default`. `None` if they cannot be read now.
     pub(crate) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
-        self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
+        self.look_up(collection).await.ok()?.into_settings().map(|settings| settings.fields)
     }
 
-    /// Returns the settings of a collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
-    pub(crate) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, RequestFailure> {
+    /// Looks a collection up, and reads its settings.
+    pub(crate) async fn look_up(&self, collection: &CollectionName) -> Result<CollectionLookup, RequestFailure> {
         let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await?;
         let (head, mut body) = answer.into_parts();
         let text = problem_text(&mut body).await;
@@ -299,24 +318,18 @@ impl ImportTarget {
             200 => {
                 let described =
                     serde_json::from_slice::<CollectionDescription>(&text).map_err(|_| RequestFailure::Foreign)?;
-                Ok(Some(described.settings))
+                Ok(CollectionLookup::Found(Box::new(described.settings)))
             }
-            404 => Ok(Some(Settings::default())),
+            404 => Ok(CollectionLookup::Missing),
             status => {
                 let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
                 // A key without any rights is reported when something is sent.
                 match status {
-                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(None),
+                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(CollectionLookup::Forbidden),
                     _ => Err(RequestFailure::Refused { status, refusal, retry_after: None }),
                 }
             }
         }
-    }
-
-    /// True if the collection does not exist. False if this is not known.
-    pub(crate) async fn lacks(&self, collection: &CollectionName) -> bool {
-        let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await;
-        answer.is_ok_and(|answer| answer.status() == StatusCode::NOT_FOUND)
     }
 
     /// Returns the coding that compresses lines.
