@@ -231,6 +231,16 @@ fn what_cannot_be_done_writes_nothing_and_says_why() {
 }
 
 #[test]
+fn one_request_tells_that_the_collection_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = service(folder.path());
+    let file = put_file(folder.path(), "a.csv", register(","));
+    run_to_exit(&["check", "--to", server.url(), "--collection", "missing", "--dry-run", &file], &[], 3);
+    let series = r#"doppel_http_requests_total{method="GET",route="/v1/collections/{collection}",status="404"}"#;
+    assert_eq!(server.metric(series), Some(1.0));
+}
+
+#[test]
 fn a_check_that_is_stopped_leaves_no_half_file() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();

@@ -353,6 +353,31 @@ fn pairs_alone_are_enough() {
 }
 
 #[test]
+fn unknown_labels_are_refused_and_there_is_no_recall_over_no_pairs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let records = put_file(dir, "records.jsonl", RECORDS);
+    let unknown = put_file(dir, "unknown.jsonl", PAIRS.replace("unsure", "equal"));
+    let refused = eval(&["--records", &records, "--pairs", &unknown]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    expect_parts(
+        &said,
+        &["unknown.jsonl line 2: the label is not known; give one of same, same_event, same_issue, template"],
+    );
+
+    let none = put_file(dir, "none.jsonl", "\n");
+    let refused = eval(&["--records", &records, "--pairs", &none]);
+    assert_eq!(refused.status.code(), Some(1));
+    expect_parts(&text(&refused.stderr), &["none.jsonl has no labelled pairs"]);
+
+    let unsure = put_file(dir, "unsure.jsonl", PAIRS.lines().nth(1).expect("three lines"));
+    let arguments = ["--records", &records, "--pairs", &unsure];
+    assert!(json(&arguments)["labelled"]["recall"].is_null());
+    expect_parts(&text(&eval(&arguments).stdout), &["labelled pairs: recall - (no pair has the label same)"]);
+}
+
+#[test]
 fn a_chart_that_cannot_be_written_is_found_before_anything_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let [records, chart] =

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::keyed::KeyedServer;
-use crate::support::{TestServer, expect_parts, file_path, output_text, put_file, run, send_signal, until};
+use crate::support::{
+    TestServer, expect_exit, expect_parts, file_path, output_text, put_file, run, send_signal, start_doppel, until,
+};
 use serde_json::{Value, json};
 
 /// Runs `doppel snapshot` to its end. Returns its output and its exit code.
@@ -392,6 +395,36 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
     send_signal(child.id(), "TERM");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(!to.exists());
+}
+
+#[test]
+fn a_restore_from_an_idle_pipe_stops_at_the_first_signal_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let file = folder.path().join("one.snapshot");
+    let to = folder.path().join("restored");
+    done(&["create", "--data", path(&data), "--out", path(&file)]);
+    let whole = fs::read(&file).expect("a file");
+    // The pipe delivers nothing, or everything but the last byte.
+    for sent in [0, whole.len() - 1] {
+        let mut child = start_doppel(&["snapshot", "restore", "-", "--data", path(&to)], &[]);
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(&whole[..sent]).expect("it reads");
+        until("it waits", || if sent == 0 { handles_term(child.id()) } else { to.join("doppel.restoring").exists() });
+        send_signal(child.id(), "TERM");
+        until("it ends", || child.try_wait().expect("a child").is_some());
+        drop(input);
+        let said = expect_exit(&child.wait_with_output().expect("it ends"), 130, &[]);
+        expect_parts(&said, &["stopped by a signal; nothing is restored"]);
+        assert!(!to.exists(), "{sent}");
+    }
+}
+
+/// True if a process handles SIGTERM.
+fn handles_term(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> 14 & 1 == 1)
 }
 
 #[test]

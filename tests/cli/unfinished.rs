@@ -113,6 +113,78 @@ fn an_import_from_an_idle_pipe_stops_at_a_signal_and_removes_nothing_but_its_own
     assert_eq!(names(&data), ["notes.txt"]);
 }
 
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_second_signal_removes_a_new_data_directory_without_records() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = put_file(folder.path(), "rows.jsonl", jsonl(3));
+    let exported = put_file(folder.path(), "exported.jsonl", HEADER);
+    let faults = [("FAILPOINTS", "store::before_publish=sleep(60000)")];
+    let commands: [&[&str]; 2] = [&["import", &rows], &["import", "--exported", &exported]];
+    for arguments in commands {
+        let data = folder.path().join("new/data");
+        let to = file_path(folder.path(), "new/data");
+        let child = start_doppel(&[arguments, &["--collection", "c", "--to", &to]].concat(), &faults);
+        until("the collection is being created", || contains(&data.join("0.jnl"), b"c/c"));
+        put_file(&data, "notes.txt", "not of the store");
+        stop_at_once(child);
+        assert_eq!(names(&data), ["notes.txt"], "{arguments:?}");
+        fs::remove_file(data.join("notes.txt")).expect("it is there");
+    }
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_second_signal_keeps_a_new_data_directory_with_records() {
+    // With the 64th record, words are counted and the collection is indexed anew. The command waits for it.
+    let faults = [("FAILPOINTS", "task::begun=sleep(60000)")];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = put_file(folder.path(), "rows.jsonl", jsonl(64));
+    let to = file_path(folder.path(), "data");
+    let arguments = ["import", &rows, "--collection", "c", "--to", &to];
+    let child = start_doppel(&arguments, &faults);
+    until("all rows are stored", || contains(&folder.path().join("data/0.jnl"), b"r64"));
+    std::thread::sleep(Duration::from_millis(300));
+    stop_at_once(child);
+    expect_exit(&run(&arguments, &[]), 0, &["64 unchanged"]);
+}
+
+/// Sends signals until a command ends.
+#[cfg(feature = "failpoints")]
+#[track_caller]
+fn stop_at_once(mut child: std::process::Child) {
+    until("it ends", || {
+        send_signal(child.id(), "TERM");
+        std::thread::sleep(Duration::from_millis(50));
+        child.try_wait().expect("a child").is_some()
+    });
+    expect_exit(&child.wait_with_output().expect("it ends"), 130, &["stopped by a signal"]);
+}
+
+#[cfg(feature = "failpoints")]
+fn contains(file: &Path, bytes: &[u8]) -> bool {
+    fs::read(file).is_ok_and(|content| content.windows(bytes.len()).any(|window| window == bytes))
+}
+
+#[test]
+fn a_path_with_dots_behind_a_missing_folder_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = put_file(folder.path(), "rows.jsonl", jsonl(1));
+    let exported = put_file(folder.path(), "exported.jsonl", HEADER);
+    for to in ["new/sub/..", "new/../data", "new/sub/../data"] {
+        let to = file_path(folder.path(), to);
+        for arguments in [&["import", &rows][..], &["import", "--exported", &exported]] {
+            let output = run(&[arguments, &["--collection", "c", "--to", &to]].concat(), &[]);
+            expect_exit(&output, 2, &["write the path without \"..\""]);
+            assert_eq!(names(folder.path()), ["exported.jsonl", "rows.jsonl"], "{to}");
+        }
+    }
+    // Folders that exist may have such paths.
+    let to = file_path(folder.path(), "../");
+    let to = format!("{to}{}/data", folder.path().file_name().expect("a name").to_str().expect("a plain name"));
+    expect_exit(&run(&["import", &rows, "--collection", "c", "--to", &to], &[]), 0, &["1 new"]);
+}
+
 #[test]
 fn an_import_of_an_exported_collection_that_is_stopped_says_how_to_go_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");

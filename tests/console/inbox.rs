@@ -68,6 +68,8 @@ fn the_inbox_has_totals_orders_and_conditions() {
         assert_eq!(queue(&inbox(&mut clerk, &format!("orders/inbox?{query}"))), expected, "{query}");
     }
     clerk.get("/console/orders/inbox?from=soon").expect_status(422).has(&["时间请写成"]);
+    let backward = clerk.get("/console/orders/inbox?from=2024-03-07&to=2024-03-05").expect_status(422);
+    backward.has(&["结束时间要晚于开始时间"]);
     for odd in ["order=x", "verdict=x", "band=x", "page=0"] {
         assert_eq!(clerk.get(&format!("/console/orders/inbox?{odd}")).status, 422, "{odd} is not offered");
     }

@@ -201,6 +201,18 @@ fn parameters_that_are_wrong() {
     for (method, body, path, expected) in wrong {
         check(&server, &case(&path.clone(), method, path, body, expected));
     }
+    let choices = [
+        ("search?order=x", "ranked, newest"),
+        ("search?verdict=x", "original, exact_duplicate, near_duplicate, too_short"),
+        ("events?order=x", "frequent, size, recent"),
+        ("events?state=x", "frequent, not_reached, no_dates"),
+        ("events?status=x", "open, assigned, answered, closed"),
+        ("groups?order=x", "size, hot, repeat, recent"),
+    ];
+    for (path, names) in choices {
+        let answer = server.get(&format!("/v1/collections/desk/{path}")).expect_status(422).json();
+        assert_eq!(answer["detail"], format!("give one of {names}"), "{path}");
+    }
     still_works(&server);
 }
 

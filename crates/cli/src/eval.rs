@@ -43,7 +43,8 @@ Two records are a true pair when they share a group. A pair is found when either
 
 PAIRS is one labelled pair a line; jaccard (of 3-grams, measured where it is not given) and signs may be left out:
   {\"a\": \"r1\", \"b\": \"r7\", \"label\": \"template\", \"jaccard\": 0.41, \"signs\": [\"place\"]}
-Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not.
+Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not. Pairs
+labelled \"same_event\", \"same_issue\", \"different\" or \"unsure\" are counted by themselves; other labels are refused.
 
 JUDGEMENTS (--related) is one judged record a line: 2 the same matter in other words, 1 worth seeing, 0 neither:
   {\"query\": \"r1\", \"id\": \"r9\", \"rel\": 2}

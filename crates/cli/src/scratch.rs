@@ -73,6 +73,7 @@ impl ScratchFolder {
 }
 
 /// A directory that was missing or empty when a command began.
+#[derive(Clone)]
 pub(crate) struct NewDirectory {
     at: PathBuf,
     /// The folders that the command creates, the innermost first.
@@ -94,6 +95,19 @@ impl NewDirectory {
     pub(crate) fn remove(self) {
         remove_own_files(&self.at);
         remove_empty(&self.made);
+    }
+}
+
+/// Refuses the path of a new directory that leads through a missing folder and back (`new/sub/..`): creating it would also create that
+/// folder.
+///
+/// # Errors
+/// The mistake, with its remedy.
+pub(crate) fn check_new_path(dir: &Path) -> Result<(), String> {
+    let is_strange = dir.ancestors().any(|part| part.ends_with("..") && !part.exists());
+    match is_strange {
+        true => Err("has \"..\" behind a folder that does not exist; write the path without \"..\"".into()),
+        false => Ok(()),
     }
 }
 

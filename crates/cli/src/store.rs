@@ -1,11 +1,14 @@
 //! Opens the store that the configuration names.
 
 use std::sync::Arc;
-#[cfg(feature = "mongodb")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use tokio::runtime::Handle;
 
+use crate::output::{CleanupGuard, CommandOutputs};
+use crate::scratch::NewDirectory;
 use doppel_config::{self as config, StoreKind};
 use doppel_engine::{Engine, Options};
 use doppel_store::Store;
@@ -13,6 +16,9 @@ use doppel_store_embedded as embedded;
 use doppel_store_embedded::{EmbeddedStore, Opening};
 #[cfg(feature = "mongodb")]
 use doppel_store_mongodb::{self as mongo, MongoStore};
+
+/// Longest time that a command waits for the number of its records after a second signal.
+const ASKING: Duration = Duration::from_secs(1);
 
 /// The error of a build without MongoDB.
 #[cfg(not(feature = "mongodb"))]
@@ -50,10 +56,57 @@ pub async fn open_existing(config: &config::StoreConfig) -> anyhow::Result<Arc<d
     }
 }
 
+/// The open store of a command in a directory that was missing or empty. If the command ends without a record, also by a second signal, the
+/// files of the store are removed.
+pub(crate) struct NewStore {
+    directory: NewDirectory,
+    engine: Engine,
+    /// True if the store has no records and is being closed.
+    is_unused: Arc<AtomicBool>,
+    _cleanup: CleanupGuard,
+}
+
+impl NewStore {
+    /// Notes the new directory of the store of `engine`. This must run on the runtime of the command.
+    pub(crate) fn new(directory: NewDirectory, engine: &Engine, outputs: &CommandOutputs) -> Self {
+        let is_unused = Arc::new(AtomicBool::new(false));
+        let cleanup = outputs.when_stopped({
+            let directory = directory.clone();
+            let engine = engine.clone();
+            let is_unused = Arc::clone(&is_unused);
+            let runtime = Handle::current();
+            move || {
+                if is_unused.load(Ordering::Relaxed) || has_no_records_now(&engine, &runtime) {
+                    directory.remove();
+                }
+            }
+        });
+        Self { directory, engine: engine.clone(), is_unused, _cleanup: cleanup }
+    }
+
+    /// Closes the store by `closing`, and then removes its files if it has no records.
+    pub(crate) async fn close<T>(new: Option<Self>, closing: impl Future<Output = T>) -> T {
+        let Some(new) = new else { return closing.await };
+        let is_unused = has_no_records(&new.engine).await;
+        new.is_unused.store(is_unused, Ordering::Relaxed);
+        let closed = closing.await;
+        if is_unused {
+            new.directory.remove();
+        }
+        closed
+    }
+}
+
 /// True if no collection of a store has a record. False if this is not known.
-pub async fn has_no_records(engine: &Engine) -> bool {
+async fn has_no_records(engine: &Engine) -> bool {
     let collections = engine.collections(None, usize::MAX, |_| true).await;
     collections.is_ok_and(|(collections, _)| collections.iter().all(|collection| collection.records == 0))
+}
+
+/// Does the same as [`has_no_records`] in a thread of `runtime`, without waiting long.
+fn has_no_records_now(engine: &Engine, runtime: &Handle) -> bool {
+    let asking = async { tokio::time::timeout(ASKING, has_no_records(engine)).await };
+    tokio::task::block_in_place(|| runtime.block_on(asking)).unwrap_or(false)
 }
 
 /// Opens the embedded store in the directory of the configuration.

@@ -218,6 +218,12 @@ pub fn kind_of(name: &str) -> Option<ColumnKind> {
     ranked(name).map(|ranked| ranked.kind)
 }
 
+/// True if a name is usual as a whole. O(length of the name).
+pub fn is_usual_name(name: &str) -> bool {
+    let plain = plain(name);
+    USUAL.iter().any(|usual| usual.whole(&plain).is_some())
+}
+
 /// Returns the role that the name of a member says, if values of this role are only shown.
 pub fn shown_role(name: &str) -> Option<Role> {
     kind_of(name).and_then(ColumnKind::role).filter(|role| Role::SHOWN.contains(role))

@@ -12,7 +12,7 @@ use crate::tasks::Task;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::error_code::ErrorCode;
-use doppel_core::facts::{Place, PlaceKind};
+use doppel_core::facts::{Place, PlaceKind, spellings};
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::violation::Violation;
 
@@ -92,8 +92,8 @@ struct ListedAlias {
     place: usize,
     /// Its index among the aliases of the place.
     number: usize,
-    /// Its normal form.
-    text: String,
+    /// Its normal form, and the one with its numbers in the other way of writing.
+    spellings: [String; 2],
 }
 
 /// Returns the aliases of all places except districts and towns.
@@ -101,8 +101,8 @@ fn listed_aliases(places: &[Place], normaliser: Normaliser) -> Vec<ListedAlias> 
     let mut listed = Vec::new();
     for (place, Place { kind, aliases, .. }) in places.iter().enumerate() {
         if !matches!(kind, PlaceKind::District | PlaceKind::Town) {
-            let texts = aliases.iter().map(|alias| normaliser.normalise(alias));
-            listed.extend(texts.enumerate().map(|(number, text)| ListedAlias { place, number, text }));
+            let spelt = aliases.iter().map(|alias| spellings(alias, normaliser));
+            listed.extend(spelt.enumerate().map(|(number, spellings)| ListedAlias { place, number, spellings }));
         }
     }
     listed
@@ -115,15 +115,18 @@ fn common_aliases(places: &[Place], records: &[Vec<String>], normaliser: Normali
         return Vec::new();
     }
     let aliases = listed_aliases(places, normaliser);
-    let positions: HashMap<&str, usize> = aliases.iter().enumerate().map(|(at, alias)| (&*alias.text, at)).collect();
-    let lengths: BTreeSet<usize> = aliases.iter().map(|alias| alias.text.len()).collect();
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, alias) in aliases.iter().enumerate() {
+        alias.spellings.iter().for_each(|spelling| positions.entry(spelling).or_default().push(at));
+    }
+    let lengths: BTreeSet<usize> = positions.keys().map(|spelling| spelling.len()).collect();
     let mut counts = vec![0; aliases.len()];
     for texts in records {
         let mut found = BTreeSet::new();
         for text in texts {
             for (begin, _) in text.char_indices() {
                 let pieces = lengths.iter().filter_map(|length| text.get(begin..begin + length));
-                found.extend(pieces.filter_map(|piece| positions.get(piece)));
+                found.extend(pieces.filter_map(|piece| positions.get(piece)).flatten());
             }
         }
         found.into_iter().for_each(|at: &usize| counts[*at] += 1);
@@ -161,5 +164,23 @@ mod tests {
         assert_eq!(told(10, 100), ["/text/places/1/aliases/1"]);
         assert!(told(9, 100).is_empty());
         assert!(told(40, LEAST_RECORDS - 1).is_empty(), "too few records");
+    }
+
+    #[test]
+    fn both_spellings_of_a_number_in_an_alias_count() {
+        let aliases = ["一期", "2期", "3期"].map(|alias| format!("翠湖{alias}")).to_vec();
+        let places = [Place { name: "翠湖花园".into(), kind: PlaceKind::Estate, aliases, parent: None }];
+        let records: Vec<_> = (0..50)
+            .map(|at| match at {
+                0..4 => "翠湖一期漏水,翠湖1期停电",
+                4..8 => "翠湖1期漏水",
+                8..14 => "翠湖二期漏水",
+                _ => "翠湖三期",
+            })
+            .map(|text| vec![text.to_owned()])
+            .collect();
+        let details = common_aliases(&places, &records[..50], Normaliser::new(true)).into_iter();
+        let counts: Vec<String> = details.map(|warning| warning.detail.split(' ').next().unwrap().to_owned()).collect();
+        assert_eq!(counts, ["8", "6", "36"]);
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::labelled::{LabelledPair, LabelledPairLine};
+use super::labelled::{LABELS, LabelledPair, LabelledPairLine};
 use super::metrics::PositionPair;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::replay::BatchRecord;
@@ -99,7 +99,8 @@ impl LabelledSet {
     /// Reads a set from files.
     ///
     /// # Errors
-    /// A file cannot be opened, and the errors of [`LabelledSet::read`] and [`LabelledSet::read_pairs`].
+    /// A file cannot be opened, there are neither groups nor labelled pairs, and the errors of [`LabelledSet::read`] and
+    /// [`LabelledSet::read_pairs`].
     pub fn read_files(records: &Path, groups: Option<&Path>, pairs: Option<&Path>) -> anyhow::Result<Self> {
         let records_file = (&*name_of(records), open(records)?);
         let mut set = match groups {
@@ -108,6 +109,7 @@ impl LabelledSet {
         };
         if let Some(pairs) = pairs {
             set.read_pairs((&name_of(pairs), open(pairs)?))?;
+            ensure!(groups.is_some() || !set.labelled.is_empty(), "{} has no labelled pairs", pairs.display());
         }
         Ok(set)
     }
@@ -115,7 +117,7 @@ impl LabelledSet {
     /// Adds the labelled pairs of a file. The name is used in messages.
     ///
     /// # Errors
-    /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
+    /// The first line that cannot be read, is no pair of two different records of the set with one of the [`LABELS`], or repeats a pair.
     pub fn read_pairs(&mut self, named_pairs: (&str, impl BufRead)) -> Result<(), DatasetError> {
         let (name, pairs) = named_pairs;
         let mut seen: BTreeSet<PositionPair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
@@ -141,6 +143,9 @@ impl LabelledSet {
         let pair = PositionPair::new(self.position(&a)?, self.position(&b)?);
         if pair.0 == pair.1 {
             return Err(format!("{a} is paired with itself; give two records"));
+        }
+        if !LABELS.contains(&label.as_str()) {
+            return Err(format!("the label is not known; give one of {}", LABELS.join(", ")));
         }
         if jaccard.is_some_and(|jaccard| !(0.0..=1.0).contains(&jaccard)) {
             return Err("\"jaccard\" is a share; give a number from 0 to 1, or leave it out".into());

@@ -2,7 +2,7 @@
 //! between its records.
 //!
 //! `same` pairs should be found. `template` pairs (one form that is filled in for another place, number, person or question) should not be
-//! found. Pairs with any other label are counted separately and do not affect the quality. The module only counts, in O(pairs); if the file
+//! found. Pairs with another of the [`LABELS`] are counted separately and do not affect the quality. The module only counts, in O(pairs); if the file
 //! does not give the similarity of a pair, it is also measured.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,8 @@ use doppel_core::similarity::ShingleSet;
 pub const SAME: &str = "same";
 /// The label of pairs that have the same form but different matters.
 pub const TEMPLATE: &str = "template";
+/// All labels of pairs. Some sets also say whether a pair reports one event, or has another difference than a form.
+pub const LABELS: [&str; 6] = [SAME, "same_event", "same_issue", TEMPLATE, "different", "unsure"];
 /// Number of characters in the shingles that determine the bands.
 const SHINGLE: u8 = 3;
 /// Number of bands of Jaccard similarity. All bands have the same width.
@@ -29,7 +31,7 @@ const BANDS: usize = 10;
 pub struct LabelledPair {
     /// The records.
     pub pair: PositionPair,
-    /// `same`, `template`, or any other word.
+    /// One of [`LABELS`].
     pub label: String,
     /// Plain Jaccard similarity of 3-grams, 0 to 1, if the file gives it.
     pub jaccard: Option<f64>,
@@ -75,12 +77,12 @@ pub struct SimilarityBand {
 /// The results for the labelled pairs of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LabelledResults {
-    /// Share of the `same` pairs that were found; 1 if there are none.
-    pub recall: f64,
+    /// Share of the `same` pairs that were found; `None` if there are none.
+    pub recall: Option<f64>,
     /// Share of the `template` pairs that were found; 0 if there are none.
     pub template_share: f64,
-    /// Share of `same` pairs among the `same` and `template` pairs that were found; 1 if none were found.
-    pub precision: f64,
+    /// Share of `same` pairs among the `same` and `template` pairs that were found; `None` if none were found.
+    pub precision: Option<f64>,
     /// All pairs.
     pub labels: LabelTallies,
     /// All pairs by plain Jaccard similarity of 3-grams: ten bands from 0 to 1.
@@ -120,9 +122,9 @@ impl LabelledResults {
         let template = labels.get(TEMPLATE).copied().unwrap_or_default();
         let accepted = same.found + template.found;
         Some(Self {
-            recall: if same.pairs == 0 { 1.0 } else { same.share },
+            recall: (same.pairs > 0).then_some(same.share),
             template_share: template.share,
-            precision: if accepted == 0 { 1.0 } else { same.found as f64 / accepted as f64 },
+            precision: (accepted > 0).then(|| same.found as f64 / accepted as f64),
             labels,
             by_jaccard,
             by_sign,
@@ -184,7 +186,7 @@ mod tests {
         let counted = counted(pairs, &[PositionPair(0, 1), PositionPair(0, 3), PositionPair(2, 3)]).unwrap();
         assert_eq!(counted.labels["same"], LabelTally { pairs: 2, found: 1, share: 0.5 });
         assert_eq!(counted.labels["unsure"], LabelTally { pairs: 1, found: 1, share: 1.0 });
-        assert_eq!((counted.recall, counted.precision), (0.5, 0.5), "unsure pairs are judged by nothing");
+        assert_eq!((counted.recall, counted.precision), (Some(0.5), Some(0.5)), "unsure pairs are judged by nothing");
         assert!((counted.template_share - 1.0 / 3.0).abs() < 1e-12);
     }
 
@@ -204,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn without_labelled_pairs_there_is_nothing_to_say_and_without_some_labels_nothing_is_missed() {
+    fn there_is_no_share_of_nothing() {
         assert_eq!(counted("", &[PositionPair(0, 1)]), None);
-        let only = counted(r#"{"a":"a","b":"b","label":"other"}"#, &[]).unwrap();
-        assert_eq!((only.recall, only.precision, only.template_share), (1.0, 1.0, 0.0));
+        let only = counted(r#"{"a":"a","b":"b","label":"unsure"}"#, &[]).unwrap();
+        assert_eq!((only.recall, only.precision, only.template_share), (None, None, 0.0));
     }
 
     fn refused(line: &str) -> String {
@@ -218,6 +220,9 @@ mod tests {
     fn errors_name_the_line_and_the_remedy() {
         assert_eq!(refused(r#"{"a":"a","b":"zz","label":"same"}"#), "p line 1: the record zz is not among the records");
         assert!(refused(r#"{"a":"a","b":"b"}"#).starts_with("p line 1: not a pair with \"a\", \"b\" and \"label\""));
+        let unknown = refused("\n{\"a\":\"a\",\"b\":\"b\",\"label\":\"equal\"}");
+        let labels = "same, same_event, same_issue, template, different, unsure";
+        assert_eq!(unknown, format!("p line 2: the label is not known; give one of {labels}"));
         assert_eq!(refused(PAIRS), "p line 2: the pair a, b occurs twice; give every pair one label");
         assert!(refused(r#"{"a":"a","b":"a","label":"same"}"#).contains("give two records"));
         assert!(refused(r#"{"a":"a","b":"b","label":"same","jaccard":2}"#).contains("from 0 to 1"));

@@ -74,12 +74,13 @@ impl QueryReader {
         Some(value)
     }
 
-    /// Takes the choice with this name among `all`. Another name is refused with the text `expected`.
-    pub fn choice<T: Copy>(&mut self, name: &str, all: &[(T, &str)], expected: &str) -> Option<T> {
+    /// Takes the choice with this name among `all`. Another name is refused with the names of all choices.
+    pub fn choice<T: Copy>(&mut self, name: &str, all: &[(T, &str)]) -> Option<T> {
         let given = self.take(name)?;
         let chosen = all.iter().find(|(_, known)| *known == given).map(|(choice, _)| *choice);
         if chosen.is_none() {
-            self.refuse(name, ErrorCode::InvalidParameter, expected);
+            let names: Vec<&str> = all.iter().map(|(_, known)| *known).collect();
+            self.refuse(name, ErrorCode::InvalidParameter, &format!("give one of {}", names.join(", ")));
         }
         chosen
     }
@@ -212,5 +213,14 @@ mod tests {
         refused("limit=x", 422, "invalid_parameter", "?limit");
         refused("limit=11", 422, "out_of_range", "?limit");
         refused("%ff=1", 400, "malformed_query", "?");
+    }
+
+    #[test]
+    fn a_choice_that_is_none_is_refused_with_all_choices() {
+        let mut query = QueryReader::parse("order=best&kind=new").unwrap();
+        let orders = [(1, "ranked"), (2, "newest")];
+        assert_eq!(query.choice("order", &orders), None);
+        assert_eq!(query.choice("kind", &[(3, "new")]), Some(3));
+        assert_eq!(query.violations[0].detail, "give one of ranked, newest");
     }
 }

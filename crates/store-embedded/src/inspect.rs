@@ -89,7 +89,7 @@ fn is_own(name: &str) -> bool {
     [VERSION, LOCK, KEYSPACES, manifest::NAME].contains(&name) || name.ends_with(".jnl")
 }
 
-/// Removes the files of a closed data directory, and nothing else. Keeps a directory that is a symbolic link as it is.
+/// Removes the files of a data directory whose records nobody needs, and nothing else. Keeps a directory that is a symbolic link as it is.
 pub fn remove_own_files(dir: &Path) {
     if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
         return;
@@ -99,8 +99,9 @@ pub fn remove_own_files(dir: &Path) {
         // A file that cannot be removed stays: the command has ended anyway.
         let _ = match name.as_str() {
             KEYSPACES => fs::remove_dir_all(entry.path()),
-            manifest::NAME_BEFORE | BALLAST_NAME => fs::remove_file(entry.path()),
-            name if is_own(name) => fs::remove_file(entry.path()),
+            name if is_own(name) || [manifest::NAME_BEFORE, BALLAST_NAME].contains(&name) => {
+                fs::remove_file(entry.path())
+            }
             _ => Ok(()),
         };
     }

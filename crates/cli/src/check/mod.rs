@@ -21,7 +21,7 @@ use crate::import::ReadingArgs;
 use crate::import::deliver::{BatchDelivery, STOPPED, UNSETTLED};
 use crate::import::input::{RecordInput, next_batch};
 use crate::import::lines::readable;
-use crate::import::target::{CallOptions, DestinationAddress, ImportTarget};
+use crate::import::target::{CallOptions, CollectionLookup, DestinationAddress, ImportTarget};
 use crate::output::{CommandOutputs, OutputFile};
 use crate::spool::{RowSpool, form_of};
 use crate::table::SummaryFormat;
@@ -159,7 +159,7 @@ fn check(args: &RowCheckArgs) -> anyhow::Result<ExitCode> {
     let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         // Signals are handled before an output exists that must be removed.
         let out = args.out.as_deref().zip(form).map(|(path, form)| anyhow::Ok((form, outputs.create(path)?)));
-        job.run(input, out.transpose()?, stop, &mut report).await
+        job.run(input, out.transpose()?, (stop, &outputs), &mut report).await
     });
     if let Err(error) = ended {
         report.cut_short();
@@ -176,9 +176,10 @@ impl CheckJob<'_> {
         &self,
         input: RecordInput,
         out: Option<(TableForm, OutputFile)>,
-        stop: &Shutdown,
+        run: (&Shutdown, &CommandOutputs),
         report: &mut CheckReport,
     ) -> anyhow::Result<()> {
+        let (stop, outputs) = run;
         let Self { args, to, words, .. } = self;
         if to.is_new_directory() && args.dry_run {
             let settings = Settings::default();
@@ -186,20 +187,20 @@ impl CheckJob<'_> {
             return self.read(input, &settings, None, (stop, report)).await;
         }
         let how = CallOptions { key: self.key.as_deref(), trust: &args.trust, coding: None };
-        let target = ImportTarget::open(to, &how, self.config).await?;
+        let target = ImportTarget::open(to, &how, self.config, outputs).await?;
         let scope = if args.register { "write" } else { "read" };
         let mut delivery =
             BatchDelivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
         let ended = async {
-            let settings = delivery.settings(|text| report.say(text)).await?;
-            let settings = settings.with_context(|| {
+            let found = delivery.look_up(|text| report.say(text)).await?;
+            let is_missing = !args.register && matches!(found, CollectionLookup::Missing);
+            let settings = found.into_settings().with_context(|| {
                 format!(
                     "{}: the key may not read the collection; doppel config new-key NAME --scopes read makes one",
                     args.to
                 )
             })?;
             delivery.heard = true;
-            let is_missing = !args.register && delivery.target.lacks(&args.collection).await;
             if is_missing && !args.dry_run {
                 report.say_missing(&args.collection, &args.to);
             }

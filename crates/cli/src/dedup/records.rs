@@ -22,7 +22,7 @@ use crate::progress::CommandProgress;
 use crate::settings_file;
 use doppel_config::Config;
 use doppel_core::index::groups::Group;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::Row;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
@@ -121,13 +121,6 @@ impl ReadDocument {
     }
 }
 
-/// A line that can be compared.
-struct ReadLine {
-    row: Row,
-    id: RecordId,
-    document: ReadDocument,
-}
-
 /// Reads all lines into the stock and the table that is given back, and the names of their columns into `columns`. Records refusals and
 /// warnings. Returns the statistics of words if the profile needs them.
 fn read_all(
@@ -147,7 +140,7 @@ fn read_all(
             &batch,
             |line| {
                 let CheckedLine { row, id, document } = check(replay, line)?;
-                Ok(ReadLine { row, id, document: ReadDocument::of(replay, document, has_room) })
+                Ok(CheckedLine { row, id, document: ReadDocument::of(replay, document, has_room) })
             },
             |line, read| {
                 let kept = match read {
@@ -193,8 +186,11 @@ pub(crate) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Op
 }
 
 /// Stores a record and returns its document, or returns a refusal if its id is taken.
-fn keep(stock: &mut RecordStock, read: ReadLine) -> anyhow::Result<Result<ReadDocument, UnreadableLine>> {
-    let ReadLine { row, id, document } = read;
+fn keep(
+    stock: &mut RecordStock,
+    read: CheckedLine<ReadDocument>,
+) -> anyhow::Result<Result<ReadDocument, UnreadableLine>> {
+    let CheckedLine { row, id, document } = read;
     let Document { time, identity, .. } = document.get();
     let kept = KeptRecord { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
     Ok(if stock.add(&kept)? { Ok(document) } else { Err(repeated_id(row.json())) })

@@ -140,7 +140,9 @@ fn share(of_one: f64) -> String {
 }
 
 fn labelled(page: &mut ReportText, counted: &LabelledResults) {
-    page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
+    let recall = counted.recall.map_or_else(|| "- (no pair has the label same)".into(), share);
+    let precision = counted.precision.map_or_else(|| "- (no labelled pair is found)".into(), share);
+    page.line(format_args!("\nlabelled pairs: recall {recall}, precision {precision}"));
     let labels: Vec<&String> = counted.labels.keys().collect();
     let bands = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty());
     let bands = bands.map(|band| label_row(format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels, &labels));

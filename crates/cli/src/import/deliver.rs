@@ -10,9 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::input::LineBatch;
-use super::target::{AnswerRefusal, CheckResponse, ImportTarget, LineResponse, NOT_THIS_COLLECTION, RequestFailure};
+use super::target::{
+    AnswerRefusal, CheckResponse, CollectionLookup, ImportTarget, LineResponse, NOT_THIS_COLLECTION, RequestFailure,
+};
 use crate::client::RequestFault;
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::CollectionName;
 use doppel_service::shutdown::{Phase, Shutdown};
 
 /// Largest number of attempts in a row without progress. With the pauses below, they take about a minute and a half.
@@ -105,9 +107,9 @@ impl BatchDelivery<'_> {
         }
     }
 
-    /// Returns the settings of the collection, which name the fields; `None` if the key may not read them. Calls `say` before each pause.
-    pub(crate) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
-        self.repeat(async || self.target.settings(self.collection).await, say).await
+    /// Looks the collection up; its settings name the fields. Calls `say` before each pause.
+    pub(crate) async fn look_up(&self, say: impl Fn(&str)) -> anyhow::Result<CollectionLookup> {
+        self.repeat(async || self.target.look_up(self.collection).await, say).await
     }
 
     /// Checks a row without storing it. Calls `say` before each pause.

@@ -7,11 +7,11 @@ use doppel_engine::Error;
 use doppel_engine::replay::Replay;
 use doppel_sources::UnreadableLine;
 
-/// A line that can be compared.
-pub(crate) struct CheckedLine {
+/// A line that can be compared. `D` is its document.
+pub(crate) struct CheckedLine<D = Document> {
     pub(crate) row: Row,
     pub(crate) id: RecordId,
-    pub(crate) document: Document,
+    pub(crate) document: D,
 }
 
 /// Checks that a line has an id and can be compared with the settings of `replay`.

@@ -260,7 +260,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
             return dry_run::run(input, &settings, stop, &mut report).await;
         }
         let how = CallOptions { key: key.as_deref(), trust: &args.trust, coding: args.compress };
-        let target = ImportTarget::open(&to, &how, &config).await?;
+        let target = ImportTarget::open(&to, &how, &config, &outputs).await?;
         let collection = &args.collection;
         let to = args.to.as_str();
         let mut delivery = BatchDelivery { target, collection, to, stop, scope: "write", heard: false };
@@ -282,7 +282,7 @@ async fn plan_and_deliver(
     delivery: &mut BatchDelivery<'_>,
     report: &mut ImportReport,
 ) -> anyhow::Result<DeliveryEnd> {
-    let settings = delivery.settings(|text| report.say(text)).await?;
+    let settings = delivery.look_up(|text| report.say(text)).await?.into_settings();
     delivery.heard = true;
     if settings.is_none() {
         report.say(

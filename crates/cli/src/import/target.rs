@@ -8,15 +8,16 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
 use super::service::ImportClient;
 use super::usage;
 use crate::client::{RequestFault, TlsArgs, cause, parse_url};
-use crate::scratch::NewDirectory;
-use crate::store;
+use crate::output::CommandOutputs;
+use crate::scratch::{NewDirectory, check_new_path};
+use crate::store::{self, NewStore};
 use crate::transfer::{self, MONGODB};
 use doppel_config::{self as config, AuthConfig, Config, StoreKind};
 use doppel_core::collection::{CollectionName, Field, Settings};
@@ -78,6 +79,7 @@ impl DestinationAddress {
                 text.replace("://", "/")
             ));
         }
+        check_new_path(&path)?;
         match path.exists() && !path.is_dir() {
             true => Err("is a file; give the service's URL or its data directory".into()),
             false => Ok(Self::Directory(path)),
@@ -154,6 +156,25 @@ pub(crate) struct RowPointer {
     pub(crate) pointer: String,
 }
 
+/// The result of looking a collection up.
+pub(crate) enum CollectionLookup {
+    Found(Box<Settings>),
+    Missing,
+    /// The key may not read the collection.
+    Forbidden,
+}
+
+impl CollectionLookup {
+    /// Returns the settings of the collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
+    pub(crate) fn into_settings(self) -> Option<Settings> {
+        match self {
+            Self::Found(settings) => Some(*settings),
+            Self::Missing => Some(Settings::default()),
+            Self::Forbidden => None,
+        }
+    }
+}
+
 /// The used part of the description of a collection.
 #[derive(Debug, Deserialize)]
 struct CollectionDescription {
@@ -192,12 +213,18 @@ pub(crate) struct CallOptions<'a> {
 pub(crate) enum ImportTarget {
     Service(ImportClient),
     /// A store that this process opened.
-    Store(LocalService, Option<NewDirectory>),
+    Store(LocalService, Option<NewStore>),
 }
 
 impl ImportTarget {
-    /// Prepares requests. Opens a store, but does not connect to a service yet.
-    pub(crate) async fn open(to: &DestinationAddress, how: &CallOptions<'_>, config: &Config) -> anyhow::Result<Self> {
+    /// Prepares requests. Opens a store, but does not connect to a service yet. The files of a new store without records are removed at the
+    /// end, or by `outputs` after a second signal.
+    pub(crate) async fn open(
+        to: &DestinationAddress,
+        how: &CallOptions<'_>,
+        config: &Config,
+        outputs: &CommandOutputs,
+    ) -> anyhow::Result<Self> {
         if let DestinationAddress::Service(url) = to {
             return ImportClient::open(url, how).map(Self::Service);
         }
@@ -216,7 +243,9 @@ impl ImportTarget {
             }
             _ => transfer::open_mongodb(config.store.clone()).await?,
         };
-        Ok(Self::Store(local(store, config)?, new))
+        let local = local(store, config)?;
+        let new = new.map(|directory| NewStore::new(directory, local.engine(), outputs));
+        Ok(Self::Store(local, new))
     }
 
     /// Sends `lines` (JSON with line ends), and calls `each` for their answers in order.
@@ -277,11 +306,11 @@ impl ImportTarget {
 
     /// Returns the fields of a collection; for a missing collection, those of the preset `default`. `None` if they cannot be read now.
     pub(crate) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
-        self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
+        self.look_up(collection).await.ok()?.into_settings().map(|settings| settings.fields)
     }
 
-    /// Returns the settings of a collection; for a missing collection, those of the preset `default`. `None` if the key may not read them.
-    pub(crate) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, RequestFailure> {
+    /// Looks a collection up, and reads its settings.
+    pub(crate) async fn look_up(&self, collection: &CollectionName) -> Result<CollectionLookup, RequestFailure> {
         let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await?;
         let (head, mut body) = answer.into_parts();
         let text = problem_text(&mut body).await;
@@ -289,24 +318,18 @@ impl ImportTarget {
             200 => {
                 let described =
                     serde_json::from_slice::<CollectionDescription>(&text).map_err(|_| RequestFailure::Foreign)?;
-                Ok(Some(described.settings))
+                Ok(CollectionLookup::Found(Box::new(described.settings)))
             }
-            404 => Ok(Some(Settings::default())),
+            404 => Ok(CollectionLookup::Missing),
             status => {
                 let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
                 // A key without any rights is reported when something is sent.
                 match status {
-                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(None),
+                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(CollectionLookup::Forbidden),
                     _ => Err(RequestFailure::Refused { status, refusal, retry_after: None }),
                 }
             }
         }
-    }
-
-    /// True if the collection does not exist. False if this is not known.
-    pub(crate) async fn lacks(&self, collection: &CollectionName) -> bool {
-        let answer = self.exchange(Method::GET, collection.as_str(), "", (None, Bytes::new())).await;
-        answer.is_ok_and(|answer| answer.status() == StatusCode::NOT_FOUND)
     }
 
     /// Returns the coding that compresses lines.
@@ -353,12 +376,7 @@ impl ImportTarget {
     pub(crate) async fn close(self) -> anyhow::Result<bool> {
         match self {
             Self::Service(_) => Ok(true),
-            Self::Store(local, new) => {
-                let is_unused = new.is_some() && store::has_no_records(local.engine()).await;
-                let closed = local.close().await.context("closing the store");
-                new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
-                closed
-            }
+            Self::Store(local, new) => NewStore::close(new, local.close()).await.context("closing the store"),
         }
     }
 }

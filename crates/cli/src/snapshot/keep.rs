@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{UntilStopped, named, open, size};
+use super::{UntilStopped, named, size};
 use crate::progress::CommandProgress;
 use crate::table::{numbers, table, words};
 use crate::{answer, tell};
@@ -87,7 +87,7 @@ fn row(listed: &ListedSnapshot) -> Vec<String> {
 pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let from = named(args.from.as_deref(), args.config.as_deref())?;
     if !from.is_dir() || args.id.is_some() {
-        let snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, Box::new(|_| {}))?;
+        let snapshot = UntilStopped::open(&from, args.id.as_ref(), Box::new(|_| {}))?;
         let mut check = RestoreCheck::new(snapshot.moment())?;
         let verified = read(snapshot, &mut |piece| Ok(check.piece(piece)?))?;
         check.end()?;

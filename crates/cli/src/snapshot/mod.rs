@@ -4,6 +4,7 @@
 
 mod create;
 mod keep;
+mod pipe;
 mod restore;
 mod service;
 
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::Subcommand;
 
+use self::pipe::PipeReader;
 use crate::{load_config, tell, usage};
 use doppel_service::shutdown;
 use doppel_snapshot::{Repository, Snapshot, SnapshotId, StreamReader};
@@ -72,6 +74,10 @@ enum SnapshotAction {
 /// # Errors
 /// The command cannot be done. The error contains the remedy.
 pub fn run(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
+    let stopped = match args.action {
+        SnapshotAction::Restore(_) => "stopped by a signal; nothing is restored",
+        _ => "stopped by a signal",
+    };
     let done = match args.action {
         SnapshotAction::Create(args) => create::run(&args),
         SnapshotAction::List(args) => keep::list(&args),
@@ -81,7 +87,7 @@ pub fn run(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     };
     match done {
         Err(error) if matches!(error.downcast_ref(), Some(doppel_snapshot::Error::Stopped)) => {
-            tell("stopped by a signal");
+            tell(stopped);
             Ok(ExitCode::from(STOPPED))
         }
         done => done,
@@ -100,11 +106,12 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
     Ok(dir)
 }
 
-/// Opens a snapshot for reading: the snapshot `id` of a directory, its latest one, or a file (`-`: standard input).
-fn open(
-    named: &Path,
-    id: Option<&SnapshotId>,
-) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>> {
+/// A snapshot of any kind.
+type AnySnapshot = Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>;
+
+/// Opens a snapshot for reading: the snapshot `id` of a directory, its latest one, or a file (`-`: standard input). Reading a pipe fails after
+/// `stopped` is set.
+fn open(named: &Path, id: Option<&SnapshotId>, stopped: &Arc<AtomicBool>) -> anyhow::Result<AnySnapshot> {
     if named.is_dir() {
         let repository = Repository::open(named)?;
         let id = match id {
@@ -117,29 +124,41 @@ fn open(
         return Err(usage(format!("{} is no directory; a file is one snapshot, which needs no --id", named.display())));
     }
     let (input, name): (Box<dyn Read>, _) = match named.to_str() {
-        Some("-") => (Box::new(std::io::stdin()), "standard input".to_owned()),
-        _ => {
-            let file = File::open(named).with_context(|| format!("cannot read {}", named.display()))?;
-            (Box::new(file), named.display().to_string())
-        }
+        Some("-") => (Box::new(PipeReader::start(|| Ok(std::io::stdin()), stopped)), "standard input".to_owned()),
+        _ => (open_file(named, stopped)?, named.display().to_string()),
     };
     Ok(Box::new(StreamReader::new(BufReader::with_capacity(READ_AT_ONCE, input), name)?))
 }
 
+fn open_file(named: &Path, stopped: &Arc<AtomicBool>) -> anyhow::Result<Box<dyn Read>> {
+    if named.metadata().is_ok_and(|found| !found.is_file()) {
+        let pipe = named.to_owned();
+        return Ok(Box::new(PipeReader::start(move || File::open(pipe), stopped)));
+    }
+    let file = File::open(named).with_context(|| format!("cannot read {}", named.display()))?;
+    Ok(Box::new(file))
+}
+
 /// A snapshot reader that ends when the command is stopped.
 struct UntilStopped {
-    snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
+    snapshot: AnySnapshot,
     stopped: Arc<AtomicBool>,
     /// Called for each piece.
     told: Box<dyn FnMut(&SnapshotPiece)>,
 }
 
 impl UntilStopped {
-    fn new(
-        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<SnapshotPiece>>>,
-        told: Box<dyn FnMut(&SnapshotPiece)>,
-    ) -> anyhow::Result<Self> {
-        Ok(Self { snapshot, stopped: on_signal()?, told })
+    /// Opens a snapshot as [`open`] does. From now on, the first signal stops the command.
+    fn open(named: &Path, id: Option<&SnapshotId>, told: Box<dyn FnMut(&SnapshotPiece)>) -> anyhow::Result<Self> {
+        let stopped = on_signal()?;
+        match open(named, id, &stopped) {
+            Err(_) if stopped.load(Ordering::Relaxed) => Err(doppel_snapshot::Error::Stopped.into()),
+            opened => Ok(Self { snapshot: opened?, stopped, told }),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 }
 
@@ -147,14 +166,15 @@ impl Iterator for UntilStopped {
     type Item = doppel_snapshot::Result<SnapshotPiece>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.stopped.load(Ordering::Relaxed) {
+        // A signal may come before the piece is read or end the wait for it.
+        let piece = if self.is_stopped() { None } else { self.snapshot.next() };
+        if self.is_stopped() {
             return Some(Err(doppel_snapshot::Error::Stopped));
         }
-        let piece = self.snapshot.next()?;
-        if let Ok(piece) = &piece {
+        if let Some(Ok(piece)) = &piece {
             (self.told)(piece);
         }
-        Some(piece)
+        piece
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{UntilStopped, open, size};
+use super::{UntilStopped, size};
 use crate::progress::CommandProgress;
 use crate::{tell, usage};
 use doppel_config::snapshots::real;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &SnapshotRestoreArgs) -> anyhow::Result<ExitCode> {
         bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         shown.told(bytes, format!("restored ({})", piece.space));
     });
-    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, told)?;
+    let mut snapshot = UntilStopped::open(&from, args.id.as_ref(), told)?;
     let moment = snapshot.moment().clone();
     let mut keys = KeyRing::default();
     let pieces = snapshot.by_ref().map(|piece| {

@@ -19,9 +19,9 @@ use super::{
 use crate::import::deliver::{DeliveryEnd, RUN_AGAIN, UNSETTLED};
 use crate::output::CommandOutputs;
 use crate::progress::CommandProgress;
-use crate::scratch::NewDirectory;
-use crate::store::has_no_records;
-use crate::{PARTLY, run_until_signal, start_threads};
+use crate::scratch::{NewDirectory, check_new_path};
+use crate::store::NewStore;
+use crate::{PARTLY, run_until_signal, start_threads, usage};
 use doppel_config as config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -71,16 +71,18 @@ struct ImportTotals {
 /// # Errors
 /// The file is no export or is cut off, or the store refuses a record. Records that were imported before stay.
 pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) -> anyhow::Result<ExitCode> {
+    check_new_path(Path::new(what.to)).map_err(|reason| usage(format!("--to {}: {reason}", what.to)))?;
     let mut input = ExportReader::open(what.file)?.start();
     let mut sum = ImportTotals::default();
-    let ended = run_until_signal(start_threads()?, &CommandOutputs::new(), async |stop| {
+    let outputs = CommandOutputs::new();
+    let ended = run_until_signal(start_threads()?, &outputs, async |stop| {
         let new = (what.to != MONGODB).then(|| NewDirectory::of(Path::new(what.to))).flatten();
         let store = open(what.to, Opening::CreateIfEmpty, config).await?;
+        let new = new.map(|directory| NewStore::new(directory, &engine(&store), &outputs));
         let ended = all(&store, what.collection, &mut input, &mut sum, stop).await;
-        let is_done = matches!(ended, Ok(DeliveryEnd::Done));
-        let is_unused = new.is_some() && !is_done && has_no_records(&engine(&store)).await;
-        let closed = store.close().await;
-        new.filter(|_| is_unused).into_iter().for_each(NewDirectory::remove);
+        // A collection that was imported as a whole stays, even without records.
+        let new = new.filter(|_| !matches!(ended, Ok(DeliveryEnd::Done)));
+        let closed = NewStore::close(new, store.close()).await;
         ended.and_then(|end| Ok(closed.map(|()| end)?))
     });
     let ImportTotals { stored, unchanged, rejected, decisions, kept, orphaned, is_settled } = sum;

@@ -34,7 +34,7 @@ use self::chars::Chars;
 use self::places::PlaceNames;
 pub use self::places::{
     MAX_ALIASES, MAX_PLACE_CHARS, MAX_PLACES, MIN_PLACE_CHARS, Place, PlaceKind, PlaceListError, parse_places,
-    places_to_csv, repeated_place,
+    places_to_csv, repeated_place, spellings,
 };
 use crate::schemes::hash::city64;
 use crate::text::normalise::Normaliser;

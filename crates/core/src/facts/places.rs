@@ -224,10 +224,16 @@ pub fn repeated_place(places: &[Place]) -> Option<usize> {
     let normaliser = Normaliser::new(true);
     let mut owners = HashMap::new();
     places.iter().enumerate().find_map(|(index, place)| {
-        let names = place.names().map(|name| normaliser.normalise(name).chars().collect::<Vec<char>>());
-        let mut spellings = names.flat_map(|name| [respelled(&name), name]);
+        let mut spellings = place.names().flat_map(|name| spellings(name, normaliser));
         spellings.any(|name| *owners.entry(name).or_insert(index) != index).then_some(index)
     })
+}
+
+/// Returns the normal form of a name of a place, and the same name with its numbers in the other way of writing (翠湖一期, 翠湖1期). Both are
+/// equal if the name has no such number.
+pub fn spellings(name: &str, normaliser: Normaliser) -> [String; 2] {
+    let normal: Vec<char> = normaliser.normalise(name).chars().collect();
+    [&normal, &respelled(&normal)].map(|spelling| spelling.iter().collect())
 }
 
 /// Writes places as CSV, which [`parse_places`] reads.

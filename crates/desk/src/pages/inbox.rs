@@ -105,9 +105,11 @@ pub async fn show(context: PageContext, uri: Uri) -> Result<Response, Problem> {
     let PageContext { app, visitor, collection, .. } = &context;
     let words = visitor.words();
     let (filter, problem) = match place.wanted(&app.engine, collection).await {
-        Err(Error::Invalid(_)) => {
+        Err(Error::Invalid(violations)) => {
             let without_conditions = InboxPlace { show: place.show, ..InboxPlace::default() };
-            (without_conditions.wanted(&app.engine, collection).await?, Some(words.inbox.wrong_since))
+            let is_backward = violations.iter().all(|found| found.code == ErrorCode::OutOfRange);
+            let problem = if is_backward { words.inbox.wrong_order } else { words.inbox.wrong_since };
+            (without_conditions.wanted(&app.engine, collection).await?, Some(problem))
         }
         filter => (filter?, None),
     };

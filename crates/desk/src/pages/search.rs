@@ -16,21 +16,13 @@ use crate::view::row::RowFacts;
 use crate::visitor::PageVisitor;
 use crate::words::{RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
 use doppel_http::problem::Problem;
 use doppel_http::query::read_filled;
+use doppel_http::routes::filters::VERDICTS;
 use doppel_http::routes::rows::RowParams;
 use doppel_http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
-
-/// The verdicts of the filter, and their names in a query.
-const VERDICTS: [(VerdictKind, &str); 4] = [
-    (VerdictKind::Original, "original"),
-    (VerdictKind::ExactDuplicate, "exact_duplicate"),
-    (VerdictKind::NearDuplicate, "near_duplicate"),
-    (VerdictKind::TooShort, "too_short"),
-];
 
 /// Largest number of rows of a file.
 const MOST_ROWS: usize = 1_000;

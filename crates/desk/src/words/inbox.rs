@@ -42,6 +42,7 @@ words! {
         since: "收件时间从", "Received from";
         button: "显示", "Show";
         wrong_since: "时间请写成 2024-03-01 这样的形式。", "Give a time such as 2024-03-01.";
+        wrong_order: "结束时间要晚于开始时间。", "Give an end that is later than the beginning.";
         none: "没有需要处理的信访件。", "Nothing to do here.";
         none_here: "这一段时间里没有；可以继续往前看。", "Nothing here. Continue with earlier records.";
         next: "下一件", "Next";

@@ -94,13 +94,10 @@ pub struct EventListParams {
 
 impl QueryParameters for EventListParams {
     fn read(query: &mut QueryReader) -> Self {
-        let order = query.choice("order", &EventOrder::NAMES, "give frequent, size or recent");
-        let state = query.choice("state", &FrequencyState::NAMES, "give frequent, not_reached or no_dates");
-        let status = query.choice("status", &HandlingStatus::NAMES, "give open, assigned, answered or closed");
         Self {
-            order: order.unwrap_or_default(),
-            state,
-            status,
+            order: query.choice("order", &EventOrder::NAMES).unwrap_or_default(),
+            state: query.choice("state", &FrequencyState::NAMES),
+            status: query.choice("status", &HandlingStatus::NAMES),
             least: query.number("least", 1, u64::from(u32::MAX)).unwrap_or(1) as usize,
             from: query.take("from"),
             to: query.take("to"),

@@ -1,10 +1,8 @@
 //! Query parameters that select records by the values that an office wrote beside them.
 
-use serde_json::Value;
 use utoipa::IntoParams;
 
 use crate::query::{QueryParameters, QueryReader};
-use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::record_filter::RecordFilter;
 
@@ -42,17 +40,17 @@ fn value(query: &mut QueryReader, name: &'static str) -> Option<String> {
     query.take(name).filter(|value| !value.trim().is_empty())
 }
 
+/// The verdicts and their names in a query.
+pub const VERDICTS: [(VerdictKind, &str); 4] = [
+    (VerdictKind::Original, "original"),
+    (VerdictKind::ExactDuplicate, "exact_duplicate"),
+    (VerdictKind::NearDuplicate, "near_duplicate"),
+    (VerdictKind::TooShort, "too_short"),
+];
+
 /// Reads the parameter `verdict`.
 pub fn verdict(query: &mut QueryReader) -> Option<VerdictKind> {
-    let verdict = serde_json::from_value(Value::String(query.take("verdict")?)).ok();
-    if verdict.is_none() {
-        query.refuse(
-            "verdict",
-            ErrorCode::InvalidParameter,
-            "give original, exact_duplicate, near_duplicate or too_short",
-        );
-    }
-    verdict
+    query.choice("verdict", &VERDICTS)
 }
 
 impl From<FilterParams> for RecordFilter {

@@ -59,7 +59,7 @@ impl QueryParameters for ListParams {
             (GroupOrder::Repeat, "repeat"),
             (GroupOrder::Recent, "recent"),
         ];
-        let order = query.choice("order", &orders, "give size, hot, repeat or recent").unwrap_or(GroupOrder::Size);
+        let order = query.choice("order", &orders).unwrap_or(GroupOrder::Size);
         let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;

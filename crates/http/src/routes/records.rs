@@ -44,7 +44,7 @@ pub struct RegisterParams {
 impl QueryParameters for RegisterParams {
     fn read(query: &mut QueryReader) -> Self {
         let choices = [(IfDuplicate::Keep, "keep"), (IfDuplicate::Skip, "skip")];
-        let chosen = query.choice("if_duplicate", &choices, "give keep or skip");
+        let chosen = query.choice("if_duplicate", &choices);
         Self { if_duplicate: chosen.unwrap_or(IfDuplicate::Keep) }
     }
 }

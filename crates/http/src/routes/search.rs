@@ -259,7 +259,7 @@ impl QueryParameters for SearchParams {
         }
         let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
         let orders = [(Order::Ranked, "ranked"), (Order::Newest, "newest")];
-        let order = query.choice("order", &orders, "give ranked or newest").unwrap_or(default);
+        let order = query.choice("order", &orders).unwrap_or(default);
         let mut read = Self {
             q,
             from: query.take("from"),

@@ -4,7 +4,7 @@
 //! columns, and below it the name of each column. The rows below may repeat the names (if pages were joined) and may contain totals.
 
 use super::{MOST_ABOVE, MOST_COLUMNS, RowFault, TableError, TableRow};
-use doppel_core::columns::kind_of;
+use doppel_core::columns::{is_usual_name, kind_of};
 
 /// The largest number of characters of a name in the second of two rows of names.
 const MOST_NAME_CHARS: usize = 12;
@@ -80,10 +80,11 @@ impl TableHeader {
 }
 
 /// Returns the index of the row that names the columns best: the first row with two usual names, otherwise the first with one, otherwise
-/// the first with two different texts, otherwise the first with any text.
+/// the first that gives several columns one usual name, otherwise the first with two different texts, otherwise the first with any text.
 fn best(rows: &[TableRow]) -> Option<usize> {
     first_list(rows, 2)
         .or_else(|| first_list(rows, 1))
+        .or_else(|| rows.iter().position(|row| row.fault.is_none() && repeats_name(&texts(row))))
         .or_else(|| first_list(rows, 0))
         .or_else(|| rows.iter().position(|row| row.fault.is_none() && texts(row).iter().any(|text| !text.is_empty())))
 }
@@ -115,6 +116,14 @@ fn differs(texts: &[&str]) -> bool {
     let mut said = texts.iter().filter(|text| !text.is_empty());
     let first = said.next();
     said.any(|text| Some(text) != first)
+}
+
+/// True if a row has the same usual name in at least two cells and nothing else. The usual ending of a name is not enough, because the title
+/// of a table may have it.
+fn repeats_name(texts: &[&str]) -> bool {
+    let mut said = texts.iter().filter(|text| !text.is_empty());
+    let Some(first) = said.next() else { return false };
+    is_usual_name(first) && said.clone().next().is_some() && said.all(|text| text == first)
 }
 
 /// True if two rows name the columns: some names are only in the lower row, and others only in the upper row, which also has headings of
@@ -217,6 +226,9 @@ mod tests {
         }
         assert_eq!(found(&["a|b", "1|2"]), (0, 0, "a|b".into()));
         assert_eq!(found(&["正文", "路灯不亮"]), (0, 0, "正文".into()));
+        assert_eq!(found(&["内容|内容", "路灯不亮|三天了"]), (0, 0, "内容|内容".into()));
+        assert_eq!(found(&["内容|内容|时间", "路灯不亮|三天了|3月1日"]), (0, 0, "内容|内容|时间".into()));
+        assert_eq!(found(&["三月信访情况|三月信访情况", "甲|乙", "1|2"]), (1, 1, "甲|乙".into()), "a title");
         assert!(matches!(TableHeader::find(&rows(&["", "|"])), Err(TableError::NoHeader)));
     }
 

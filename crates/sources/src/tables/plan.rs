@@ -56,11 +56,17 @@ impl ColumnPlan {
             }
             let Some(at) = place(header, column)? else { continue };
             chosen |= 1 << number;
-            said[at] = Some(match field.as_str() {
+            let target = match field.as_str() {
                 "" => ColumnTarget::Unused,
                 "id" => ColumnTarget::Id,
                 field => ColumnTarget::Field(field.to_owned()),
-            });
+            };
+            if said[at].replace(target.clone()).is_some_and(|earlier| earlier != target) {
+                return Err(format!(
+                    "has two choices for the column {:?}; give --map or --id-field once for each column",
+                    header[at]
+                ));
+            }
         }
         // Only columns without a choice are guessed.
         let free: Vec<String> = header
@@ -230,6 +236,23 @@ mod tests {
             ["id", "content"],
             "a name comes first"
         );
+    }
+
+    /// Returns the target of the first of two columns with `--map COLUMN=FIELD --id-field 件号`.
+    fn first_target(column: &str, field: &str) -> Result<ColumnTarget, String> {
+        let header = ["件号", "事由"].map(str::to_owned);
+        let choice = ColumnChoice::new(&[(column.to_owned(), field.to_owned())], Some("件号"), false);
+        ColumnPlan::new(&header, &choice, Some(&Settings::default())).map(|plan| plan.targets[0].clone())
+    }
+
+    #[test]
+    fn a_column_with_two_choices_is_refused() {
+        for (column, field) in [("件号", "content"), ("1", "content"), ("件号", "")] {
+            let error = first_target(column, field).unwrap_err();
+            assert!(error.contains("two choices for the column \"件号\""), "{error}");
+        }
+        assert_eq!(first_target("件号", "id"), Ok(ColumnTarget::Id), "both say the same");
+        assert_eq!(first_target("事由", "content"), Ok(ColumnTarget::Id));
     }
 
     #[test]
