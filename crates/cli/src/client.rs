@@ -31,13 +31,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Whom to trust, and who one is oneself.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsArgs {
-    /// File of certificates (PEM) to trust instead of the system's, for a service with https
+    /// File of certificates (PEM) to trust instead of the certificates of the system, for a service with https
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
     /// File of the certificate (PEM) to show to a service that asks for one
     #[arg(long, value_name = "FILE", requires = "client_key")]
     pub(super) client_certificate: Option<PathBuf>,
-    /// File of its key (PEM)
+    /// File of the key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "client_certificate")]
     pub(super) client_key: Option<PathBuf>,
 }

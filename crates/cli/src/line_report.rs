@@ -242,7 +242,7 @@ pub(crate) struct RejectsArgs {
     /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
+    /// Also write the text of rejected lines (petitions are personal data)
     #[arg(long, requires = "rejects")]
     pub(crate) rejects_with_text: bool,
 }

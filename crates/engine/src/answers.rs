@@ -124,7 +124,7 @@ pub struct Page<T> {
 /// A collection.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Collection {
-    /// Its name.
+    /// The name of the collection.
     pub name: CollectionName,
     /// Its settings, with all defaults.
     pub settings: Settings,

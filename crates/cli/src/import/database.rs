@@ -30,7 +30,7 @@ pub(crate) struct DatabaseArgs {
     /// All columns of this table or view of the database
     #[arg(long, value_name = "T", requires = "from", conflicts_with = "query")]
     table: Option<String>,
-    /// What this SELECT gives
+    /// Rows of this SELECT
     #[arg(long, value_name = "Q", requires = "from")]
     query: Option<String>,
     /// File that holds the password of the database

@@ -13,7 +13,7 @@ const HASH_BYTES: usize = 16;
 pub enum MakeIds {
     /// FILE-LINE: the file's name without extension, and the line number
     Line,
-    /// What the row says, wherever it stands; a row that says the same as n - 1 before it has -n at the end
+    /// Makes the id from the content of the row, independent of its position. If n - 1 earlier rows have the same content, the id ends with -n
     Content,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct SnapshotCreateArgs {
     /// Directory of the snapshots, made if it is missing [default: snapshots.dir of the configuration]
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "out")]
     to: Option<PathBuf>,
-    /// Write one file instead, replaced when it is complete; "-" is standard output
+    /// Write one file instead; it replaces an earlier file when it is complete; "-" is standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// File that holds the key (only for a service that has keys) [default: the environment variable DOPPEL_KEY]

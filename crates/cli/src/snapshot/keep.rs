@@ -25,10 +25,10 @@ pub(super) struct ListArgs {
 /// Options of `doppel snapshot verify`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct VerifyArgs {
-    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    /// Directory of snapshots, or the file of one snapshot; "-" is standard input [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY|FILE")]
     from: Option<PathBuf>,
-    /// Only this one of the directory [default: all]
+    /// Id of the only snapshot to read [default: all]
     #[arg(long, value_name = "ID")]
     id: Option<SnapshotId>,
     /// Configuration file (TOML)
@@ -42,7 +42,7 @@ pub(super) struct PruneArgs {
     /// Directory of the snapshots [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY")]
     dir: Option<PathBuf>,
-    /// How many are kept, the latest
+    /// Number of snapshots to keep, the latest ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Configuration file (TOML)

@@ -17,16 +17,17 @@ use doppel_store_embedded as embedded;
 /// Options of `doppel snapshot restore`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SnapshotRestoreArgs {
-    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    /// Directory of snapshots, or the file of one snapshot; "-" is standard input [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY|FILE")]
     from: Option<PathBuf>,
-    /// Which one of the directory [default: the latest]
+    /// Id of the snapshot in the directory [default: the latest]
     #[arg(long, value_name = "ID")]
     id: Option<SnapshotId>,
-    /// Directory to restore into, empty or missing, for its owner only afterwards [default: store.data of the configuration]
+    /// Directory into which the snapshot is restored: empty or missing, afterwards readable by its owner only [default: store.data of the
+    /// configuration]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Leave out the keys and accounts that were made while the service ran: every caller that has one needs a new one
+    /// Leave out the keys and accounts that were made while the service ran: every caller with such a key or account needs a new one
     #[arg(long)]
     without_keys: bool,
     /// Configuration file (TOML)

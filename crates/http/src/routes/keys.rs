@@ -55,7 +55,7 @@ pub struct KeyInput {
 /// A key, without its secret and without the secret's hash.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Key {
-    /// Its name.
+    /// The name of the key.
     pub name: String,
     /// The scopes of the key.
     pub scopes: Vec<String>,
