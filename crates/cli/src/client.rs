@@ -231,14 +231,15 @@ pub(super) fn fault(error: &reqwest::Error) -> RequestFault {
 fn remedy(distrust: &CertificateError) -> &'static str {
     match distrust {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "use a name in the address that the certificate is made out for"
+            "use an address whose name the certificate contains"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "have it renewed",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "compare the clocks of both machines"
         }
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "it is an authority's own: let the service use one that this authority has signed (CA:FALSE)"
+            "it is the certificate of an authority: let the service use a certificate that this authority has signed \
+                (CA:FALSE)"
         }
         _ => "give the certificates of its authority by --ca FILE",
     }
@@ -367,7 +368,7 @@ impl ServiceClient {
         let body = match text.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(text)
-                .with_context(|| format!("what answers at {} (status {status}) is not doppel", self.url))?,
+                .with_context(|| format!("the server at {} (status {status}) is not doppel", self.url))?,
         };
         match status {
             200..300 => Ok(body),

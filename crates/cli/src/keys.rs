@@ -92,7 +92,7 @@ pub fn run(args: KeysArgs) -> anyhow::Result<ExitCode> {
         }
         KeysCommand::Revoke { name, calling } => {
             ServiceClient::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
-            tell(&format!("the key {name} opens nothing any more"));
+            tell(&format!("the key {name} is revoked"));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -132,7 +132,7 @@ fn make(create: &CreateKeyArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn revoke_it(name: &str, path: &Path) -> String {
-    format!("the key {name} was made and could not be kept in {}; doppel keys revoke {name}", path.display())
+    format!("the key {name} was made, but could not be written to {}; doppel keys revoke {name}", path.display())
 }
 
 fn row(key: &Value) -> Vec<String> {

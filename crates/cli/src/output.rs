@@ -148,7 +148,7 @@ impl CommandOutputs {
         match other.or_else(|| within.map(|folder| folder.display().to_string())) {
             None => Ok(()),
             Some(other) => Err(usage(format!(
-                "{shown} would be written over while it is in use ({other}); give each output a file of its own"
+                "{shown} is in use and would be overwritten ({other}); give each output a file of its own"
             ))),
         }
     }
@@ -258,7 +258,7 @@ impl CommandOutputs {
         let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
         let mut said = "doppel: stopped by a signal".to_owned();
         if !open.is_empty() {
-            said += &format!("; not written, and as before if there was one: {open}");
+            said += &format!("; not written (an earlier file stays): {open}");
         }
         if !done.is_empty() {
             said += &format!("; complete: {done}");

@@ -99,7 +99,7 @@ impl RowSpool {
     /// Returns the row with this index.
     pub(super) fn entry(&self, at: usize) -> anyhow::Result<SpoolEntry> {
         let bytes = self.log.get(at).context("cannot read a row back")?;
-        serde_json::from_slice(&bytes).context("a row came back damaged")
+        serde_json::from_slice(&bytes).context("a stored row is damaged")
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.

@@ -167,10 +167,10 @@ fn missing(scope: Scope, visitor: &PageVisitor) -> Problem {
     if let Some(person) = &visitor.person {
         let own = person.role.as_str();
         let needed = PersonRole::with(scope).as_str();
-        let detail = format!("your account has the role {own:?}; this needs the role {needed:?} or a higher one");
+        let detail = format!("your account has the role {own:?}; the request needs the role {needed:?} or a higher one");
         return Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingRole, detail);
     }
     let scope = scope.as_str();
-    let detail = format!("the key does not have the scope {scope:?}, which this needs");
+    let detail = format!("the key does not have the scope {scope:?}, which the request needs");
     Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail)
 }

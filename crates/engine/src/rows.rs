@@ -14,7 +14,7 @@ use doppel_core::record::{Columns, RecordId, Row, ShownRow};
 use doppel_core::verdict::Match;
 use doppel_store::{Seq, StoreError};
 
-/// Largest number of matches of one answer that show their handling: as many as a list has unless more are requested.
+/// Largest number of matches of one answer for which the handling is read: the default `limit` of a list.
 const MOST_HANDLINGS: usize = 20;
 
 /// Rows by the ids of their records.

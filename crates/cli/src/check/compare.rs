@@ -155,7 +155,7 @@ fn repeats_id(entry: &SpoolEntry, at: u64, ids: &mut RowIds) -> anyhow::Result<b
 }
 
 fn row_of(json: &str) -> anyhow::Result<Row> {
-    Row::parse(json.as_bytes()).context("a row came back damaged")
+    Row::parse(json.as_bytes()).context("a stored row is damaged")
 }
 
 /// Returns the line to send for a row; `None` if the row is refused.

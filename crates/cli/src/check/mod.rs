@@ -1,7 +1,7 @@
 //! `doppel check`: compares the rows of files with a collection, and writes a table with the finding for each row.
 //!
-//! The rows are read once and kept aside, so that the table has the right width, and an incomplete file is noticed before anything is sent.
-//! Nothing is stored unless an option demands this. Then rows are registered in the same way as by an import, and a second run gives the
+//! The command first reads all rows into temporary storage: the table then has the right width, and the command notices an incomplete file before
+//! it sends a row. Without `--register` it stores nothing. With `--register` it registers the rows as `doppel import` does; a second run gives the
 //! same table.
 
 mod compare;
@@ -288,7 +288,7 @@ impl CheckJob<'_> {
             accepted.extend(spool.entry(at)?.content.is_ok().then_some(at));
         }
         let row =
-            |at: usize| anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into());
+            |at: usize| anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a stored row is damaged")?.into());
         let text = replay.count_text(accepted.len(), row, |_| None)?;
         Ok(match records::statistics(words, text) {
             Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,

@@ -120,7 +120,7 @@ impl FingerprintNames {
         let id =
             if place < self.ids.count() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
         if !id.is_empty() {
-            return String::from_utf8(id).context("an id came back damaged");
+            return String::from_utf8(id).context("a stored id is damaged");
         }
         let shift = self.shifts.partition_point(|&(from, _)| from <= place);
         let more = shift.checked_sub(1).map_or(0, |at| self.shifts[at].1);

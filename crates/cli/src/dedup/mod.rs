@@ -242,7 +242,7 @@ struct DedupFiles {
     groups: JsonLinesFile,
     survivors: JsonLinesFile,
     table: Option<(TableForm, OutputFile)>,
-    /// The table, after all its rows were written.
+    /// The complete result table; `None` until all its rows are written.
     written: Option<ResultTable>,
 }
 

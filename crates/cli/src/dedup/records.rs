@@ -371,7 +371,7 @@ fn sign_all(
     let signed = records.map(|(position, known)| match known {
         Some(record) => Ok(replay.sign_again(record)),
         None => {
-            let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+            let row = Row::parse(stock.row(position)?.as_bytes()).context("a stored row is damaged")?;
             Ok(replay.sign(&row)?)
         }
     });

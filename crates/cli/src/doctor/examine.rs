@@ -37,7 +37,8 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &CommandProgress) 
         let examined = Arc::new(InspectedCollection::of(Arc::clone(store), state, progress).await?);
         let seen = examined.examine(&mut report, progress).await?;
         if counted != seen {
-            let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
+            let fault = format!("the collection should have {counted} records, but {seen} exist; restore it from a \
+                backup");
             report.faults.push((examined.state.name.to_string(), "*".to_owned(), fault));
         }
     }
@@ -98,8 +99,8 @@ impl InspectedCollection {
             let profile = (profile.digest() == digest).then_some(profile);
             if profile.is_none() {
                 progress.say(&format!(
-                    "generation {id} of collection {} was built by other rules or with another dictionary: only whether all is \
-                     filed is examined; reindex the collection",
+                    "generation {id} of collection {} was built by other rules or with another dictionary: doppel \
+                        checks only whether every record has an index entry; reindex the collection",
                     state.name
                 ));
             }
@@ -158,7 +159,7 @@ impl InspectedCollection {
                 findings.faults.extend(fault.map(|fault| (record.id.to_string(), generation.tell(fault))));
             }
             let strays =
-                filed.into_keys().map(|seq| (format!("seq {seq}"), generation.tell("what is filed has no record")));
+                filed.into_keys().map(|seq| (format!("seq {seq}"), generation.tell("the index entry has no record")));
             findings.faults.extend(strays);
         }
         Ok(findings)
@@ -206,19 +207,20 @@ impl InspectedGeneration {
     fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,
-            None if self.is_complete => return Some("the record is not filed"),
+            None if self.is_complete => return Some("the record has no index entry"),
             None => return None,
         };
         match signed {
             None if record.content.row().is_none() => {
-                (filed.digest_key != record.digest.key()).then_some("what is filed is of another digest")
+                (filed.digest_key != record.digest.key()).then_some("the index entry has another digest than the \
+                    record")
             }
             None if self.profile.is_some() => Some("the stored row cannot be read"),
             Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
-                Some("the digest is not that of the row")
+                Some("the digest differs from the digest of the row")
             }
             Some(signed) if filed != Entry::of(record.seq, signed) => {
-                Some("what is filed is not what the row is signed as")
+                Some("the signatures of the index entry differ from those of the row")
             }
             _ => None,
         }

@@ -117,7 +117,7 @@ fn tell(report: &ExaminationReport) -> anyhow::Result<ExitCode> {
     }
     let faults = report.faults.len();
     let mended = report.mended;
-    let sum = format!("{} records, {} entries, {faults} faults, {mended} mended", report.records, report.entries);
+    let sum = format!("{} records, {} entries, {faults} faults, {mended} repaired", report.records, report.entries);
     writeln!(out, "{}", texts::said(&sum))?;
     Ok(if faults == 0 || mended > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

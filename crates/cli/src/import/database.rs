@@ -57,7 +57,7 @@ impl DatabaseArgs {
         let origin = match (&self.table, &self.query) {
             (Some(table), None) => RowOrigin::Table(table.clone()),
             (None, Some(query)) => RowOrigin::Query(query.clone()),
-            _ => return Err(usage("say what of the database: --table T or --query Q")),
+            _ => return Err(usage("give a table or a query of the database: --table T or --query Q")),
         };
         Ok(Some((location, origin)))
     }

@@ -30,7 +30,8 @@ pub(crate) const STOPPED: &str = "stopped by a signal";
 pub(crate) const UNSETTLED: &str = "the rows are stored, but the collection is still being counted and indexed anew; the service \
                                     continues when it starts, and so does the next import";
 /// The advice after a signal, if the command can simply run again.
-pub(crate) const RUN_AGAIN: &str = "to go on, run the same command again: what is stored already is answered unchanged";
+pub(crate) const RUN_AGAIN: &str = "to continue, run the same command again: rows that are stored already stay \
+    unchanged";
 
 /// The end of the delivery of a batch.
 pub(crate) enum DeliveryEnd {
@@ -211,7 +212,7 @@ impl BatchDelivery<'_> {
         let Self { to, scope, .. } = self;
         let AnswerRefusal { code, detail, .. } = refusal;
         match status {
-            401 => format!("{to} wants a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
+            401 => format!("{to} needs a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
             403 if code == NOT_THIS_COLLECTION => {
                 let collection = self.collection;
                 format!(

@@ -257,7 +257,7 @@ impl RecordInput {
         let (input, said, planned) = tokio::select! {
             biased;
             () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-            planned = planning => planned.context("reading what names the columns")?,
+            planned = planning => planned.context("reading the row that names the columns")?,
         };
         said.iter().for_each(|text| say(text));
         planned.map(|()| input)

@@ -103,7 +103,7 @@ fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
 fn opened(data: &Path) -> anyhow::Result<Box<dyn SnapshotReader>> {
     read_directory(data).map_err(|error| match data.is_dir() {
         true => anyhow::Error::new(error)
-            .context("of a directory that a service has open, that service takes the snapshot: give --from URL"),
+            .context("a service has this directory open, and must take the snapshot itself: give --from URL"),
         false => error.into(),
     })
 }

@@ -89,7 +89,7 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
 fn not_apart(data: &Path, what: &str, around: &Path) -> anyhow::Error {
     let data = data.display();
     let around = around.display();
-    usage(format!("{data} is in {what} {around}; restore into a directory apart from it"))
+    usage(format!("{data} is in {what} {around}; restore into a directory outside it"))
 }
 
 /// Warns that keys and accounts that were revoked or removed after the snapshot are valid again.
@@ -99,7 +99,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
         _ if accounts == 0 => {}
         true => tell(&format!("left out {accounts} account(s) of people")),
         false => tell(&format!(
-            "with it {accounts} account(s) of people came back with the roles and passwords of then; remove those of people who left (doppel account list)"
+            "{accounts} account(s) of people are restored with the roles and passwords of the time of the snapshot; \
+                remove the accounts of people who left (doppel account list)"
         )),
     }
     let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
@@ -109,7 +110,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
         _ if count == 0 => {}
         true => tell(&format!("left out {count} key(s): {names}")),
         false => tell(&format!(
-            "with it {count} key(s) came back as they were then: {names}; revoke again those that were revoked since (doppel keys revoke NAME)"
+            "{count} key(s) are restored in their state of the time of the snapshot: {names}; revoke again the keys \
+                that were revoked since then (doppel keys revoke NAME)"
         )),
     }
 }

@@ -126,8 +126,8 @@ async fn open(named: &str, opening: Opening, config: config::StoreConfig) -> any
     }
     if named.contains("://") {
         bail!(
-            "{named} is no directory; for the MongoDB database of the configuration write {MONGODB}, and a running \
-             service with an embedded store is stopped first"
+            "{named} is no directory; for the MongoDB database of the configuration write {MONGODB}; stop a running \
+                service with an embedded store first"
         );
     }
     let config = config::StoreConfig { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };

@@ -196,7 +196,7 @@ pub async fn take(
     request: Request,
 ) -> Result<Response, Problem> {
     app.engine
-        .check_keeps_text(&collection, "a file is kept until it is worked off; use doppel check or import")
+        .check_keeps_text(&collection, "the desk keeps a file until it is processed; use doppel check or import")
         .await?;
     let form = upload::form_of(&app, request).await?;
     let taking = upload::take(&app, &desk.files, visitor.caller(), collection, form);

@@ -272,7 +272,7 @@ pub async fn undo(
 ) -> Result<Response, Problem> {
     let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
-        let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
+        let detail = "this was withdrawn before, or is too long ago; withdraw the decisions one by one";
         Problem::conflict(ErrorCode::NothingToUndo, detail)
     })?;
     let of = made.len();

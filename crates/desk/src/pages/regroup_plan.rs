@@ -209,7 +209,7 @@ impl RegroupPlan {
         fields
     }
 
-    /// True if the two records of a cut stay in one group all the same.
+    /// True if the cut does not separate its two records, because other pairs still connect them.
     pub fn is_held_together(&self) -> bool {
         let GroupAction::Cut(one, other) = &self.action else { return false };
         self.after.iter().any(|group| group.contains(one) && group.contains(other))

@@ -259,7 +259,7 @@ pub async fn upload(
     let name = named_collection(&visitor, &upload::first_text(&app, &mut form, "name").await?)?;
     let is_there = exists(&app.engine, &name).await?;
     if is_there {
-        app.engine.check_keeps_text(&name, "a file is kept until it is worked off; use doppel check or import").await?;
+        app.engine.check_keeps_text(&name, "the desk keeps a file until it is processed; use doppel check or import").await?;
     }
     let taking = upload::take(&app, &desk.files, visitor.caller(), name.clone(), form);
     let job = arrival(&app, taking).await?;

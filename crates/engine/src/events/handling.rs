@@ -149,7 +149,8 @@ fn name_of(id: &RecordId) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Returns at most `limit` histories of a collection after the one that is filed under `after`, by the ids under which they are filed.
+/// Returns a page of the histories of a collection: at most `limit` histories in the order of their ids, from the first id after `after`. Each
+/// history is stored under the id of a record.
 ///
 /// # Errors
 /// [`Error::Store`].

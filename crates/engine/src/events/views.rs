@@ -149,7 +149,7 @@ pub struct EventDetail {
     /// The description of the event in lists.
     #[serde(flatten)]
     pub event: EventView,
-    /// Its records in the order of registration, at most 1000.
+    /// The members of the event in the order of registration, at most 1000.
     pub members: Vec<EventMember>,
     /// The values that identify the object: known ones, on which the members agree, and contradicted ones.
     pub facts: Vec<EventFact>,

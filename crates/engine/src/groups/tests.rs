@@ -93,7 +93,8 @@ impl TwoSetsDesk {
         self.engine.register(&self.name, Some(id(name)), row, IfDuplicate::Keep).await.unwrap();
     }
 
-    /// Returns the groups of `of` after the supposed decisions.
+    /// Returns the groups into which the group of the record `of` would fall with the decisions `supposed`; each group as the ids of its members,
+    /// joined by spaces.
     async fn supposed(&self, of: &str, supposed: &[(&str, &str, bool)]) -> Vec<String> {
         let supposed: Vec<SupposedDecision> = supposed
             .iter()

@@ -362,7 +362,7 @@ async fn note_trouble(engine: &Engine, entry: &SourceEntry, holder: &str, reason
 /// Stores the request to read all rows.
 pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(), AskError> {
     let collection = CollectionName::new(&entry.config.collection)
-        .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be: {reason}")))?;
+        .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be created: {reason}")))?;
     if matches!(engine.collection(&collection).await, Err(Error::UnknownCollection(_))) {
         engine.put_collection(&collection, Settings::default()).await?;
     }

@@ -52,7 +52,7 @@ pub(super) struct PendingMessage {
 pub struct WebhookProgress {
     /// The process that sends the messages.
     pub(super) holder: String,
-    /// The end of its lease (microseconds since 1970, by the store's clock).
+    /// The end of the lease of `holder` (microseconds since 1970, by the store's clock).
     pub(super) held_until: u64,
     /// The messages of the changes up to this number are sent or pending. `None` before the first round.
     pub(super) number: Option<Seq>,
