@@ -160,7 +160,7 @@ fn set_disabled(account: &NamedAccount, disabled: &Value) -> anyhow::Result<()> 
     let Some(found) = found else {
         anyhow::bail!("there is no account called {}; doppel account list shows the accounts", account.name)
     };
-    // With changed_at the service refuses the request if somebody changed the account meanwhile.
+    // With `changed_at` the service refuses the request if somebody changed the account meanwhile.
     let mut request = json!({ "disabled": disabled });
     for kept in ["display_name", "role", "collections", "changed_at"] {
         request[kept] = found[kept].clone();

@@ -1,7 +1,7 @@
 //! A client of a running service over http or https. All commands that call a service use it.
 //!
-//! Over https, it trusts only the certificates of `--ca`; without this option, those of the system. `--client-certificate` and
-//! `--client-key` name the certificate for services that request one.
+//! Over https, the client trusts the certificates of the system; with `--ca` it trusts only the certificates of that file. `--client-certificate`
+//! and `--client-key` name the certificate for services that request one.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const MOST_IDLE: usize = 8;
 /// Time in which a service must answer one request of [`ServiceClient`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whom to trust, and who one is oneself.
+/// The trusted certificates and the own certificate for https.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsArgs {
     /// File of certificates (PEM) to trust instead of the certificates of the system, for a service with https
@@ -43,7 +43,7 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Returns the first of these options that was given. All of them are for https.
+    /// Returns the first of these options that is present. All of them are for https.
     pub(super) fn option(&self) -> Option<&'static str> {
         let Self { ca, client_certificate, client_key } = self;
         let given = [(ca, "--ca"), (client_certificate, "--client-certificate"), (client_key, "--client-key")];
@@ -68,7 +68,7 @@ pub struct ServiceArgs {
     trust: TlsArgs,
 }
 
-/// The options of the commands that list what a service has.
+/// The options of the commands that list objects of a service.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ServiceListArgs {
     #[command(flatten)]
@@ -245,7 +245,7 @@ fn remedy(distrust: &CertificateError) -> &'static str {
     }
 }
 
-/// Returns the text of the innermost cause of an error. The outer errors only tell where it happened.
+/// Returns the text of the innermost cause of an error. The outer errors only name the step that failed.
 pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
@@ -285,7 +285,7 @@ impl ServiceClient {
         Self::at(&url, key_file.as_deref(), trust)
     }
 
-    /// Does the same for an address that is given in another way.
+    /// Makes a client for an address that comes from another option.
     ///
     /// # Errors
     /// The errors of [`ServiceClient::open`].

@@ -211,7 +211,7 @@ fn run_sets(
     print(&measured, &text, chart)
 }
 
-/// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
+/// Measures events by the shipped model. With `--leave-one-out`, measures each source by a model that is fitted to the other sources.
 fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let folders = args.sets.iter().map(PathBuf::as_path);
     let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
@@ -320,7 +320,7 @@ fn measure_over(
             let name = name.clone();
             let handle = Handle::current();
             outputs.when_stopped(move || {
-                // The command is ending, so nobody can be told about a failure to drop the collection.
+                // The command is ending, so it cannot report a failure to drop the collection.
                 let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
                 let _ = handle.block_on(dropping);
             })

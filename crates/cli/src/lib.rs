@@ -161,7 +161,7 @@ impl CliArguments {
 /// is built from.
 pub fn main(commit: &'static str) -> ExitCode {
     doppel_http::build::set_commit(commit);
-    // This comes first: the child process that reads one workbook needs nothing else and gets nothing else.
+    // The child process that reads one workbook is handled first: it needs no other part of the program.
     if std::env::args_os().nth(1).is_some_and(|command| command == child::COMMAND) {
         return child::main();
     }
@@ -244,7 +244,7 @@ fn tell(text: &str) {
     print_error(&texts::said(text));
 }
 
-/// Prints a line on standard error. Nobody may read it any more, for example after the end of a remote session; the work goes on then.
+/// Prints a line on standard error. If nobody reads standard error any more, for example after the end of a remote session, the work continues.
 fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -265,7 +265,8 @@ fn scratch_folder(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if dir.is_dir() { Ok(dir) } else { Err(usage(format!("--dir {}: is not a folder", dir.display()))) }
 }
 
-/// Runs `work` on `runtime` to its end. The first signal asks it to stop. The second one removes incomplete `outputs` and ends the process.
+/// Runs `work` on `runtime` to its end. The first signal asks the work to stop. The second signal removes incomplete `outputs` and ends the
+/// process.
 ///
 /// # Errors
 /// The errors of `work`; signals cannot be received.

@@ -451,8 +451,8 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// True for devices, pipes and files that the process has already opened. They may be written any number of times and get no name. Other
-/// files below `/dev` and `/proc` may be ordinary files (`/dev/shm`).
+/// True for devices, pipes and files that the process has already opened. The command may write them any number of times and does not rename them.
+/// Other files below `/dev` and `/proc` may be ordinary files (`/dev/shm`).
 fn is_special(path: &Path) -> bool {
     let is_open = ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
         || path.parent().is_some_and(|folder| {

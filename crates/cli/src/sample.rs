@@ -1,6 +1,6 @@
 //! `doppel sample`: writes invented letters and hotline orders with known duplicates and known look-alikes.
 //!
-//! The command needs constant memory: it makes and writes records one at a time and pairs in dozens. The same options give the same bytes.
+//! The command needs constant memory: it makes and writes records one at a time, and pairs in small batches. The same options give the same bytes.
 
 use std::fs;
 use std::path::PathBuf;

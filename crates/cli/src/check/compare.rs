@@ -42,7 +42,7 @@ struct ComparedRow {
 }
 
 impl RowComparison<'_, '_> {
-    /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
+    /// Compares all rows: several at once with the collection, and one after the other with the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
         let spool = self.spool;
         let delivery = &*self.delivery;

@@ -28,7 +28,7 @@ const DIGITS: usize = 16;
 const MAX_LINE: u64 = 1 << 10;
 /// Number of lines between two updates of the progress.
 const SAY_EVERY: usize = 1 << 20;
-/// Smallest number of bytes for the copies of the join, also if the fingerprints need all of the given memory.
+/// Smallest number of bytes for the copies of the join, even if the fingerprints need all of `--memory`.
 const LEAST_COPIES: usize = 64 << 20;
 
 pub(super) fn run(
@@ -108,7 +108,7 @@ struct FingerprintLines {
 }
 
 struct FingerprintNames {
-    /// The given ids; empty for a fingerprint without an id. The list ends at the last given id.
+    /// The ids in the input; empty for a fingerprint without an id. The list ends at the last id.
     ids: ByteLog,
     /// Differences between line numbers and places: (first place, difference). A difference holds up to the next entry.
     shifts: Vec<(usize, u64)>,

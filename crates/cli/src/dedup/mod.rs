@@ -1,7 +1,7 @@
 //! `doppel dedup`: finds all pairs and groups of duplicates in files, without a service.
 //!
-//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not
-//! fit into the given memory is kept in unnamed files, which disappear with the process. The result does not depend on the memory.
+//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not fit into
+//! `--memory` goes to unnamed files, which disappear with the process. The result does not depend on the memory.
 
 mod components;
 mod copies;
@@ -136,7 +136,7 @@ pub struct DedupArgs {
     files: Vec<String>,
 }
 
-/// Which of a set of duplicates stays.
+/// The rule that selects the record of a set of duplicates that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum KeepRule {
     /// The first record in the order of the files
@@ -216,7 +216,7 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
 struct JsonLinesFile(Option<OutputFile>);
 
 impl JsonLinesFile {
-    /// Creates the file, or nothing if none is wanted.
+    /// Creates the file of an option; `None` without the option.
     fn create(path: Option<&Path>, outputs: &CommandOutputs) -> anyhow::Result<Self> {
         Ok(Self(path.map(|path| outputs.create(path)).transpose()?))
     }

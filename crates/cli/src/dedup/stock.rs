@@ -22,7 +22,7 @@ pub(super) struct RecordStock {
     rows: ByteLog,
     /// The parts of the signatures that judging needs.
     signed: ByteLog,
-    /// The first records, signed without statistics, until they are taken.
+    /// The first records, signed without statistics, until the comparison takes them.
     first_signed: Vec<Option<SignedRecord>>,
     /// Number of bytes that are left for `first_signed`.
     room: usize,
@@ -79,7 +79,7 @@ impl RecordStock {
         Ok(true)
     }
 
-    /// True if there is memory for more signed records. If it is false once, it stays false.
+    /// True if there is memory for more signed records. Once false, the value stays false.
     pub(super) fn has_room(&self) -> bool {
         self.room > 0
     }

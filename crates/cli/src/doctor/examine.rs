@@ -1,7 +1,7 @@
-//! Examines a store that builds its index from filed entries at each start.
+//! Examines a store that builds its index from stored index entries at each start.
 //!
-//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist
-//! without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
+//! The examination signs every record again with the profile of each generation. The index entries must equal the new signatures, no entry may
+//! exist without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
 //! memory for one page of records on each core.
 
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ struct InspectedGeneration {
     id: GenerationId,
     /// The profile that signed the generation; `None` if this version of the program cannot compile it.
     profile: Option<Profile>,
-    /// True if every record must be filed in the generation.
+    /// True if every record must have an index entry in the generation.
     is_complete: bool,
 }
 
@@ -165,7 +165,7 @@ impl InspectedCollection {
         Ok(findings)
     }
 
-    /// Returns the entries of a generation after one seq and up to another.
+    /// Returns the index entries of a generation whose seq is greater than the first bound and at most the second bound.
     async fn filed(&self, generation: GenerationId, bounds: (Seq, Seq)) -> anyhow::Result<BTreeMap<Seq, Entry>> {
         let (mut after, end) = bounds;
         let mut all = BTreeMap::new();
@@ -203,7 +203,7 @@ impl InspectedGeneration {
         Some(self.profile.as_ref()?.sign_stored(&record.id, row?).1)
     }
 
-    /// Describes the fault of the filed entry of a record; `None` if it is right.
+    /// Describes the fault of the index entry of a record; `None` for a correct entry.
     fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,
@@ -231,7 +231,7 @@ impl InspectedGeneration {
     }
 }
 
-/// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
+/// A verifier that accepts one record if the exact stage proposes it. It reads no other record.
 struct SingleRecordJudge(Seq);
 
 impl CandidateJudge for SingleRecordJudge {

@@ -1,7 +1,7 @@
 //! `doppel doctor`: checks that records and index entries agree, and repairs differences.
 //!
-//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start;
-//! [`examine`] checks these entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
+//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from stored index entries at each start;
+//! [`examine`] checks these entries. The command skips and reports data that cannot be read, and [`salvage`] writes the readable data to files.
 
 mod examine;
 mod orphans;
@@ -83,7 +83,7 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     tell(&report)
 }
 
-/// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if there are no
+/// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if the directory has no
 /// other faults; a damaged directory is not changed.
 async fn embedded(
     config: &config::StoreConfig,

@@ -18,10 +18,10 @@ use doppel_sources::tables::columns::ColumnTarget;
 use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
 use doppel_sources::{FileLine, FileLines};
 
-/// Number of rows that are read ahead: the content of one read from the network, some hundred kilobytes of letters.
+/// Number of rows that the command reads ahead: the content of one read from the network, some hundred kilobytes of letters.
 const ROWS_AHEAD: usize = 64;
 
-/// Which database, and what of it.
+/// The options that name a database and the table or query to read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DatabaseArgs {
     /// Read a database instead of files: mysql://USER@HOST:PORT/DATABASE, postgres://…, sqlite:FILE

@@ -1,8 +1,8 @@
 //! Sends batches. A batch is repeated until every line has an answer or repeating does not help.
 //!
-//! Batches are sent one after the other, and the lines of a batch keep their order, so that records are committed in the order of the
-//! files. Repeating is safe, because every line has an id: a stored line is answered with `unchanged` and its verdict. Only after a
-//! failure, a line may be committed later than the lines after it.
+//! The importer sends batches one after the other, and the lines of a batch keep their order, so that records are committed in the order of the
+//! files. A repeated request is safe, because every line has an id: the service answers a stored line with `unchanged` and its verdict. Only after
+//! a failure, a line may be committed later than the lines after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +91,8 @@ impl BatchDelivery<'_> {
         (answers, DeliveryEnd::Done)
     }
 
-    /// Tells the destination that all records of the import are there, so that it counts them. If it does not, calls `say`: the records are
-    /// stored in any case.
+    /// Tells the destination that it has all records of the import, so that it counts them. If the destination does not answer, calls `say`: the
+    /// records are stored in any case.
     pub(crate) async fn end_batch(&self, say: impl Fn(&str)) {
         let ended = tokio::select! {
             biased;

@@ -137,7 +137,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// True if an option was given that only applies to files.
+    /// True if an option for files is present.
     fn is_of_files(&self) -> bool {
         let text = self.columns.text();
         self.format.is_some()

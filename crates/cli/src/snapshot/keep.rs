@@ -65,7 +65,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the row of a snapshot. Reports a damaged one.
+/// Returns the row of a snapshot. Reports a damaged snapshot.
 fn row(listed: &ListedSnapshot) -> Vec<String> {
     let id = listed.id.to_string();
     match &listed.manifest {
@@ -120,8 +120,8 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks that a store can be made of a snapshot whose chunks are complete. It does not read all chunks again, only the keyspace with the
-/// format of the store.
+/// Checks that a store can be made from a snapshot whose chunks are complete. The function does not read all chunks again, only the keyspace with
+/// the format of the store.
 fn check_structure(repository: &Repository, id: &SnapshotId) -> doppel_snapshot::Result<()> {
     let manifest = repository.manifest(id)?;
     let mut check = RestoreCheck::new(&manifest.store)?;

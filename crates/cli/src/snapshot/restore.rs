@@ -79,7 +79,7 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
         return Err(not_apart(data, "the directory of snapshots", around));
     }
-    // In this case the directory itself is not empty, which is reported elsewhere.
+    // If the path is this directory itself, the check for an empty directory reports it.
     match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
         Some(around) => Err(not_apart(data, "the data directory", around)),
         None => Ok(()),

@@ -62,7 +62,7 @@ struct ImportTotals {
     kept: u64,
     /// Decisions that were left out because one of their records was not imported.
     orphaned: u64,
-    /// False if the collection is still being counted and indexed anew.
+    /// False if the service still counts and indexes the collection.
     is_settled: bool,
 }
 
@@ -279,8 +279,8 @@ impl RegistrationWindow<'_> {
     }
 }
 
-/// Registers a record, and repeats it while the store is not available. Only after a repetition, the record may be committed later than the
-/// records after it.
+/// Registers a record, and repeats the request while the store is not available. Only after a repetition, the record may be committed later than
+/// the records after it.
 async fn register(
     engine: Engine,
     name: CollectionName,
@@ -348,7 +348,7 @@ impl ExportReader {
     }
 }
 
-/// Returns the header of an export, if `first` is one.
+/// Returns the header of an export, if `first` is a header.
 pub(super) fn header_of(first: Option<ExportLine>, name: &str) -> anyhow::Result<ExportHeader> {
     let Some(ExportLine::DoppelExport(header)) = first else {
         bail!("{name} is not a file of doppel export: its first line differs");
