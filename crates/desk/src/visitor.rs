@@ -86,7 +86,8 @@ impl PageVisitor {
         self.may(Scope::Lead)
     }
 
-    /// True if the visitor may see and change accounts. An account has rights for all collections, so that the visitor needs them, too.
+    /// True if the visitor may see and change accounts. An account has rights for all collections, so that the visitor needs rights for all
+    /// collections.
     pub fn may_manage_people(&self) -> bool {
         self.may_admin() && self.reach.is_everything()
     }

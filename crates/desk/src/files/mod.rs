@@ -110,7 +110,7 @@ pub enum JobState {
 pub struct JobResult {
     /// The reason of the end.
     pub how: JobEnd,
-    /// The resulting file, if there is one.
+    /// The resulting file; `None` until it is complete.
     pub result: Option<Arc<TempPath>>,
 }
 
@@ -125,7 +125,7 @@ pub enum JobEnd {
     Failed(Problem),
 }
 
-/// Counts of the rows that were processed so far.
+/// Counts of the processed rows.
 #[derive(Clone, Debug, Default)]
 pub struct JobProgress {
     /// True if the rows are registered.

@@ -103,7 +103,7 @@ struct WorkView {
     is_busy: bool,
     /// True if rows were registered, so that the inbox has new records.
     is_registered: bool,
-    /// The error that ended the work, if there is one.
+    /// The error that ended the work; `None` without an error.
     problem: Option<&'static str>,
     done: u64,
     rows: u64,
@@ -255,7 +255,7 @@ async fn fields(app: &App, settings: &Settings, job: &FileJob) -> Result<Vec<(St
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
-    // For each kind of field that the latest records lack: the fields with the name of a column, else the first field of the kind.
+    // For each kind of field that the latest records lack: the fields with the name of a column; otherwise the first field of the kind.
     let titles = settings.titles();
     let in_use = kinds.clone();
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {

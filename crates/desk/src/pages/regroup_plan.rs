@@ -132,7 +132,7 @@ pub struct RegroupPlan {
 }
 
 impl RegroupPlan {
-    /// Plans `action` for the group of the record `id`. `form` is the form of the preview, if there is one.
+    /// Plans `action` for the group of the record `id`. `form` is the form of the preview; `None` for the preview itself.
     ///
     /// # Errors
     /// 404 if the record does not exist any more or is in no group; 409 if the group is too large; 422.

@@ -244,8 +244,7 @@ pub(super) async fn exists(engine: &Engine, name: &CollectionName) -> Result<boo
     }
 }
 
-/// Receives a file, and creates the collection that the form names if it does not exist. The fields of a new collection are those of the
-/// columns.
+/// Receives a file, and creates the collection that the form names if it does not exist. A new collection gets the fields of the columns.
 ///
 /// # Errors
 /// 403; 409 if the collection keeps no text; 422 for a wrong name; the errors of [`upload::take`].
