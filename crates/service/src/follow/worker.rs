@@ -1,4 +1,4 @@
-//! The worker of one source. It holds the lease, reads rows, reports errors and continues after them.
+//! The worker of one source. It holds the lease, reads rows, reports errors and continues after an error.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause after an error.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// Interval at which the worker checks whether another instance was asked for an import or has given up the lease.
+/// Interval at which the worker checks whether another instance has received a request for an import or has given up the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Number of attempts to write a checkpoint that an administrator changes at the same time.
 const TRIES: u32 = 10;
