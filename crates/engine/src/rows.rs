@@ -37,7 +37,7 @@ fn damaged<E>(_: E) -> Error {
 }
 
 impl Engine {
-    /// Returns the rows of those `ids` that are stored; a row is `null` if the collection keeps no text. O(ids) reads.
+    /// Returns the rows of the stored records of `ids`; a row is `null` if the collection keeps no text. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] if the rows have more than 8 MiB.
@@ -64,7 +64,7 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Returns the results of `read` for the rows of those `ids` that are stored with their text. One row is in memory at a time, so that
+    /// Returns the results of `read` for the rows of the records of `ids` that are stored with their text. One row is in memory at a time, so that
     /// the rows may have any size. O(ids) reads.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Engine {
         Ok(made)
     }
 
-    /// Adds to the first [`MOST_HANDLINGS`] of `matches` what the office wrote beside their records, if the records are still stored with
+    /// Adds to the first [`MOST_HANDLINGS`] of `matches` the other values of the office in their records, if the records are still stored with
     /// their text. One read of the store.
     ///
     /// # Errors

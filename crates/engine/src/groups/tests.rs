@@ -317,7 +317,7 @@ async fn groups_that_are_read_while_their_generation_is_dropped_are_complete() {
     let listed = desk.listed().await;
     // The first step of a request for groups.
     let context = engine.context(name).await.unwrap();
-    // Before its next step, a reindex makes another generation live and drops the one that the request knows.
+    // Before the next step of the request, a reindex makes another generation live and drops the generation that the request knows.
     let settings = engine.settings(name).await.unwrap();
     let begun = engine.begin_generation(name, &settings, None, Vec::new()).await.unwrap();
     let mut rebuild = engine.rebuild(name, begun.id, Seq(0), |_| ()).await.unwrap();

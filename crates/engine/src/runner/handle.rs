@@ -45,7 +45,7 @@ pub(super) struct TaskHandle {
     state: Mutex<TaskState>,
     /// True after the point from which on the task must be finished.
     committed: AtomicBool,
-    /// Locked during a change, because each change names the version that the previous one made.
+    /// Locked during a change, because each change names the version of the previous change.
     changing: tokio::sync::Mutex<()>,
     pace: Mutex<PaceMeasurement>,
 }
@@ -110,7 +110,7 @@ impl TaskHandle {
         self.state.lock().request.clone()
     }
 
-    /// Returns the stored checkpoint; the default if none was stored.
+    /// Returns the stored checkpoint; the default without a stored checkpoint.
     pub(super) fn resume<T: DeserializeOwned + Default>(&self) -> T {
         serde_json::from_value(self.state.lock().checkpoint.clone()).unwrap_or_default()
     }

@@ -19,7 +19,7 @@ use doppel_store::values::NamedValue;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
-/// Interval at which the lease is renewed during long work, so that one renewal may fail.
+/// Interval at which the worker renews the lease during long work. A renewal may be late by three intervals. A failed renewal ends the work.
 const RENEW_EVERY: Duration = Duration::from_secs(15);
 /// The first pause after an error. Each further error in a row doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
