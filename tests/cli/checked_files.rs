@@ -138,7 +138,7 @@ fn a_table_of_any_kind_comes_back_with_what_was_found_for_each_row_and_nothing_i
     assert_eq!(server.count("letters"), 1);
     let [sum, _] =
         run_to_exit(&["check", "--to", server.url(), "--collection", "letters", "--dry-run", &files[0]], &[], 3);
-    assert!(sum.contains("to check  5; nothing was asked") && sum.contains("rejected  1"), "{sum}");
+    assert!(sum.contains("to check  5; nothing was sent") && sum.contains("rejected  1"), "{sum}");
 }
 
 #[test]

@@ -438,13 +438,13 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
         ["--pairs", &out, "--groups", &out],
     ] {
         let output = run(&[&["dedup"], &arguments[..], &[&input]].concat(), &[]);
-        assert!(expect_exit(&output, 2, &[]).contains("written over"));
+        assert!(expect_exit(&output, 2, &[]).contains("would be overwritten"));
         assert_eq!(fs::read_to_string(&input).expect("it is there"), text);
     }
     expect_exit(&run(&["dedup", "--pairs", "/dev/null", "--groups", "/dev/null", &input], &[]), 0, &[]);
     let settings = put_file(dir, "settings.json", "{}");
     let output = run(&["dedup", "--settings", &settings, "--pairs", &settings, &input], &[]);
-    assert!(expect_exit(&output, 2, &[]).contains("written over"));
+    assert!(expect_exit(&output, 2, &[]).contains("would be overwritten"));
     assert_eq!(fs::read_to_string(&settings).expect("it is there"), "{}");
 }
 
@@ -465,7 +465,7 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
         let input = child.stdin.take();
         let said = expect_exit(&child.wait_with_output().expect("it ends"), 130, &[]);
         drop(input);
-        expect_parts(&said, &["stopped by a signal", "not written, and as before"]);
+        expect_parts(&said, &["stopped by a signal", "not written (an earlier file stays)"]);
         expect_parts(&said, &[&pairs, &groups]);
         assert_eq!((fs::read_to_string(&pairs).expect("it is there").as_str(), file_count(dir)), ("of before\n", 1));
     }

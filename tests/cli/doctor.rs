@@ -44,8 +44,8 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     drop((signatures, db));
     let (text, code) = doctor(folder.path());
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("lamps/r3: the record is not filed in generation 2"), "{text}");
-    expect_parts(&text, &[&format!("lamps/seq {}: what is filed has no record in generation 2", last.after(7))]);
+    assert!(text.contains("lamps/r3: the record has no index entry in generation 2"), "{text}");
+    expect_parts(&text, &[&format!("lamps/seq {}: the index entry has no record in generation 2", last.after(7))]);
 }
 
 #[tokio::test]
@@ -112,7 +112,10 @@ fn what_is_filed_must_be_what_the_row_is_signed_as() {
     let (text, code) = doctor(folder.path());
     assert_eq!(code, Some(1), "{text}");
     for id in ["r0", "r1"] {
-        assert!(text.contains(&format!("lamps/{id}: what is filed is not what the row is signed as")), "{text}");
+        assert!(
+            text.contains(&format!("lamps/{id}: the signatures of the index entry differ from those of the row")),
+            "{text}"
+        );
     }
 }
 

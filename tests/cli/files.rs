@@ -14,7 +14,7 @@ fn refused(dir: &Path, arguments: &[&str]) {
     let output = run(arguments, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-    assert!(said.contains("written over while it is in use"), "{arguments:?}: {said}");
+    assert!(said.contains("is in use and would be overwritten"), "{arguments:?}: {said}");
     assert_eq!(contents(dir), before, "{arguments:?}");
 }
 

@@ -343,15 +343,15 @@ fn what_an_import_reads_is_never_its_rejects_file() {
     ] {
         let before = fs::read(&rejects).unwrap();
         let output = import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]);
-        expect_exit(&output, 2, &["written over while it is in use"]);
+        expect_exit(&output, 2, &["is in use and would be overwritten"]);
         let output = import(&["--to", to, "--key-file", &key, "--rejects", &rejects, "--skip-lines", "1", &file]);
-        expect_exit(&output, 2, &["written over"]);
+        expect_exit(&output, 2, &["would be overwritten"]);
         assert_eq!(fs::read(&rejects).unwrap(), before, "{rejects}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--to", to, "--collection", "letters", "--format", "jsonl", "--rejects", &file, "-"]);
     let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
-    expect_exit(&output, 2, &["written over while it is in use (-)"]);
+    expect_exit(&output, 2, &["is in use and would be overwritten (-)"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
 }
 
@@ -391,7 +391,7 @@ fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
         assert_eq!(found.len(), if earlier.is_some() { 2 } else { 1 }, "{found:?}");
         assert_eq!((rejects(kept).len(), &rejects(kept)[0]["line"]), (1, &json!(1)));
         assert!(said.contains(&format!("rejected  1, listed in {kept}\n")), "{said}");
-        assert_eq!(said.contains(&format!("to go on, give --rejects {kept}")), earlier.is_some(), "{said}");
+        assert_eq!(said.contains(&format!("to continue, give --rejects {kept}")), earlier.is_some(), "{said}");
         if let Some(text) = earlier {
             assert_eq!(fs::read_to_string(list).unwrap(), text);
         }

@@ -101,7 +101,7 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     expect_exit(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
     let elsewhere = TlsProxy::start(&server, &issuer, "desk.example").unwrap();
     let output = import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca);
-    expect_exit(&output, 1, &["desk.example", "is not trusted", "use a name"]);
+    expect_exit(&output, 1, &["desk.example", "is not trusted", "use an address"]);
     let mut expired = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     (expired.not_before, expired.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
     let front = TlsProxy::with(&server, &issuer, &expired).unwrap();
@@ -109,7 +109,7 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     let mut own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let front = TlsProxy::with(&server, &issuer, &own).unwrap();
-    expect_exit(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
+    expect_exit(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["the certificate of an authority"]);
     assert_eq!(server.count("letters"), 0);
 }
 

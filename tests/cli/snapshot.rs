@@ -178,7 +178,7 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
         (restore_target(&kept), &kept),
         (kept.clone(), &kept),
     ] {
-        let around = format!("{}; restore into a directory apart", around.display());
+        let around = format!("{}; restore into a directory outside", around.display());
         refused(&["restore", path(&kept), "--data", path(&to)], &around);
     }
     assert!(!data.join("restored").exists() && !kept.join("restored").exists());

@@ -80,7 +80,7 @@ fn a_new_data_directory_without_records_is_removed() {
     expect_exit(&run(&both, &[]), 3, &["1 unchanged"]);
     let backup = ["snapshot", "create", "--data", &file_path(dir, "missing"), "--to", &file_path(dir, "backup")];
     let said = expect_exit(&run(&backup, &[]), 1, &["there is no directory"]);
-    expect_no_parts(&said, &["that service takes the snapshot"]);
+    expect_no_parts(&said, &["must take the snapshot itself"]);
     assert!(!dir.join("backup").exists());
 }
 
@@ -109,7 +109,7 @@ fn an_import_from_an_idle_pipe_stops_at_a_signal_and_removes_nothing_but_its_own
     send_signal(child.id(), "TERM");
     until("it ends", || child.try_wait().expect("a child").is_some());
     drop(input);
-    expect_exit(&child.wait_with_output().expect("it ends"), 1, &["to go on, run the same command again"]);
+    expect_exit(&child.wait_with_output().expect("it ends"), 1, &["to continue, run the same command again"]);
     assert_eq!(names(&data), ["notes.txt"]);
 }
 
@@ -209,7 +209,7 @@ fn an_import_of_an_exported_collection_that_is_stopped_says_how_to_go_on() {
         child.try_wait().expect("a child").is_some()
     });
     let output = child.wait_with_output().expect("it ends");
-    let said = expect_exit(&output, 1, &["stopped by a signal", "to go on, run the same command again"]);
+    let said = expect_exit(&output, 1, &["stopped by a signal", "to continue, run the same command again"]);
     let stored: usize = said.split(' ').next().and_then(|count| count.parse().ok()).expect("a number of records");
     assert!((1..=lines.len()).contains(&stored), "{said}");
     let count = lines.len();

@@ -52,13 +52,13 @@ fn the_server_that_is_meant_is_read_encrypted_and_no_other(kind: OfficeDatabase)
         !connect(&office, &tls_parameters(full, &authority, ca)).expect("the server that is meant").is_empty(),
         "not encrypted"
     );
-    refused(&office, &tls_parameters(full, &stranger, ca), "is not of an authority that is trusted here");
-    refused(&office, &tls_parameters(mode, &stranger, ca), "is not of an authority that is trusted here");
-    refused(&office, full, "is not of an authority that is trusted here");
+    refused(&office, &tls_parameters(full, &stranger, ca), "no trusted authority has signed its certificate");
+    refused(&office, &tls_parameters(mode, &stranger, ca), "no trusted authority has signed its certificate");
+    refused(&office, full, "no trusted authority has signed its certificate");
     refused(&office, &format!("{full}&{ca}={}", authority.file("nowhere.pem")), "nowhere.pem cannot be read");
     std::fs::write(authority.path("empty.pem"), "no certificate").expect("written");
     refused(&office, &format!("{full}&{ca}={}", authority.file("empty.pem")), "holds no certificate in PEM form");
-    refused(&office, &format!("{ca}={}", authority.file("ca.pem")), "no certificate is looked at");
+    refused(&office, &format!("{ca}={}", authority.file("ca.pem")), "no certificate is checked");
 
     // The real program reads the database with these parameters.
     office.make_letters();
@@ -68,7 +68,7 @@ fn the_server_that_is_meant_is_read_encrypted_and_no_other(kind: OfficeDatabase)
     assert_eq!(code, Some(0), "{text}");
     let (code, text) = import_with(&tls_parameters(full, &stranger, ca), &office, &server);
     assert!(
-        code == Some(1) && text.contains("cannot read ") && text.contains("give the file of that authority"),
+        code == Some(1) && text.contains("cannot read ") && text.contains("give the file of the authority"),
         "{text}"
     );
 
@@ -76,8 +76,8 @@ fn the_server_that_is_meant_is_read_encrypted_and_no_other(kind: OfficeDatabase)
         params.subject_alt_names = vec![SanType::DnsName("db.office.example".try_into().expect("a name"))];
     });
     let office = DatabaseOffice::open_with(kind, Some(&elsewhere));
-    refused(&office, &tls_parameters(full, &authority, ca), "is of another host");
-    assert!(!connect(&office, &tls_parameters(mode, &authority, ca)).expect("its name is not looked at").is_empty());
+    refused(&office, &tls_parameters(full, &authority, ca), "its certificate names another host");
+    assert!(!connect(&office, &tls_parameters(mode, &authority, ca)).expect("its name is not checked").is_empty());
 }
 
 fn tls_parameters(mode: &str, authority: &Authority, ca: &str) -> String {

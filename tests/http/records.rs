@@ -361,7 +361,7 @@ fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     let first = desk.register("a", &given);
     assert_eq!((&first["verdict"], warnings(&first)), (&json!("original"), vec![warning("/time", "unreadable_time")]));
     let detail = first["warnings"][0]["detail"].as_str().expect("a text");
-    expect_parts(detail, &["RFC 3339", "YYYY-MM-DD", "kept in the row"]);
+    expect_parts(detail, &["RFC 3339", "YYYY-MM-DD", "the row keeps the value"]);
     assert!(!detail.contains("初五"), "{detail}");
     let stored = desk.record("a");
     assert_eq!((&stored["row"], stored.get("warnings")), (&given, None), "the value is kept");

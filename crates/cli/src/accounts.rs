@@ -20,8 +20,8 @@ Examples:
   doppel account list
   doppel account disable zhang
 
-People sign in at the desk with an account; keys are for programs. The service must have a key with the scope admin in its configuration
-(doppel config new-key); with it these commands are called: from --key-file, else from the environment variable DOPPEL_KEY.
+People sign in to the desk with an account; programs use keys. The service must have a key with the scope admin in its configuration
+(doppel config new-key). These commands send this key: from --key-file, otherwise from the environment variable DOPPEL_KEY.
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 /// Options of `doppel account`.
@@ -34,7 +34,7 @@ pub struct AccountArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum AccountCommand {
-    /// Make an account: its password is read from standard input, or made and shown once on standard error
+    /// Make an account: the command reads its password from standard input, or makes one and shows it once on standard error
     Add(AddAccountArgs),
     /// List the accounts
     List(ServiceListArgs),
@@ -42,7 +42,7 @@ enum AccountCommand {
     Disable(NamedAccount),
     /// Enable a disabled account
     Enable(NamedAccount),
-    /// Set a new password: it is read from standard input, or made and shown once on standard error
+    /// Set a new password: the command reads it from standard input, or makes one and shows it once on standard error
     Password {
         #[command(flatten)]
         account: NamedAccount,
@@ -160,7 +160,7 @@ fn set_disabled(account: &NamedAccount, disabled: &Value) -> anyhow::Result<()> 
     let Some(found) = found else {
         anyhow::bail!("there is no account called {}; doppel account list shows the accounts", account.name)
     };
-    // With changed_at the service refuses the request if somebody changed the account meanwhile.
+    // With `changed_at` the service refuses the request if somebody changed the account meanwhile.
     let mut request = json!({ "disabled": disabled });
     for kept in ["display_name", "role", "collections", "changed_at"] {
         request[kept] = found[kept].clone();

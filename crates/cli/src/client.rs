@@ -1,7 +1,7 @@
 //! A client of a running service over http or https. All commands that call a service use it.
 //!
-//! Over https, it trusts only the certificates of `--ca`; without this option, those of the system. `--client-certificate` and
-//! `--client-key` name the certificate for services that request one.
+//! Over https, the client trusts the certificates of the system; with `--ca` it trusts only the certificates of that file. `--client-certificate`
+//! and `--client-key` name the certificate for services that request one.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -28,22 +28,22 @@ const MOST_IDLE: usize = 8;
 /// Time in which a service must answer one request of [`ServiceClient`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whom to trust, and who one is oneself.
+/// The trusted certificates and the own certificate for https.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsArgs {
-    /// File of certificates (PEM) to trust instead of the system's, for a service with https
+    /// File of certificates (PEM) to trust instead of the certificates of the system, for a service with https
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
     /// File of the certificate (PEM) to show to a service that asks for one
     #[arg(long, value_name = "FILE", requires = "client_key")]
     pub(super) client_certificate: Option<PathBuf>,
-    /// File of its key (PEM)
+    /// File of the key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "client_certificate")]
     pub(super) client_key: Option<PathBuf>,
 }
 
 impl TlsArgs {
-    /// Returns the first of these options that was given. All of them are for https.
+    /// Returns the first of these options that is present. All of them are for https.
     pub(super) fn option(&self) -> Option<&'static str> {
         let Self { ca, client_certificate, client_key } = self;
         let given = [(ca, "--ca"), (client_certificate, "--client-certificate"), (client_key, "--client-key")];
@@ -68,7 +68,7 @@ pub struct ServiceArgs {
     trust: TlsArgs,
 }
 
-/// The options of the commands that list what a service has.
+/// The options of the commands that list objects of a service.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ServiceListArgs {
     #[command(flatten)]
@@ -231,20 +231,21 @@ pub(super) fn fault(error: &reqwest::Error) -> RequestFault {
 fn remedy(distrust: &CertificateError) -> &'static str {
     match distrust {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "use a name in the address that the certificate is made out for"
+            "use an address whose name the certificate contains"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "have it renewed",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "compare the clocks of both machines"
         }
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "it is an authority's own: let the service use one that this authority has signed (CA:FALSE)"
+            "it is the certificate of an authority: let the service use a certificate that this authority has signed \
+                (CA:FALSE)"
         }
         _ => "give the certificates of its authority by --ca FILE",
     }
 }
 
-/// Returns the text of the innermost cause of an error. The outer errors only tell where it happened.
+/// Returns the text of the innermost cause of an error. The outer errors only name the step that failed.
 pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
@@ -284,7 +285,7 @@ impl ServiceClient {
         Self::at(&url, key_file.as_deref(), trust)
     }
 
-    /// Does the same for an address that is given in another way.
+    /// Makes a client for an address that comes from another option.
     ///
     /// # Errors
     /// The errors of [`ServiceClient::open`].
@@ -367,7 +368,7 @@ impl ServiceClient {
         let body = match text.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(text)
-                .with_context(|| format!("what answers at {} (status {status}) is not doppel", self.url))?,
+                .with_context(|| format!("the server at {} (status {status}) is not doppel", self.url))?,
         };
         match status {
             200..300 => Ok(body),

@@ -81,8 +81,8 @@ impl ColumnUses {
         let roles = "text, whole, identity, time, url, category, status, unit, reply, or ignore";
         (!unused.is_empty()).then(|| {
             format!(
-                "columns not used: {}; stored as they came and never compared, since no field of the settings names them; to \
-                 use them, name them there with their role ({roles})",
+                "columns not used: {}; doppel stores them unchanged and never compares them, because no field of the \
+                    settings names them; to use them, name them in the settings with their role ({roles})",
                 unused.join(", ")
             )
         })

@@ -10,7 +10,7 @@ use doppel_texts::help;
 /// Options of `doppel completions`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// For which shell. bash: doppel completions bash > ~/.local/share/bash-completion/completions/doppel
+    /// Name of the shell. bash: doppel completions bash > ~/.local/share/bash-completion/completions/doppel
     shell: Shell,
 }
 

@@ -16,16 +16,15 @@ pub struct ConfigArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Show every key with its value and where it came from; hashes of secrets are left out
+    /// Show every key with its value and its source; hashes of secrets are left out
     Print(serve::ServeArgs),
     /// Find mistakes: exits with 1 and names the key
     Check(serve::ServeArgs),
-    /// Make a key: the key itself is shown once, on standard error; its section, which goes into the configuration and holds no
-    /// secret, on standard output
+    /// Make a key: shows the key once, on standard error, and writes the section for the configuration, which holds no secret, to standard output
     NewKey {
         /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
         name: String,
-        /// What it may do
+        /// Scopes of the key
         #[arg(long, value_enum, value_delimiter = ',', required = true)]
         scopes: Vec<Scope>,
     },

@@ -37,27 +37,27 @@ use doppel_eval::run::{EvaluationReport, evaluate, evaluate_with_statistics};
 use doppel_eval::svg::{PlotLine, chart};
 
 const EXAMPLES: &str = "\
-RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:
+RECORDS has one record a line, each with an id; GROUPS has one group a line, with the ids of its members:
   {\"group\": \"g1\", \"members\": [\"a\", \"b\"], \"kind\": \"natural\"}
-Two records are a true pair when they share a group. A pair is found when either record lists the other as a match.
+Two records are a true pair if they share a group. A pair is found if either record lists the other as a match.
 
-PAIRS is one labelled pair a line; jaccard (of 3-grams, measured where it is not given) and signs may be left out:
+PAIRS has one labelled pair a line. jaccard (of 3-grams; the command measures it if it is missing) and signs are optional:
   {\"a\": \"r1\", \"b\": \"r7\", \"label\": \"template\", \"jaccard\": 0.41, \"signs\": [\"place\"]}
 Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not. Pairs
 labelled \"same_event\", \"same_issue\", \"different\" or \"unsure\" are counted by themselves; other labels are refused.
 
-JUDGEMENTS (--related) is one judged record a line: 2 the same matter in other words, 1 worth seeing, 0 neither:
+JUDGEMENTS (--related) has one judged record a line: 2 the same matter in other words, 1 useful to see, 0 neither:
   {\"query\": \"r1\", \"id\": \"r9\", \"rel\": 2}
 
-EXPORTED (--exported) is a collection as doppel export writes it. What people decided in it is what ranking is measured by: pairs that
-are the same matter though their texts do not show it. With --fit the weights are fitted on one half of the matters and measured on
-the other, and printed as they stand in the configuration; that takes 15 such pairs in either half.
+EXPORTED (--exported) is a file from doppel export. The decisions of people in the file measure the ranking: pairs that are the same
+matter although their texts have little in common. With --fit the command fits the weights on one half of the matters, measures them on
+the other half, and prints them in the form of the configuration. Each half needs 15 such pairs.
 
-SET is a folder with records.jsonl, and groups.jsonl or pairs.jsonl or both. Without groups.jsonl only labelled pairs are measured.
+SET is a folder with records.jsonl, and groups.jsonl or pairs.jsonl or both. Without groups.jsonl the command measures only labelled pairs.
 
-With --leave-one-out the evidence model is fitted to all sets but one and measured on that one, for each in turn: what can be expected
-of text that the model was not fitted to. With --perturb each set is measured again after each harmless change of all its records
-(own telephone number, greeting, punctuation, ...), which should change nothing. --svg then draws the reliability diagram.
+With --leave-one-out the command fits the evidence model to all sets but one and measures it on that set, for each set in turn. The result
+shows what to expect for text that the fitting did not use. With --perturb the command measures each set again after each harmless change
+of all its records (own telephone number, greeting, punctuation, ...), which should change nothing. --svg then draws the reliability diagram.
 
 Examples:
   doppel sample --records 5000 --seed 1 --out sample
@@ -72,15 +72,15 @@ Examples:
   doppel eval --records r.jsonl --groups g.jsonl --related judged.jsonl
   doppel eval --exported letters.jsonl --fit
 
-With --events the sets are measured for events: B-cubed recall and precision where events.jsonl lists all events of a set (with
-not_events.jsonl and unsure_events.jsonl), and the joined pairs by label. With --leave-one-out each source (the field source of a
-record, or else the set) is measured by a model that is fitted to the others.
+With --events the command measures events: B-cubed recall and precision if events.jsonl lists all events of a set (with
+not_events.jsonl and unsure_events.jsonl), and the joined pairs by label. With --leave-one-out it measures each source (the field source
+of a record, otherwise the set) by a model that is fitted to the other sources.
 
-With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
-records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
-measured on the other half. That takes minutes with a release build.
+With --all the command measures every scheme alone, without the exact stage and verification; --preset or --settings give the fields of the
+records and the way of reading their text. Then it tries some settings of each scheme on half of the records, and measures the best of them
+on the other half. This takes minutes with a release build.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they count as not found).";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (the measures count them as not found).";
 
 /// Options of `doppel eval`.
 #[derive(Clone, Debug, clap::Args)]
@@ -98,22 +98,22 @@ pub struct EvalArgs {
     /// Labelled pairs, JSON lines
     #[arg(long, value_name = "FILE", requires = "records", conflicts_with = "all")]
     pub pairs: Option<PathBuf>,
-    /// Ready-made settings to measure
+    /// Preset of the settings to measure
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with = "settings")]
     pub preset: Preset,
     /// Settings to measure: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
+    /// Store that is measured; store.uri and store.database of the configuration give the MongoDB database
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded)]
     pub store: StoreChoice,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Compare all schemes, each alone; in memory, over no store
+    /// Compare all schemes, each alone, in memory and without a store
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
-    /// Measure events: which records report one real-world problem
+    /// Measure events, that is, the groups of records that report one real-world problem
     #[arg(long, requires = "sets", conflicts_with_all = ["store", "settings", "preset", "related", "perturb", "svg"])]
     pub events: bool,
     /// Measure each set by an evidence model that is fitted to the other sets
@@ -122,25 +122,25 @@ pub struct EvalArgs {
     /// Also measure each set after each harmless change of its records
     #[arg(long, requires = "leave_one_out")]
     pub perturb: bool,
-    /// Judged related records, JSON lines: measures how well those are ranked, and nothing else
+    /// Judged related records, JSON lines: the command measures only their ranking
     #[arg(long, value_name = "FILE", group = "ranking", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
     pub related: Option<PathBuf>,
-    /// A collection as doppel export writes it: measures how well related records are ranked by what people decided in it
+    /// A collection from doppel export: measures the ranking of related records by the decisions of people in it
     #[arg(long, value_name = "EXPORTED", group = "ranking", conflicts_with_all = ["sets", "records", "groups", "pairs", "all", "svg", "store", "preset", "settings"])]
     pub exported: Option<PathBuf>,
-    /// Weights to rank by, a JSON object; those that are not named keep their defaults
+    /// Weights of the ranking, a JSON object; weights that are not named keep their defaults
     #[arg(long, value_name = "FILE", requires = "ranking")]
     pub weights: Option<PathBuf>,
-    /// Also fit the weights to the judgements, and measure them on queries that were left out of the fitting
+    /// Also fit the weights to the judgements, and measure them on queries that the fitting does not use
     #[arg(long, requires = "ranking")]
     pub fit: bool,
     /// Also rank with the vectors of the model in search.embedder of the configuration
     #[arg(long, requires = "ranking")]
     pub vectors: bool,
-    /// How to print the result
+    /// Form of the result
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     pub format: SummaryFormat,
-    /// Also draw recall against precision: over thresholds of the similarity, or with --all of every scheme
+    /// Also draw curves of recall and precision: over thresholds of the similarity, or with --all for each scheme
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -151,7 +151,7 @@ const STOPPING: Duration = Duration::from_secs(10);
 /// The store that is measured over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum StoreChoice {
-    /// An embedded one in a temporary directory.
+    /// An embedded store in a temporary directory.
     Embedded,
     /// The MongoDB database of the configuration, in a collection of its own that is dropped afterwards.
     Mongodb,
@@ -212,7 +212,7 @@ fn run_sets(
     print(&measured, &text, chart)
 }
 
-/// Measures events by the shipped model, or with `--leave-one-out` each source by a model that is fitted to the others.
+/// Measures events by the shipped model. With `--leave-one-out`, measures each source by a model that is fitted to the other sources.
 fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let folders = args.sets.iter().map(PathBuf::as_path);
     let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
@@ -321,7 +321,7 @@ fn measure_over(
             let name = name.clone();
             let handle = Handle::current();
             outputs.when_stopped(move || {
-                // The command is ending, so nobody can be told about a failure to drop the collection.
+                // The command is ending, so it cannot report a failure to drop the collection.
                 let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
                 let _ = handle.block_on(dropping);
             })

@@ -15,8 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Options of `doppel healthcheck`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HealthcheckArgs {
-    /// What to ask; on this machine a service that speaks TLS is asked by https whatever is written here, and its certificate is
-    /// looked at only with --ca: nothing is sent that is secret
+    /// Address that the command requests. For a service on this machine the command uses https if the service uses TLS, even if the address begins
+    /// with http://. It checks the certificate of such a service only with --ca, because the request contains no secret
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/readyz")]
     pub url: String,
     #[command(flatten)]

@@ -19,9 +19,9 @@ Examples:
   doppel keys list
   doppel keys revoke intake
 
-Such a key counts at once, without a restart, at all instances that share the store. The service must have a key with the scope
-admin in its configuration (doppel config new-key); with it these commands are called: from --key-file, else from the environment
-variable DOPPEL_KEY. Keys of the configuration are neither listed nor revoked here.
+Such a key is valid at once, without a restart, for all instances that share the store. The service must have a key with the scope
+admin in its configuration (doppel config new-key). These commands send this key: from --key-file, otherwise from the environment
+variable DOPPEL_KEY. They neither list nor revoke the keys of the configuration.
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 /// Options of `doppel keys`.
@@ -34,13 +34,13 @@ pub struct KeysArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum KeysCommand {
-    /// Make a key: what is kept of it goes to standard output, the key itself to a file or, once, to standard error
+    /// Make a key: the stored data of the key goes to standard output, the key itself to a file or, once, to standard error
     Create(CreateKeyArgs),
-    /// List the keys that were made so: what they may do, and when they were last used
+    /// List the keys that were made while the service runs: their scopes, and when they were last used
     List(ServiceListArgs),
-    /// Revoke a key: it opens nothing any more
+    /// Revoke a key: it is no longer valid
     Revoke {
-        /// Its name
+        /// Name of the key
         #[arg(value_parser = name)]
         name: String,
         #[command(flatten)]
@@ -53,16 +53,16 @@ struct CreateKeyArgs {
     /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
     #[arg(value_parser = name)]
     name: String,
-    /// What it may do
+    /// Scopes of the key
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     scopes: Vec<Scope>,
-    /// The only collections that it may be used for [default: all]
+    /// The only collections that the key may use [default: all]
     #[arg(long, value_name = "C", value_delimiter = ',', value_parser = CollectionName::new)]
     collections: Vec<CollectionName>,
-    /// After so many days it opens nothing [default: never]
+    /// Number of days after which the key is invalid [default: never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     expires_in_days: Option<u32>,
-    /// From this time on it opens nothing, such as 2027-01-31T17:00:00+08:00
+    /// Time from which the key is invalid, such as 2027-01-31T17:00:00+08:00
     #[arg(long, value_name = "TIME", conflicts_with = "expires_in_days")]
     expires_at: Option<String>,
     /// Write the key to this new file, which only its owner may read, instead of showing it
@@ -92,7 +92,7 @@ pub fn run(args: KeysArgs) -> anyhow::Result<ExitCode> {
         }
         KeysCommand::Revoke { name, calling } => {
             ServiceClient::open(&calling)?.delete(&format!("/v1/admin/keys/{name}"))?;
-            tell(&format!("the key {name} opens nothing any more"));
+            tell(&format!("the key {name} is revoked"));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -132,7 +132,7 @@ fn make(create: &CreateKeyArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn revoke_it(name: &str, path: &Path) -> String {
-    format!("the key {name} was made and could not be kept in {}; doppel keys revoke {name}", path.display())
+    format!("the key {name} was made, but could not be written to {}; doppel keys revoke {name}", path.display())
 }
 
 fn row(key: &Value) -> Vec<String> {

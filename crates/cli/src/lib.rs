@@ -65,9 +65,9 @@ pub const PARTLY: u8 = 3;
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
 
-/// Tells, for every petition that comes in, whether the same matter was submitted before, and where.
+/// Finds for each incoming petition the earlier petitions about the same matter.
 ///
-/// Without a command it serves: "doppel" is "doppel serve".
+/// Without a command, doppel runs the service: "doppel" is "doppel serve".
 #[derive(Debug, Parser)]
 #[command(name = "doppel", version, args_conflicts_with_subcommands = true)]
 pub struct CliArguments {
@@ -75,7 +75,7 @@ pub struct CliArguments {
     command: Option<CliCommand>,
     #[command(flatten)]
     serve: serve::ServeArgs,
-    /// Language of help and messages, zh-CN or en. Otherwise that of DOPPEL_LANG, and else that of the locale
+    /// Language of help and messages, zh-CN or en; the default comes from DOPPEL_LANG, otherwise from the locale
     #[arg(long, global = true, value_name = "LANG", value_parser = texts::arguments::parse)]
     lang: Option<Language>,
 }
@@ -86,15 +86,15 @@ enum CliCommand {
     Serve(serve::ServeArgs),
     /// Register the records of files or of a database
     Import(import::ImportArgs),
-    /// Look at a database before it is read
+    /// Examine a database before doppel reads it
     Source(source::SourceArgs),
-    /// Check the rows of files against a collection, and write them with what was found for each
+    /// Compare the rows of files with a collection, and write them with the finding for each row
     Check(check::RowCheckArgs),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::DedupArgs),
     /// Find the events that the records of files report, without a service
     Events(events::EventsArgs),
-    /// Write a collection to a file, to be imported into another store
+    /// Write a collection to a file that another store can import
     Export(transfer::ExportArgs),
     /// Take backups while the service runs, list, verify and restore them
     Snapshot(snapshot::SnapshotArgs),
@@ -113,15 +113,15 @@ enum CliCommand {
     /// Bring the schema of a MongoDB database up to date
     #[cfg(feature = "mongodb")]
     Migrate(migrate::MigrateArgs),
-    /// Check that every record and every index entry belong together
+    /// Check that every record has its index entry and every index entry its record
     Doctor(doctor::DoctorArgs),
     /// Measure recall and precision on a labelled set
     #[cfg(feature = "search")]
     Eval(eval::EvalArgs),
-    /// Write made-up letters and orders with known duplicates, for trying out and measuring
+    /// Write invented letters and orders with known duplicates, for trials and measurements
     #[cfg(feature = "search")]
     Sample(sample::SampleArgs),
-    /// Print what a shell completes our commands by
+    /// Print a script with which a shell completes the commands of doppel
     Completions(completions::CompletionsArgs),
     /// Print a page of the manual, for man
     Man(man::ManArgs),
@@ -161,7 +161,7 @@ impl CliArguments {
 /// is built from.
 pub fn main(commit: &'static str) -> ExitCode {
     doppel_http::build::set_commit(commit);
-    // This comes first: the child process that reads one workbook needs nothing else and gets nothing else.
+    // The child process that reads one workbook is handled first: it needs no other part of the program.
     if std::env::args_os().nth(1).is_some_and(|command| command == child::COMMAND) {
         return child::main();
     }
@@ -244,7 +244,7 @@ fn tell(text: &str) {
     print_error(&texts::said(text));
 }
 
-/// Prints a line on standard error. Nobody may read it any more, for example after the end of a remote session; the work goes on then.
+/// Prints a line on standard error. If nobody reads standard error any more, for example after the end of a remote session, the work continues.
 fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -265,7 +265,8 @@ fn scratch_folder(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if dir.is_dir() { Ok(dir) } else { Err(usage(format!("--dir {}: is not a folder", dir.display()))) }
 }
 
-/// Runs `work` on `runtime` to its end. The first signal asks it to stop. The second one removes incomplete `outputs` and ends the process.
+/// Runs `work` on `runtime` to its end. The first signal asks the work to stop. The second signal removes incomplete `outputs` and ends the
+/// process.
 ///
 /// # Errors
 /// The errors of `work`; signals cannot be received.

@@ -1,5 +1,5 @@
-//! The report of a command about the lines that it reads: the uses of their columns, their warnings, the refused lines, and the progress.
-//! All commands that read records have one. It contains no text of records, unless an option demands this for the rejects file.
+//! The report of a command about the lines that it reads: the uses of their columns, their warnings, the refused lines, and the progress. All
+//! commands that read records write such a report. It contains no text of records, except in the rejects file if an option requests this.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -121,7 +121,7 @@ impl LineReport {
 
     /// Records the warnings about the record at `at`. A warning names the column of the file if the member has another name.
     pub(crate) fn warn<'w>(&mut self, at: LinePlace, warnings: impl Iterator<Item = RecordWarning<'w>>) {
-        // If the fields are known, one warning about all columns was printed before.
+        // If the fields are known, the command has already printed one warning about all columns.
         let is_known = self.uses.is_some();
         let columns = self.renamed.get(at.file);
         let named = warnings.filter(|warning| !(is_known && warning.code == UNUSED_MEMBER)).map(|warning| {
@@ -192,7 +192,7 @@ impl NamedCounts<Outcome> {
 }
 
 impl<K: PartialEq> NamedCounts<K> {
-    /// Counts one of this kind.
+    /// Counts one line of this kind.
     pub(crate) fn add(&mut self, kind: &K) {
         if let Some(at) = self.names.iter().position(|(named, _)| named == kind) {
             self.counts[at] += 1;
@@ -242,13 +242,13 @@ pub(crate) struct RejectsArgs {
     /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Also write the text of rejected lines: mind that petitions are personal data
+    /// Also write the text of rejected lines (petitions are personal data)
     #[arg(long, requires = "rejects")]
     pub(crate) rejects_with_text: bool,
 }
 
 impl RejectsArgs {
-    /// Creates the rejects file, if one is wanted. If an import is resumed, the file begins with its earlier content.
+    /// Creates the rejects file if an option names it. If an import is resumed, the file begins with its earlier content.
     pub(crate) fn open(&self, outputs: &CommandOutputs, resumed: bool) -> anyhow::Result<RejectsFile> {
         let mut file = self.rejects.as_deref().map(|path| outputs.create(path)).transpose()?;
         if let Some(file) = file.as_mut().filter(|_| resumed) {
@@ -305,7 +305,7 @@ impl RejectsFile {
         self.finish_with(Vec::new())
     }
 
-    /// Completes the rejects file and the other output files of the command. They get their names when all are complete.
+    /// Completes the rejects file and the other output files of the command. The files get their names when all of them are complete.
     pub(crate) fn finish_with(&mut self, mut files: Vec<OutputFile>) -> anyhow::Result<()> {
         let file = self.file.take();
         self.at = file.as_ref().map(|file| file.path().to_owned());
@@ -313,9 +313,8 @@ impl RejectsFile {
         finish_all(files)
     }
 
-    /// Completes the rejects file of an import that ended early. The file contains whole lines, and a resumed import adds lines to it, so
-    /// it gets its name. If this would replace the file of another import, the file stays next to it under another name, and this path is
-    /// returned.
+    /// Completes the rejects file of an import that ended early. The file contains whole lines, and a resumed import adds lines to it, so it gets
+    /// its name. If it would replace the file of another import, it gets another name in the same folder, and the function returns this path.
     pub(crate) fn cut_short(&mut self) -> anyhow::Result<Option<&Path>> {
         let replaces = self.file.as_ref().is_some_and(OutputFile::replaces) && !self.resumed;
         match self.file.take_if(|_| replaces || self.count == 0) {

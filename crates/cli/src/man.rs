@@ -10,10 +10,10 @@ use doppel_texts::help;
 /// Options of `doppel man`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ManArgs {
-    /// Names the pages that there are, a line each
+    /// List the names of all pages, one a line
     #[arg(long, conflicts_with = "page")]
     list: bool,
-    /// Which page [default: doppel]
+    /// Name of the page [default: doppel]
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 }

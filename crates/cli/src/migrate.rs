@@ -17,10 +17,10 @@ pub struct MigrateArgs {
     /// Configuration file (TOML); store.kind must be "mongodb"
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// List all migrations and how they stand, change nothing
+    /// List all migrations and their state, change nothing
     #[arg(long)]
     status: bool,
-    /// Say what would be applied, change nothing
+    /// Show the migrations that would be applied, change nothing
     #[arg(long, conflicts_with = "status")]
     dry_run: bool,
 }

@@ -1,4 +1,4 @@
-//! Tells the service manager the state of the service, with one datagram to the socket that systemd names for a service of `Type=notify`.
+//! Reports the state of the service to the service manager, with one datagram to the socket that systemd names for a service of `Type=notify`.
 //! Without a socket, nothing is sent. A failure to send does not stop the service.
 
 use std::ffi::OsStr;

@@ -148,7 +148,7 @@ impl CommandOutputs {
         match other.or_else(|| within.map(|folder| folder.display().to_string())) {
             None => Ok(()),
             Some(other) => Err(usage(format!(
-                "{shown} would be written over while it is in use ({other}); give each output a file of its own"
+                "{shown} is in use and would be overwritten ({other}); give each output a file of its own"
             ))),
         }
     }
@@ -258,7 +258,7 @@ impl CommandOutputs {
         let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
         let mut said = "doppel: stopped by a signal".to_owned();
         if !open.is_empty() {
-            said += &format!("; not written, and as before if there was one: {open}");
+            said += &format!("; not written (an earlier file stays): {open}");
         }
         if !done.is_empty() {
             said += &format!("; complete: {done}");
@@ -451,8 +451,8 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// True for devices, pipes and files that the process has already opened. They may be written any number of times and get no name. Other
-/// files below `/dev` and `/proc` may be ordinary files (`/dev/shm`).
+/// True for devices, pipes and files that the process has already opened. The command may write them any number of times and does not rename them.
+/// Other files below `/dev` and `/proc` may be ordinary files (`/dev/shm`).
 fn is_special(path: &Path) -> bool {
     let is_open = ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
         || path.parent().is_some_and(|folder| {

@@ -19,7 +19,7 @@ const WITHOUT_END: &str = "{spinner} {bytes:>10} {wide_msg}";
 
 /// The progress of a command, one phase after the other.
 pub struct CommandProgress {
-    /// The progress bar. It is hidden if there is no terminal, and still counts.
+    /// The progress bar. It counts even if it is hidden because the output is no terminal.
     bar: ProgressBar,
     at: Mutex<ProgressPhase>,
 }
@@ -92,8 +92,8 @@ impl CommandProgress {
         self.at(done);
     }
 
-    /// Sets the numbers of finished and of all steps of the phase `what`. Begins the phase if it is not the current one; without a
-    /// terminal, its name is printed.
+    /// Sets the numbers of finished and of all steps of the phase `what`. Begins the phase if it is not the current phase; without a terminal,
+    /// prints its name.
     pub fn step(&self, what: &str, done: u64, total: u64) {
         let mut at = self.at.lock();
         if at.phase != what {

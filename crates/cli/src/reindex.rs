@@ -19,15 +19,15 @@ const PATIENCE: u32 = 300;
 
 const EXAMPLES: &str = "\
 Examples:
-  doppel reindex --collection letters --follow                      (with the settings it has: after an upgrade, for statistics)
+  doppel reindex --collection letters --follow                      (with its present settings: after an upgrade, or for new statistics)
   doppel reindex --collection letters --settings new.json --follow
   doppel reindex --collection letters --settings new.json --no-activate --follow
       then look at GET /v1/collections/letters/generations/2/compare and, if it is better,
       POST /v1/collections/letters/generations/2/activate
 
-The service goes on answering all the while. Without --follow the command ends when the task is begun; Ctrl-C while following
-does not stop the task: POST /v1/tasks/ID/cancel does.
-Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include admin.
+The service answers requests during the reindex. Without --follow the command ends when the task has begun. Ctrl-C ends --follow and
+not the task: POST /v1/tasks/ID/cancel stops the task.
+Key: from --key-file, otherwise from the environment variable DOPPEL_KEY; its scope must include admin.
 Exit codes: 0 done (or begun, without --follow), 1 failed or canceled, 2 wrong usage.";
 
 /// Options of `doppel reindex`.
@@ -39,22 +39,22 @@ pub struct ReindexArgs {
     /// Collection to rebuild
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
-    /// New settings: a JSON file as for PUT /v1/collections/C [default: those the collection has]
+    /// New settings: a JSON file as for PUT /v1/collections/C [default: the present settings of the collection]
     #[arg(long, value_name = "FILE", conflicts_with = "preset")]
     settings: Option<PathBuf>,
     /// New settings: a preset
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// Keep the new generation beside the one that answers, for comparing
+    /// Keep the new generation beside the live one, to compare both
     #[arg(long)]
     no_activate: bool,
-    /// Drop the generation that answered until then
+    /// Drop the generation that was live before
     #[arg(long, conflicts_with = "no_activate")]
     drop_previous: bool,
-    /// Most records a second
+    /// Largest number of records a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     records_per_second: Option<u32>,
-    /// Show progress until it is done
+    /// Show progress until the task ends
     #[arg(long)]
     follow: bool,
 }

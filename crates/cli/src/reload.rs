@@ -1,8 +1,8 @@
 //! Reads the configuration again after SIGHUP and applies the changes that are possible at run time.
 //!
-//! The keys, the limits, the level of the log and the certificates are changed at once. All of them are checked before the first change: a
-//! file with a mistake changes nothing, and the mistake is logged. Each reload also logs the changed settings that need a restart, until
-//! the restart.
+//! The keys, the limits, the level of the log and the certificates change at once. The service checks all of them before the first change: a file
+//! with a mistake changes nothing, and the log names the mistake. Until the restart, each reload also logs the changed settings that need a
+//! restart.
 
 use std::sync::Arc;
 

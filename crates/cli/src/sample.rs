@@ -1,6 +1,6 @@
 //! `doppel sample`: writes invented letters and hotline orders with known duplicates and known look-alikes.
 //!
-//! The command needs constant memory: it makes and writes records one at a time and pairs in dozens. The same options give the same bytes.
+//! The command needs constant memory: it makes and writes records one at a time, and pairs in small batches. The same options give the same bytes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 const EXAMPLES: &str = "\
 Files written to DIR:
   records.jsonl         one record a line: id, title, content, user, phone, time, category, district, unit, status (and label with
-                        --labels). Letters as citizens write them, and orders as hotline operators fill in their forms
+                        --labels). The records are letters as citizens write them, and orders as hotline operators fill in their forms
   groups.jsonl          one group of records about the same matter a line: members, kind, strength 1 to 5. The group of the kind
                         hot_event has the letters of many people about one event, written within a few days
-  hard_negatives.jsonl  pairs of letters in much the same phrases that are not about the same matter
+  hard_negatives.jsonl  pairs of letters with similar wording that are not about the same matter
   pairs.jsonl           labelled pairs of orders: same matter, or template (one form about another place, number, person,
-                        company or question, named as signs)
+                        company or question; signs names the difference)
 
 Examples:
   doppel sample --records 1000 --seed 1 --out sample
@@ -31,7 +31,7 @@ Examples:
   doppel sample --records 1000 --seed 1 --until 2026-11-30 --out november
   doppel import --to http://127.0.0.1:8080 --collection demo sample/records.jsonl
 
-The same options give the same files, byte for byte, on every machine. They get their names when all are complete.
+The same options give the same files, byte for byte, on every machine. The files get their names when all of them are complete.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by a signal (nothing is written).";
 
 /// The years of the last day.
@@ -42,7 +42,7 @@ const LAST_YEAR: i16 = 2100;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SampleArgs {
-    /// How many records to write
+    /// Number of records to write
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub records: u64,
     /// Seed of the random numbers
@@ -51,10 +51,10 @@ pub struct SampleArgs {
     /// Directory to write to, created if missing; files there are overwritten
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// About which share of the records repeats another, 0 to 0.5
+    /// Approximate share of records that repeat another record, 0 to 0.5
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = half)]
     pub duplicates: f64,
-    /// Which share of the records are orders on forms, 0 to 1; 0 gives letters alone
+    /// Share of the records that are orders on forms, 0 to 1; with 0 all records are letters
     #[arg(long, value_name = "SHARE", default_value = "0.4", value_parser = share)]
     pub forms: f64,
     /// Give every record a `label` that names its topic or form

@@ -44,9 +44,9 @@ impl ScratchFolder {
 
     /// Removes the folder with its content, and the parent folders that were created for it and are empty.
     ///
-    /// Other threads may still create files and folders in it. The folder is therefore moved away first, and a file takes its name, so that
-    /// these threads fail. If a thread creates the folder again before the file exists, it could continue to create files for hours; the
-    /// new folder is moved away, too.
+    /// Other threads may still create files and folders in the folder. The function therefore first moves the folder away, and creates a file with
+    /// its name, so that these threads fail. If a thread creates the folder again before the file exists, the thread could continue to create files
+    /// for hours; the function moves the new folder away, too.
     #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
         let mut away = Vec::new();
@@ -187,7 +187,7 @@ mod tests {
                     refused += 1;
                     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "something is left");
                 } else {
-                    // The other thread has created nothing so far, or has created everything again.
+                    // The other thread has created no file so far, or has created all files again.
                     scratch.remove();
                 }
             });

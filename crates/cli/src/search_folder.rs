@@ -77,7 +77,7 @@ fn is_left_behind(lock: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Creates a folder with a lock that is so old.
+    /// Creates a folder with a lock that is `age_s` seconds old.
     #[expect(clippy::disallowed_methods, reason = "files of a test")]
     fn make_folder(parent: &Path, name: &str, age_s: u64) -> PathBuf {
         let folder = parent.join(name);

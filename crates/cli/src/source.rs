@@ -24,7 +24,7 @@ pub struct SourceArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum SourceCommand {
-    /// Look at a source: clocks, ids, the watermark and its index, what columns are taken for; exits with 1 where rows would be missed
+    /// Examine a source: its clocks, ids, watermark and index, and the fields of its columns; exits with 1 if rows would be missed
     Check(CheckArgs),
 }
 
@@ -38,19 +38,19 @@ struct CheckArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseArgs,
-    /// With --from: the column that says when a row was last changed
+    /// With --from: the column with the time of the last change of a row
     #[arg(long, value_name = "COLUMN", requires = "from")]
     watermark: Option<String>,
-    /// With --from: the column that is the id
+    /// With --from: the column that holds the id
     #[arg(long, value_name = "COLUMN", requires = "from")]
     id_field: Option<String>,
-    /// With --from: take the column COLUMN as FIELD; may be given several times
+    /// With --from: read the column COLUMN as FIELD; may be given several times
     #[arg(long, value_name = "COLUMN=FIELD", value_parser = pair, requires = "from")]
     map: Vec<(String, String)>,
-    /// The zone of times without one [default: that of the source, else Asia/Shanghai]
+    /// Time zone of times that name none [default: the zone of the source, otherwise Asia/Shanghai]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Settings of the collection (JSON), where it has others than preset default
+    /// Settings of the collection (JSON), if they differ from the preset default
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
 }

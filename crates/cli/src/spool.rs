@@ -1,8 +1,8 @@
 //! Keeps the original rows until their results are known, and writes the result table: the columns and rows of the input in their order,
 //! including refused rows, with four additional columns ([`doppel_findings`]).
 //!
-//! Rows that do not fit into the given memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged
-//! by their names. A single table is written row by row, including the rows above its header.
+//! Rows that do not fit into memory go to an unnamed file; 12 bytes a row stay in memory. The columns of several files are merged by their names. A
+//! single table is written row by row, including the rows above its header.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub(super) struct SpoolEntry {
     pub(super) line: u64,
     /// The number of the row in the file, as the result table shows it.
     number: u64,
-    /// The record as JSON, or the reason why there is none.
+    /// The record as JSON, or the reason why the row was refused.
     pub(super) content: Result<String, RowRefusal>,
     cells: Vec<TableCell>,
 }
@@ -99,7 +99,7 @@ impl RowSpool {
     /// Returns the row with this index.
     pub(super) fn entry(&self, at: usize) -> anyhow::Result<SpoolEntry> {
         let bytes = self.log.get(at).context("cannot read a row back")?;
-        serde_json::from_slice(&bytes).context("a row came back damaged")
+        serde_json::from_slice(&bytes).context("a stored row is damaged")
     }
 
     /// Returns the name of the row `at`, for rows that repeat it.
@@ -246,7 +246,7 @@ impl TableColumns {
 /// The resulting table while it is written.
 pub(super) struct ResultTable {
     table: output::TableOutput<OutputFile>,
-    /// The number of the last row, if rows are numbered anew.
+    /// The number of the last row, if the table numbers the rows again.
     at: Option<u64>,
     path: String,
     words: FindingWords,

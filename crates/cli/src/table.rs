@@ -33,9 +33,9 @@ pub fn table(columns: &[ColumnHeading<'_>], rows: impl IntoIterator<Item = Vec<S
 /// The format of the summary or the result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum SummaryFormat {
-    /// For people
+    /// A table for people
     Table,
-    /// For programs: one object
+    /// One JSON object for programs
     Json,
 }
 

@@ -11,7 +11,7 @@ use doppel_core::violation::Violation;
 /// Largest number of places per code.
 const PLACES: usize = 5;
 
-/// Counts records with warnings. It contains no text of records and needs constant memory, because there are few codes.
+/// Counts records with warnings. The struct contains no text of records and needs constant memory, because there are few codes.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct WarningCounts(BTreeMap<String, WarningKind>);

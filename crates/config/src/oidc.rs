@@ -70,7 +70,7 @@ impl OidcConfig {
         }
         let desk: Option<Url> = self.desk_url.parse().ok();
         if !desk.is_some_and(|url| is_protected(&url) && url.path() == "/" && url.query().is_none()) {
-            return Err("console.oidc.desk_url: give an address such as https://desk.example, nothing behind it".into());
+            return Err("console.oidc.desk_url: give an address such as https://desk.example, without a path".into());
         }
         if self.client_id.is_empty() || self.name_claim.is_empty() {
             return Err("console.oidc: client_id and name_claim cannot be empty".into());

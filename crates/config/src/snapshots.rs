@@ -28,7 +28,7 @@ impl SnapshotsConfig {
         if self.dir.as_os_str().is_empty() {
             return match self.every_hours {
                 0 => Ok(()),
-                _ => Err("snapshots.every_hours: say in snapshots.dir where they are to be".into()),
+                _ => Err("snapshots.every_hours: name the directory of the snapshots in snapshots.dir".into()),
             };
         }
         if store.kind == StoreKind::Mongodb {
@@ -38,7 +38,8 @@ impl SnapshotsConfig {
         }
         if is_within(&self.dir, &store.data) {
             return Err(
-                "snapshots.dir is in store.data, and would be lost with it; choose another, best on another volume"
+                "snapshots.dir is in store.data, so that both would be lost together; choose another directory, best \
+                    on another volume"
                     .into(),
             );
         }

@@ -101,20 +101,20 @@ impl SourceConfig {
         }
         if self.follow && self.watermark.is_empty() {
             return Err(
-                "follow needs watermark, the column that says when a row was last changed; without one, follow = false and \
-                 POST /v1/admin/import read all rows"
+                "follow needs watermark, the column with the time of the last change of a row; without it, set follow \
+                    = false, and POST /v1/admin/import reads all rows"
                     .into(),
             );
         }
         let by_odbc = DatabaseLocation::parse(&self.url).is_ok_and(|location| location.dialect() == SqlDialect::Odbc);
         if by_odbc && (self.follow || self.write_back.is_some()) {
-            return Err("by ODBC a source is read as a whole: follow and write_back are for the other databases".into());
+            return Err("an ODBC source can only be imported: follow and write_back are for the other databases".into());
         }
         if self.interval_s == 0 {
             return Err("interval_s is at least 1".into());
         }
         if !self.time_zone.is_empty() && jiff::tz::TimeZone::get(&self.time_zone).is_err() {
-            return Err("time_zone is none that is known; give a name such as Asia/Shanghai".into());
+            return Err("time_zone is not known; give a name such as Asia/Shanghai".into());
         }
         if self.write_back.as_ref().is_some_and(|back| back.table.is_empty()) {
             return Err("write_back.table is empty".into());

@@ -39,7 +39,7 @@ struct DemoLetter {
 enum DemoWording {
     /// The text of the matter.
     Whole,
-    /// The text of the matter with a beginning and an end that say that this is not the first letter.
+    /// The text of the matter, with a beginning and an end that mention an earlier letter.
     Again,
     /// The matter in other words.
     Reworded,

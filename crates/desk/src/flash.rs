@@ -1,5 +1,5 @@
-//! The messages about finished actions. An action answers with a redirect, and a cookie carries its outcome to the next page, which shows
-//! it.
+//! The messages about finished actions. An action answers with a redirect, and a cookie transfers the outcome of the action to the next page, which
+//! shows the message.
 
 use std::borrow::Cow;
 
@@ -43,9 +43,9 @@ pub enum FlashMessage {
     Work(WorkDone),
     /// The visitor took decisions about a group back.
     Undone {
-        /// Number of decisions that were taken back.
+        /// Number of withdrawn decisions.
         done: usize,
-        /// Number of decisions that were to be taken back.
+        /// Number of decisions that the visitor wanted to withdraw.
         of: usize,
     },
 }
@@ -128,7 +128,7 @@ impl FlashMessage {
         }
     }
 
-    /// Returns the decision that the visitor can take back. A withdrawal cannot be taken back: the visitor decides anew instead.
+    /// Returns the decision that the visitor can withdraw. A withdrawal itself cannot be withdrawn: the visitor makes a new decision instead.
     pub fn to_undo(&self) -> Option<&DecidedNotice> {
         let decided = self.decided()?;
         let is_undone = matches!(decided.judgement, Judgement::Withdrawn);

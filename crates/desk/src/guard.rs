@@ -53,7 +53,7 @@ const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 /// The response header that makes htmx load another page as a whole.
 const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 
-/// The token of the browser that sent a request. It is one of the request's extensions.
+/// The token of the browser that sent a request. The request has it as an extension.
 #[derive(Clone, Debug)]
 pub struct BrowserToken(pub BrowserSecret);
 
@@ -195,7 +195,7 @@ fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> VisitorFacts 
     }
 }
 
-/// Returns the language that the visitor chose, else a language that the browser accepts, else the default language.
+/// Returns the language that the visitor chose; otherwise a language that the browser accepts; otherwise the default language.
 fn language(headers: &HeaderMap) -> Language {
     let chosen = cookies::get(headers, cookies::LANGUAGE).and_then(|tag| Language::parse(&tag));
     chosen.or_else(|| wording::accepted(headers)).unwrap_or_default()

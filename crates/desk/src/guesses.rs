@@ -1,8 +1,8 @@
 //! The limits on guessing passwords, per account and per address.
 //!
-//! Names and addresses share [`COUNTERS`] counters by a random hash, so that the memory is bounded and unknown names are limited like known
-//! ones. Every attempt counts, also a successful one, and it counts before the password is checked. Sign-ins at the identity provider have
-//! counters of their own, so that they do not use up the attempts with passwords.
+//! Names and addresses share [`COUNTERS`] counters by a random hash, so that the memory is bounded and unknown names are limited like known names.
+//! Every attempt counts before the password is checked, also a successful attempt. Sign-ins at the identity provider have separate counters, so
+//! that they do not use up the attempts with passwords.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};

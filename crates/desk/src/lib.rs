@@ -68,7 +68,7 @@ pub struct DeskState {
     pub undo: undo::UndoLog,
     /// Uploaded files of letters.
     pub files: files::UploadedFiles,
-    /// The address of a record in the office's own system, see [`ConsoleConfig`](doppel_config::ConsoleConfig); empty if there is none.
+    /// The address of a record in the office's own system, see [`ConsoleConfig`](doppel_config::ConsoleConfig); empty without such a system.
     record_url: String,
 }
 

@@ -37,7 +37,7 @@ pub fn secure(headers: &mut HeaderMap) {
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Pages contain letters of people, so no copy may be kept. Static files have set their own header before.
+    // Pages contain letters of people, so that no cache may keep a copy. Static files already have their own header.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
@@ -88,9 +88,9 @@ choices! {
         Files = "files", words.files.title;
         /// The search for records by words.
         Search = "search", words.search.title;
-        /// Groups of records about one matter, and people who write repeatedly.
+        /// Groups of records about one matter, and people with several letters.
         Groups = "groups", words.groups.title;
-        /// Records about one real-world problem, in whichever words.
+        /// Records about one real-world problem, in any words.
         Events = "events", words.events.title;
         /// Counts of the records that arrived.
         Statistics = "statistics", words.statistics.title;
@@ -107,7 +107,7 @@ impl DeskSection {
         self.value()
     }
 
-    /// Returns the scope that a visitor needs beside reading to see the section.
+    /// Returns the scope that a visitor needs in addition to `read` to see the section.
     pub fn scope(self) -> Scope {
         match self {
             Self::Work => Scope::Admin,
@@ -128,9 +128,9 @@ pub struct PageFrame {
     /// The visitor who requested the page.
     pub visitor: PageVisitor,
     pub title: String,
-    /// The collection of the page, if it has one.
+    /// The collection of the page; `None` for a page about all collections.
     pub collection: Option<CollectionName>,
-    /// The section of the page, if it has one.
+    /// The section of the page; `None` for a page outside the navigation.
     pub section: Option<DeskSection>,
 }
 
@@ -192,7 +192,7 @@ impl PageFrame {
         self.visitor.flash.as_ref()
     }
 
-    /// Returns the place to show after the visitor has taken a decision back: this page, in the inbox at the record of the decision.
+    /// Returns the address of the page to show after the visitor has withdrawn a decision: this page; in the inbox, at the record of the decision.
     pub fn back_to(&self, decided: &DecidedNotice) -> String {
         let place = &self.visitor.place;
         let inbox = below(&decided.collection, DeskSection::Inbox.path());
@@ -279,7 +279,7 @@ pub fn place(uri: &Uri) -> String {
     uri.path_and_query().map_or(ROOT, |place| place.as_str()).to_owned()
 }
 
-/// Returns the redirect target of a form or a link if it is a path of the desk; else the path of the start page.
+/// Returns the redirect target of a form or a link if it is a path of the desk; otherwise the path of the start page.
 pub fn local(place: Option<&str>) -> String {
     place
         .filter(|place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\'))

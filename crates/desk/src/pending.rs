@@ -10,7 +10,7 @@ use doppel_service::oidc::SignInSecrets;
 
 /// Time in which a person signs in at the provider.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// Largest number of pending sign-ins. Beginning one needs no right; each browser has at most one, and the oldest makes room.
+/// Largest number of pending sign-ins. Anybody can begin a sign-in. Each browser has at most one; beyond this number, the oldest is removed.
 pub const MOST_PENDING: usize = 1024;
 
 /// A sign-in that has begun.
@@ -29,7 +29,7 @@ pub struct PendingSignIn {
 pub struct PendingSignIns(Mutex<HashMap<String, PendingSignIn>>);
 
 impl PendingSignIns {
-    /// Keeps a sign-in of `browser`. An earlier one of this browser ends.
+    /// Stores a sign-in of `browser`. An earlier sign-in of this browser ends.
     pub fn begin(&self, secrets: SignInSecrets, browser: &BrowserSecret, next: String, now: Instant) {
         let browser = browser.hash();
         let mut pending = self.0.lock();

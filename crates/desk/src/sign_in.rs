@@ -26,8 +26,8 @@ use doppel_http::problem::Problem;
 pub const IDLE_END: Duration = Duration::from_secs(30 * 60);
 /// Longest duration of a session: a working day.
 pub const WHOLE_END: Duration = Duration::from_secs(8 * 60 * 60);
-/// Largest number of sessions: more than an office has visitors at the same time. Only a person with a key or an account can start a
-/// session. If there are too many sessions, the one that was idle longest ends.
+/// Largest number of sessions: more than an office has visitors at the same time. Only a person with a key or an account can start a session.
+/// Beyond this number, the session with the longest idle time ends.
 pub const MOST_SESSIONS: usize = 2048;
 /// Largest number of sessions of one account or key, so that nobody ends the sessions of others by signing in again and again. A key may
 /// be the key of a whole desk.
@@ -59,7 +59,7 @@ impl SignInPlace {
 /// A session, as a list shows it.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
-    /// The number of the session. It is no secret and opens nothing.
+    /// The number of the session. It is no secret and gives no access.
     pub id: u64,
     /// The proof of the sign-in.
     pub key: ShownKey,
@@ -130,8 +130,7 @@ impl Default for OpenSessions {
 }
 
 impl OpenSessions {
-    /// Checks a key and starts a session. Returns the token for the browser's cookie, or `None` if the key is not one of `keys`, for
-    /// whatever reason.
+    /// Checks a key and starts a session. Returns the token for the browser's cookie, or `None` if `keys` does not accept the key for any reason.
     ///
     /// # Errors
     /// 429 after too many attempts with this key name; 500 if the system has no randomness.
@@ -196,7 +195,7 @@ impl OpenSessions {
         open.len() < before
     }
 
-    /// Returns the sessions in `scope`, the last used one first. `token` is the token of the asking browser.
+    /// Returns the sessions in `scope`, the last used session first. `token` is the token of the browser that sent the request.
     pub fn list(&self, scope: SessionScope<'_>, token: &BrowserSecret, now: Instant) -> Vec<SessionFacts> {
         let this = token.hash();
         let open = self.open.lock();

@@ -1,7 +1,7 @@
-//! The memory of decisions that were made in one action, so that one step can take them all back.
+//! The memory of the decisions of an action, so that one step can withdraw all of them.
 //!
-//! The memory is lost at a restart, and it keeps only the latest actions. The decisions of a forgotten action must be taken back one by
-//! one. A pair about which a person has decided since is left unchanged.
+//! The memory is lost at a restart, and it keeps only the latest actions. The decisions of a forgotten action must be withdrawn one by one. A pair
+//! about which a person has decided since is left unchanged.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ impl UndoLog {
         count
     }
 
-    /// Removes the action `id` and returns its decisions, so that they can be taken back only once.
+    /// Removes the action `id` and returns its decisions, so that they can be withdrawn only once.
     pub fn take(&self, id: &str, collection: &CollectionName) -> Option<Vec<MadeDecision>> {
         let mut kept = self.0.lock();
         let at = kept.iter().position(|(found, place, _)| found == id && place == collection)?;

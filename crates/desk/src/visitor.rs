@@ -86,7 +86,8 @@ impl PageVisitor {
         self.may(Scope::Lead)
     }
 
-    /// True if the visitor may see and change accounts. An account has rights for all collections, so that the visitor needs them, too.
+    /// True if the visitor may see and change accounts. An account has rights for all collections, so that the visitor needs rights for all
+    /// collections.
     pub fn may_manage_people(&self) -> bool {
         self.may_admin() && self.reach.is_everything()
     }
@@ -167,10 +168,11 @@ fn missing(scope: Scope, visitor: &PageVisitor) -> Problem {
     if let Some(person) = &visitor.person {
         let own = person.role.as_str();
         let needed = PersonRole::with(scope).as_str();
-        let detail = format!("your account has the role {own:?}; this needs the role {needed:?} or a higher one");
+        let detail =
+            format!("your account has the role {own:?}; the request needs the role {needed:?} or a higher one");
         return Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingRole, detail);
     }
     let scope = scope.as_str();
-    let detail = format!("the key does not have the scope {scope:?}, which this needs");
+    let detail = format!("the key does not have the scope {scope:?}, which the request needs");
     Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail)
 }

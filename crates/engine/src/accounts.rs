@@ -39,8 +39,8 @@ impl Engine {
         .await
     }
 
-    /// Replaces the settings of an account at the time `now` (RFC 3339, UTC). If the caller saw the account as it was after a change at the
-    /// time `seen`, it must be as it was then. Returns all stored keys and accounts.
+    /// Replaces the settings of an account at the time `now` (RFC 3339, UTC). `seen` is the time of the last change that the caller saw; the
+    /// account must not have changed since. Returns all stored keys and accounts.
     ///
     /// # Errors
     /// [`Error::UnknownAccount`]; [`Error::AccountChanged`] if somebody changed it since `seen`.
@@ -66,8 +66,8 @@ impl Engine {
         .await
     }
 
-    /// Gives an account the role and the shown name that the identity provider told at the time `now` (RFC 3339, UTC). An empty shown name
-    /// changes only the role. Returns all stored keys and accounts.
+    /// Sets the role and the shown name of an account at the time `now` (RFC 3339, UTC) to the values from the identity provider. An empty shown
+    /// name changes only the role. Returns all stored keys and accounts.
     ///
     /// # Errors
     /// [`Error::UnknownAccount`].

@@ -36,8 +36,8 @@ pub struct Registration {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// True if the verdict is an earlier one (`updated`, `unchanged`), and the record that its `duplicate_of` named was deleted or its text
-    /// replaced; `duplicate_of` is then `null`.
+    /// True if the verdict is an earlier verdict (`updated`, `unchanged`), and the record of its `duplicate_of` was deleted or its text replaced;
+    /// `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
     /// Parts of the row that were not read, but are no reason to refuse the row: `unreadable_time`. For the first record of a collection
@@ -51,11 +51,11 @@ pub struct Registration {
 pub struct Check {
     /// True if there is a match.
     pub duplicate: bool,
-    /// The match with the highest probability among the candidates that were compared; among equal ones the nearest by fingerprint, then
-    /// the earliest. With `first=true` the first match that was found.
+    /// The match with the highest probability among the compared candidates; among equal matches the nearest by fingerprint, then the earliest.
+    /// With `first=true` the first match that the search found.
     #[serde(rename = "match")]
     pub found: Option<Match>,
-    /// Version of the collection's text statistics that the comparison used; 0 if none were counted yet.
+    /// Version of the collection's text statistics that the comparison used; 0 before the first count.
     pub statistics: u32,
     /// Parts of the row that were not read, but are no reason to refuse the row: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,12 +65,12 @@ pub struct Check {
 /// The answer to "which records are similar?".
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SimilarList {
-    /// The fingerprint of the request, if there is one.
+    /// The fingerprint of the request; absent without one.
     pub fingerprint: Option<doppel_core::verdict::Fingerprint>,
     /// The generation that answered.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// Version of the collection's text statistics that the comparison used; 0 if none were counted yet.
+    /// Version of the collection's text statistics that the comparison used; 0 before the first count.
     pub statistics: u32,
     /// Matches, best first.
     pub similar: Vec<Match>,
@@ -86,10 +86,10 @@ pub struct SimilarList {
 pub struct RecordView {
     /// Its id.
     pub id: RecordId,
-    /// Its place in commit order.
+    /// The place of the record in commit order.
     #[schema(value_type = u64)]
     pub seq: Seq,
-    /// Its content as it was received; `null` if the collection keeps no text.
+    /// The content of the record as it was received; `null` if the collection keeps no text.
     #[schema(value_type = Option<Object>, required)]
     pub row: Option<Box<RawValue>>,
     /// The verdict at registration. It is never computed again.
@@ -124,9 +124,9 @@ pub struct Page<T> {
 /// A collection.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Collection {
-    /// Its name.
+    /// The name of the collection.
     pub name: CollectionName,
-    /// Its settings, with all defaults.
+    /// The settings of the collection, with all defaults.
     pub settings: Settings,
     /// The live generation.
     #[schema(value_type = u32)]
@@ -161,7 +161,7 @@ pub struct InactiveChannel {
 /// The frequency of pieces of text in a collection: its document frequencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TextStatistics {
-    /// The version in use; 0 if none was counted yet and the built-in one is used.
+    /// The version in use; 0 for the built-in statistics, which are used before the first count.
     pub version: u32,
     /// Number of records of the collection when it was counted.
     pub records: u64,
@@ -169,7 +169,7 @@ pub struct TextStatistics {
     pub sampled: u32,
     /// Number of pieces of text and names that are known to be frequent.
     pub entries: usize,
-    /// Their size in memory, in bytes.
+    /// The size of the statistics in memory, in bytes.
     pub bytes: usize,
 }
 
@@ -178,7 +178,7 @@ pub struct TextStatistics {
 pub struct EvidenceContribution {
     /// Name of the feature, as in the evidence model.
     pub feature: String,
-    /// Its value for this pair.
+    /// The value of the feature for this pair.
     pub value: f64,
     /// The log-odds that it adds; below 0 if it speaks against the pair.
     pub log_odds: f64,
@@ -207,7 +207,7 @@ pub struct Explanation {
     pub exact: bool,
     /// Jaccard similarity of the shingle sets.
     pub jaccard: f64,
-    /// Share of the smaller shingle set that the larger one contains.
+    /// Share of the smaller shingle set that the larger set contains.
     pub containment: f64,
     /// Jaccard similarity of the shingle sets weighted by rarity: as `jaccard`, but rare text counts for more.
     pub similarity: f64,
@@ -218,19 +218,20 @@ pub struct Explanation {
     /// Digest of the evidence model that gave the probability.
     pub model: String,
     /// The condition of the settings' `match` that the pair does not meet, so that the records do not match; absent if the pair meets all
-    /// conditions. The record with the later time counts as the new one; `b` if the times do not decide.
+    /// conditions. The record with the later time counts as the new record; if the times do not decide, `b` does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ScopeExclusion, required = false)]
     pub excluded_by: Option<ScopeExclusion>,
     /// Source of the probability: equal digests, equal copy keys, or the evidence model.
     pub decided_by: ProbabilitySource,
-    /// The log-odds of a pair whose features are all 0. Their sum with those of `contributions` gives the model's probability.
+    /// The log-odds of a pair whose features are all 0. The sum of these log-odds and of the log-odds of `contributions` gives the model's
+    /// probability.
     pub intercept: f64,
     /// The contribution of each feature of the pair to the log-odds, the largest effect first.
     pub contributions: Vec<EvidenceContribution>,
     /// Facts that one text names and for which the other text names something else.
     pub differs: Vec<Difference>,
-    /// Version of the collection's document frequencies, which determine the rare text; 0 if none were counted yet.
+    /// Version of the collection's document frequencies, which determine the rare text; 0 before the first count.
     pub statistics: u32,
     /// Fingerprints, and the bits in which they differ.
     pub fingerprints: Option<FingerprintComparison>,
@@ -276,9 +277,9 @@ pub struct FingerprintComparison {
 pub struct SharedFeature {
     /// The feature.
     pub term: String,
-    /// Its weight in `a`.
+    /// The weight of the feature in `a`.
     pub weight_a: f64,
-    /// Its weight in `b`.
+    /// The weight of the feature in `b`.
     pub weight_b: f64,
 }
 
@@ -298,7 +299,7 @@ pub struct FieldShare {
     pub name: String,
     /// Jaccard similarity of the field's shingle sets; 1 if the fields are equal.
     pub jaccard: f64,
-    /// Share of the smaller shingle set that the larger one contains.
+    /// Share of the smaller shingle set that the larger set contains.
     pub containment: f64,
 }
 
@@ -311,7 +312,7 @@ pub struct Passage {
     pub at_a: usize,
     /// Offset of the passage in `b`, in characters of the normalised text.
     pub at_b: usize,
-    /// Its length in characters.
+    /// The length of the passage in characters.
     pub chars: usize,
     /// Ranges of the passage in the original fields of `a`.
     pub in_a: Vec<FieldRange>,
@@ -319,7 +320,7 @@ pub struct Passage {
     pub in_b: Vec<FieldRange>,
     /// Weight of the passage, 0 to 1: 1 for text that hardly any record of the collection contains.
     pub weight: f64,
-    /// Share of the collection's records that contain the rarest three characters of the passage; `null` if it is below one in a thousand.
+    /// Share of the collection's records that contain the rarest three characters of the passage; `null` for a share below one in a thousand.
     pub common: Option<f64>,
 }
 

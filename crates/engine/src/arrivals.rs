@@ -16,8 +16,8 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::decisions::{Judgement, RecordPair};
 use doppel_store::{Seq, StoredRecord};
 
-/// Largest number of seqs that the walk for one page passes: some tens of milliseconds. If the walk finds fewer arrivals than requested,
-/// the page states where the next walk begins.
+/// Largest number of seqs that the walk for one page passes; the walk takes some tens of milliseconds. If the walk finds fewer arrivals than
+/// requested, the page states where the next walk begins.
 const MOST_WALKED: u64 = 8 << 10;
 /// Largest number of duplicates whose decision is read for one page: each read takes a millisecond if the store is a server.
 const MOST_LOOKED_UP: usize = 1_000;
@@ -31,7 +31,7 @@ pub struct ArrivalFilter {
     pub since: Option<Timestamp>,
     /// True to select only duplicates about which nobody has decided yet.
     pub undecided: bool,
-    /// The conditions on the values that the office wrote beside the arrivals.
+    /// The conditions on the other values of the office in the arrivals.
     pub record: RecordFilter,
 }
 
@@ -39,7 +39,7 @@ pub struct ArrivalFilter {
 #[derive(Clone, Debug)]
 pub struct Arrival {
     pub record: RecordView,
-    /// The decision about it and the record that it duplicates, if there ever was one; it may be withdrawn.
+    /// The decision about the arrival and the record that it duplicates; it may be withdrawn. `None` if people never decided about the pair.
     pub decision: Option<DecisionView>,
 }
 
@@ -67,14 +67,14 @@ impl Arrival {
 pub(crate) struct BackwardWalk<'a> {
     engine: &'a Engine,
     collection: &'a CollectionName,
-    /// The walk has passed all seqs from this one on.
+    /// The walk has passed all seqs from this seq on.
     end: u64,
     /// The last seq that the walk passes.
     last: u64,
 }
 
 impl<'a> BackwardWalk<'a> {
-    /// Begins a walk at the seq before `before`, or at the latest one. The walk passes at most `most` seqs.
+    /// Begins a walk at the seq before `before`, or at the latest seq. The walk passes at most `most` seqs.
     pub(crate) async fn begin(
         engine: &'a Engine,
         collection: &'a CollectionName,
@@ -87,7 +87,7 @@ impl<'a> BackwardWalk<'a> {
         Ok(Self { engine, collection, end, last: end.saturating_sub(most).max(1) })
     }
 
-    /// Returns the next records, or none if the next seqs have none; `None` at the end of the walk.
+    /// Returns the records of the next seqs, perhaps an empty list; `None` at the end of the walk.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<StoredRecord>>> {
         if self.end <= self.last {
             return Ok(None);

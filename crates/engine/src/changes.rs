@@ -36,7 +36,7 @@ pub enum ChangeName {
 /// One change of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangeView {
-    /// Its place in commit order.
+    /// The place of the change in commit order.
     #[schema(value_type = u64)]
     pub number: Seq,
     /// The kind of the change.
@@ -51,7 +51,7 @@ pub struct ChangeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = VerdictKind, required = false)]
     pub verdict: Option<VerdictKind>,
-    /// The record that the verdict names as `duplicate_of`, if there is one and it is unchanged.
+    /// The record that the verdict names as `duplicate_of`; absent if the verdict names none, or if this record was replaced or deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = RecordId, required = false)]
     pub duplicate_of: Option<RecordId>,
@@ -98,8 +98,8 @@ impl Engine {
         Ok(list)
     }
 
-    /// Returns the number of the latest change of a collection; 0 if there was none. A record or a decision that a caller reads afterwards
-    /// and that is changed later has a higher number.
+    /// Returns the number of the latest change of a collection; 0 before the first change. If a caller reads a record or a decision afterwards and
+    /// it changes later, the change has a higher number.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -108,7 +108,7 @@ impl Engine {
         Ok(self.store.last_change(collection).await?)
     }
 
-    /// Waits until there may be a change with a number above `after`. The wait may be cancelled at any time.
+    /// Waits until a change with a number above `after` may exist. The wait may be cancelled at any time.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).

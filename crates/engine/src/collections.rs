@@ -1,7 +1,7 @@
 //! Collections: creating, changing, listing and dropping them; and the compiled context that every other use case begins with.
 //!
-//! Requests that create, drop and write to the same collection at the same time may be executed in any order. If the store has completed a
-//! request, the answer says so, whatever another request did a moment later. A request that a drop interrupted begins again.
+//! Requests that create, drop and write to the same collection at the same time may be executed in any order. If the store has completed a request,
+//! the answer confirms this, even if another request has changed the collection a moment later. A request that a drop interrupted begins again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Returns the settings with the places, the forms and the model that the collection has, unless they name others. An office that sends its settings
-    /// at each deployment does not mean to forget what people taught the collection since.
+    /// Returns the settings with the places, the forms and the model of the collection, unless the settings name others. An office may send its
+    /// settings at each deployment; this must not delete the places, forms and model that people have added since.
     async fn with_taught(&self, spec: &CollectionSpec) -> Result<CollectionSpec> {
         let context = self.context(&spec.name).await?;
         let mut spec = spec.clone();
@@ -86,8 +86,8 @@ impl Engine {
         }
     }
 
-    /// Returns the number of the collection with this name, as far as this instance knows: another instance may have deleted the collection
-    /// a moment ago and created another one.
+    /// Returns the number of the collection with this name in the memory of this instance. Another instance may have deleted the collection a
+    /// moment ago and created another collection.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`] if there is none; [`Error::Store`] when the store cannot be asked.

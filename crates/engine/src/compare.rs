@@ -1,4 +1,4 @@
-//! Comparison of two generations: the pairs that only one of them finds.
+//! Comparison of two generations: the pairs that only one generation finds.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -41,7 +41,7 @@ pub struct Comparison {
     pub lost_examples: Vec<PairView>,
 }
 
-/// A pair that one of two generations finds.
+/// A pair that only one of two generations finds.
 struct PairDifference {
     earlier: Seq,
     later: Seq,
@@ -59,10 +59,10 @@ impl PairDifference {
 }
 
 impl Engine {
-    /// Returns the pairs that only the given generation or only the live one finds. It leaves out pairs with a record that is gone, pairs
-    /// that a person decided about, and pairs of records that were registered after the younger of the two generations was begun: later
-    /// records have pairs only in the live generation. Reads the pairs of both generations and all decisions, and the records of pairs that
-    /// differ, many at once: O(pairs + decisions). Memory: the decided pairs.
+    /// Returns the pairs that only the generation `generation` or only the live generation finds. Leaves out pairs with a deleted record, pairs
+    /// that a person decided about, and pairs of records that were registered after the younger of the two generations began: later records have
+    /// pairs only in the live generation. Reads the pairs of both generations and all decisions, and the records of pairs that differ, many at
+    /// once: O(pairs + decisions). Memory: the decided pairs.
     ///
     /// # Errors
     /// `UnknownCollection`, `UnknownGeneration`; `Store` with `GenerationLive` or `GenerationBuilding` if the generation cannot be

@@ -47,12 +47,12 @@ pub(super) struct Context {
     pub(super) frequencies: Arc<Frequencies>,
     /// The owner of the collection's sketches in memory. Generations of the collection that read the same texts share an owner.
     pub(super) owner: u32,
-    /// Sketches of records that were registered or verified, under seqs that name one text for ever. The larger a collection, the more
-    /// records share a phrase with a new one; a sketch refuses nearly all of those candidates without reading them.
+    /// Sketches of records that were registered or verified, by the seqs of the records; the text of a seq never changes. The larger a collection,
+    /// the more records share a phrase with a new record; a sketch refuses nearly all of those candidates without reading them.
     pub(super) sketches: Arc<Sketches>,
     /// The changes after which sketches of records that are gone are forgotten.
     pub(super) sketch_changes: Arc<SketchChanges>,
-    /// Stored records that were read for comparisons, under seqs that name one content for ever.
+    /// Stored records that were read for comparisons, by their seqs; the content of a seq never changes.
     pub(super) read_records: Arc<ReadRecords>,
     /// The standby generations, in their order.
     pub(super) others: Vec<StandbyContext>,
@@ -77,7 +77,7 @@ pub(super) struct StandbyContext {
     owner: u32,
 }
 
-/// Ratio of the bytes for sketches to the bytes for read records, where one number bounds both.
+/// Ratio of the bytes for sketches to the bytes for read records, if one number limits both.
 const READ_PART: usize = 8;
 
 /// Largest number of compiled collections that have their own dictionary: each takes some 26 MB. The collection that was unused for the
@@ -176,7 +176,7 @@ impl Context {
         Some(known.clone())
     }
 
-    /// Returns the owner of the sketches of a generation that reads the same as `settings`, if there is one.
+    /// Returns the owner of the sketches of a generation that reads records in the same way as `settings`; `None` without such a generation.
     fn owner_for(&self, settings: &Settings) -> Option<u32> {
         let live = std::iter::once((&self.state.settings, self.owner));
         let others =
@@ -199,8 +199,7 @@ impl Context {
         self.profile.digest() != self.state.profile
     }
 
-    /// Returns the version of the document frequencies that verification uses; 0 if the collection does not verify, or none were counted
-    /// yet.
+    /// Returns the version of the document frequencies that verification uses; 0 if the collection does not verify, and before the first count.
     pub(super) fn statistics(&self) -> u32 {
         self.verifier.as_ref().map_or(0, |_| self.frequencies.version())
     }
@@ -413,8 +412,8 @@ fn reads_lines(settings: &Settings) -> bool {
     settings.channels.iter().any(Channel::reads_lines)
 }
 
-/// True if a record reads the same and has the same sketch under both settings: they read and normalise the same fields in the same way,
-/// read times in the same zone, cut texts into shingles of one width, weigh them in one way, and find names with one dictionary.
+/// True if a record has the same text and the same sketch under both settings: they read and normalise the same fields in the same way, read times
+/// in the same zone, cut texts into shingles of one width, weight them in one way, and find names with one dictionary.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
     let ours = &one.text;
     let theirs = &other.text;
@@ -486,8 +485,8 @@ pub(super) struct ContextCache {
     labels: parking_lot::Mutex<CollectionLabels>,
     /// The inactive channels of collections whose contexts may have been removed.
     inactive: parking_lot::Mutex<HashMap<CollectionName, KnownInactiveChannels>>,
-    /// Locked while a collection is compiled: requests that need the same collection at once wait for the first one, and find the
-    /// collection compiled.
+    /// Locked while a collection is compiled: if several requests need the same collection at once, the later requests wait for the first request,
+    /// and then find the compiled collection.
     compiling: Mutex<()>,
 }
 
@@ -650,7 +649,7 @@ impl ContextCache {
         same.then_some(context)
     }
 
-    /// Returns a compiled generation, with the statistics that it was begun with: the known one, or a newly compiled one.
+    /// Returns a compiled generation with the statistics of its beginning: the known generation, or a newly compiled one.
     async fn compiled(
         &self,
         store: &dyn Store,
@@ -663,7 +662,7 @@ impl ContextCache {
             return Ok(known);
         }
         let statistics = match store.statistics(name, generation).await {
-            // The collection was dropped meanwhile. The store refuses the caller's next step, and nobody else sees this state again.
+            // The collection was dropped meanwhile. The store refuses the caller's next step, and no other caller sees this state.
             Err(StoreError::UnknownCollection(_)) => None,
             other => other?,
         };
@@ -687,10 +686,10 @@ impl ContextCache {
         }
     }
 
-    /// Forgets the sketches of collections and generations that are not compiled any more, behind the requests. A request that
-    /// began earlier may remember a sketch of such a generation afterwards; the next call forgets that sketch.
+    /// Forgets the sketches of collections and generations that are not compiled any more, in the background. A request that began earlier may
+    /// store a sketch of such a generation afterwards; the next call forgets that sketch.
     fn forget_ownerless_sketches(&self) {
-        // An owner that is not published yet has a higher number than those that are looked for.
+        // An owner that is not published yet has a higher number than the owners that the search wants.
         let next = self.next_owner.load(Ordering::Relaxed);
         let owners: HashSet<u32> = self.by_name.load().values().flat_map(|context| context.owners()).collect();
         let is_complete = std::mem::replace(&mut *self.owners.lock(), owners.clone()).is_subset(&owners);
@@ -753,7 +752,7 @@ async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<
     }
 }
 
-/// Removes contexts that have their own dictionary until [`MAX_OWN_DICTIONARIES`] are left: the most recently used ones.
+/// Removes contexts with their own dictionary until [`MAX_OWN_DICTIONARIES`] are left. Keeps the most recently used contexts.
 fn forget_unused(contexts: &mut HashMap<CollectionName, Arc<Context>>) {
     let mut own: Vec<(u32, CollectionName)> = contexts
         .values()

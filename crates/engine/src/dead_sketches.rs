@@ -1,9 +1,9 @@
 //! Forgets the sketches of records that were replaced or removed, so that memory follows the records that are there.
 //!
-//! A sketch is remembered under the seq of its record. The store never uses a seq again, so the sketch of a record that is gone is
-//! never looked up. An instance that shares its store does not see what other instances remove, and a lookup can remember the sketch of
-//! a record while the record is removed. So the engine does not forget with each removal: after many changes it asks the store which
-//! of the remembered seqs are still there. At most a quarter of the remembered sketches are dead, and [`SLACK`] more.
+//! The memory of sketches has each sketch under the seq of its record. The store never uses a seq again, so that nobody looks up the sketch of a
+//! deleted record. An instance that shares its store does not see the removals of other instances, and a lookup can store the sketch of a record
+//! while the record is removed. The engine therefore does not forget a sketch with each removal. After many changes it asks the store which of the
+//! seqs still exist. At most a quarter of the sketches are dead, and [`SLACK`] more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use doppel_store::Seq;
 
 /// The smallest number of changes after which dead sketches are looked for: their sketches take about two megabytes.
 const SLACK: u64 = 4096;
-/// One in so many remembered sketches may be dead.
+/// One in this number of sketches may be dead.
 const MOST_DEAD: u64 = 4;
 /// Seqs that the store is asked for at once.
 const PIECE: usize = 1024;
 
-/// Counts the changes of one collection since its dead sketches were last looked for.
+/// Counts the changes of one collection since the last search for its dead sketches.
 #[derive(Debug, Default)]
 pub(super) struct SketchChanges {
     /// Changes that may have left a dead sketch, since somebody last looked.
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Notes a registration or a lookup. In a shared store other instances remove records whose sketches this process remembers.
+    /// Counts a registration or a lookup. In a shared store other instances remove records whose sketches this process has.
     pub(super) fn sketches_used(&self, context: &Arc<Context>) {
         if self.store.is_shared() {
             self.note_sketch_changes(context);
@@ -71,8 +71,8 @@ impl Engine {
         });
     }
 
-    /// Looks how many sketches of the collection are remembered and forgets those of records that are gone, if there may be many.
-    /// O(remembered sketches), of all collections for counting and of this one for asking.
+    /// Counts the sketches of the collection, and forgets the sketches of deleted records if they may be many. O(sketches): of all collections for
+    /// the count, of this collection for the query.
     async fn forget_dead_sketches(&self, context: &Arc<Context>) -> Result<()> {
         let changes = &context.sketch_changes;
         changes.changes.store(0, Ordering::Relaxed);
@@ -94,8 +94,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets those of the remembered sketches whose record is gone; returns their number. A sketch is remembered only of a record
-    /// that the store has published, so a seq that the store does not know now is gone.
+    /// Forgets the sketches of deleted records; returns their number. The memory has only sketches of records that the store has published, so that
+    /// a seq that the store does not know now belongs to a deleted record.
     async fn forget_dead_of(&self, context: &Arc<Context>, owner: u32, mut numbers: Vec<u64>) -> Result<u64> {
         numbers.sort_unstable();
         let mut dead = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
     use crate::testing::{LetterDesk, id};
     use doppel_core::collection::{Preset, Settings, Verify};
 
-    /// Registers a letter and remembers its sketch, as a store with a judge of its own does.
+    /// Registers a letter and stores its sketch, as a store with its own judge does.
     async fn put(desk: &LetterDesk, name: &str, number: u64) {
         desk.put(name, &format!("幸福里{number}号楼的电梯坏了{number}天，老人上不了楼，请物业尽快派人修理")).await;
         let record = desk.engine.store.record(&desk.name, &id(name)).await.unwrap().unwrap();
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn sketches_follow_the_records_that_are_there() {
         let desk = LetterDesk::with(&[]).await;
-        // Nothing is counted, so that all sketches have one owner.
+        // No frequencies are counted, so that all sketches have one owner.
         let verify = Some(Verify { rarity: false, ..Verify::default() });
         let settings = Settings { verify, ..Settings::preset(Preset::Paper) };
         desk.engine.put_collection(&desk.name, settings).await.unwrap();

@@ -56,7 +56,7 @@ pub struct DecisionView {
     pub b: RecordId,
     /// The judgement that holds.
     pub judgement: Judgement,
-    /// All rulings, in order; the last one holds.
+    /// All rulings, in order; the last ruling holds.
     pub history: Vec<Ruling>,
 }
 
@@ -110,7 +110,7 @@ pub enum DecisionOutcome {
     Stored(DecisionView),
     /// Another person decided in the meantime. Their decision holds, and nothing was stored.
     Meanwhile(DecisionView),
-    /// A record of the pair was replaced in the meantime, and nothing was stored. The decision about the pair, if there is one.
+    /// A record of the pair was replaced in the meantime, and nothing was stored. The value is the earlier decision about the pair.
     Replaced(Option<DecisionView>),
 }
 
@@ -196,7 +196,7 @@ impl Engine {
         self.rule(collection, pair.0, pair.1, WantedRuling { opinion, original, seen: Some(seen) }).await
     }
 
-    /// Returns all decisions about a record and others, including withdrawn ones, ordered by the other id.
+    /// Returns all decisions about a record and other records, including withdrawn decisions, ordered by the other id.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -253,7 +253,7 @@ impl Engine {
         Ok(self.store.put_pairs(collection, generation, vec![pairs]).await?)
     }
 
-    /// Calls `show` for all decisions of a collection, including withdrawn ones.
+    /// Calls `show` for all decisions of a collection, including withdrawn decisions.
     pub(super) async fn each_decision(
         &self,
         collection: &CollectionName,

@@ -92,7 +92,7 @@ impl Erase {
         Ok(())
     }
 
-    /// Returns the reason for the deletion, as a metric label: one of a few values.
+    /// Returns the reason for the deletion, as a metric label with a few values.
     fn reason(&self) -> &'static str {
         match self.which {
             ErasedRecords::Identity(_) => "identity",
@@ -173,7 +173,7 @@ impl Engine {
                 let now =
                     Timestamp::from_microsecond((self.options.micros)().cast_signed()).map_err(|_| Error::Crashed)?;
                 let age = SignedDuration::from_hours(HOURS * i64::from(*days));
-                // An age before the earliest time: no record is so old.
+                // The age is before the earliest time, so that no record is old enough.
                 ErasureTest::StoredBefore(now.checked_sub(age).unwrap_or(Timestamp::MIN))
             }
         };

@@ -93,7 +93,7 @@ pub enum Error {
     /// The request is not possible in the present state of the collection or the task.
     #[error("{0}")]
     Conflict(String),
-    /// The request needs texts, and the collection keeps none.
+    /// The request needs texts, but the collection keeps no text.
     #[error("{1}: collection {0} keeps no text of its records (\"keep\": \"signatures\")")]
     TextNotKept(CollectionName, &'static str),
     /// The requested rows are too large for one answer.

@@ -18,7 +18,7 @@ fn unlike(number: u32) -> String {
     format!("{text}。")
 }
 
-/// Puts records and returns how many of them are no duplicates.
+/// Registers records and returns the number of records that are no duplicates.
 async fn originals(desk: &LetterDesk, prefix: &str, letters: &[String]) -> usize {
     let mut originals = 0;
     for (number, letter) in letters.iter().enumerate() {

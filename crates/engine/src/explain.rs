@@ -116,7 +116,8 @@ pub(super) fn explain(context: &Context, side_a: &ExplainedRow, side_b: &Explain
     })
 }
 
-/// Returns the condition of `match` that excludes the pair. The record with the later time counts as the new one, `b` if the times do not decide.
+/// Returns the condition of `match` that excludes the pair. The record with the later time counts as the new record; if the times do not decide,
+/// `b` does.
 fn scope_exclusion(context: &Context, a: &Document, b: &Document) -> Option<ScopeExclusion> {
     let a_is_later = a.time.zip(b.time).is_some_and(|(a, b)| a > b);
     let (record, earlier) = if a_is_later { (a, b) } else { (b, a) };

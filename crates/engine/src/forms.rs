@@ -1,7 +1,7 @@
-//! Forms: the text that the records of a group share, for a person who says that the group is a form, and groups that look like one.
+//! Forms: the text that the records of a group share, for a person who declares the group a form; and proposals of groups that look like a form.
 //!
-//! A form is a part of the settings (`verify.forms`), so that it is exported, kept in snapshots and compared before it takes effect: a
-//! reindex with the form builds a generation that can be compared with the live one, activated, and left again.
+//! A form is a part of the settings (`verify.forms`), so that exports and snapshots contain it. A reindex with the form builds a generation that
+//! can be compared with the live generation, activated, and replaced again by the former one.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -21,13 +21,13 @@ use doppel_core::text::shingles::counted;
 use doppel_core::violation::Violation;
 use doppel_store::{Seq, StoredRecord};
 
-/// Largest number of members of a group that are read, the earliest ones.
+/// Largest number of members of a group that are read, the earliest members.
 const MEMBERS_READ: usize = 200;
 /// Number of bytes of a member's text that are read: a form is at the beginning of a text.
 const TEXT_BYTES: usize = 64 << 10;
 /// Smallest group that is proposed as a form.
 const MIN_MEMBERS: usize = 10;
-/// Largest number of groups that are read for proposals, the largest ones.
+/// Largest number of groups that are read for proposals, the largest groups.
 const GROUPS_READ: usize = 100;
 /// Share of the members that contain a shingle of the form: the others may have typing errors.
 const COMMON_SHARE: f64 = 0.9;
@@ -47,7 +47,7 @@ pub struct GroupForm {
     pub group: RecordId,
     /// Number of records of the group.
     pub size: usize,
-    /// Number of records that were read, the earliest ones.
+    /// Number of records that were read, the earliest members.
     #[schema(maximum = 200)]
     pub read: usize,
     /// The passages that nine tenths of these records share, in the order of the first record.
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Returns the text that some records share; `None` if none of them exists any more.
+    /// Returns the text that some records share; `None` if all of these records are deleted.
     async fn form_of(&self, collection: &CollectionName, members: &[Seq]) -> Result<Option<GroupForm>> {
         let context = self.context(collection).await?;
         let read = &members[..members.len().min(MEMBERS_READ)];
@@ -195,7 +195,7 @@ pub(super) fn without_verification() -> Error {
 }
 
 pub(super) fn reindex(mut settings: Settings, activate: bool) -> Work {
-    // A reindex leaves the retention as it is.
+    // A reindex does not change the retention.
     settings.retention = None;
     Work::Reindex(Reindex {
         settings: Some(Box::new(settings)),

@@ -30,7 +30,7 @@ const PIECE: usize = 256;
 /// Largest number of repetitions of a count because another count was stored first.
 const COUNT_TRIES: usize = 3;
 
-/// Number of bytes of a record's text that are counted: a long text adds no more information about common text than a usual one.
+/// Number of bytes of a record's text that are counted. A long text gives no more information about common text than a text of usual length.
 const COUNTED_BYTES: usize = 64 << 10;
 
 /// The parts of records that are counted.
@@ -39,7 +39,7 @@ pub(super) struct CountedParts {
     profile: Arc<Profile>,
     /// Widths of the shingles that are counted.
     widths: BTreeSet<u8>,
-    /// True if names of things are counted, too.
+    /// True if names of things are also counted.
     objects: bool,
 }
 
@@ -60,7 +60,7 @@ impl Context {
 }
 
 impl CountedParts {
-    /// Returns the parts that a profile and verification use; `None` if they use none.
+    /// Returns the frequencies that a profile and verification use; `None` if they use no frequencies.
     pub(super) fn of(profile: &Arc<Profile>, verify: Option<&Verify>) -> Option<Self> {
         let verify = verify.filter(|verify| verify.rarity);
         let sampled = profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
@@ -108,7 +108,7 @@ impl CountedParts {
 }
 
 impl Engine {
-    /// Counts the document frequencies of all records and stores them; `None` if the collection uses none. O(records).
+    /// Counts the document frequencies of all records and stores them; `None` if the collection uses no frequencies. O(records).
     ///
     /// # Errors
     /// The errors of the store.
@@ -118,7 +118,7 @@ impl Engine {
         self.count_first(collection, records).await
     }
 
-    /// Counts the document frequencies of the first `records` records and stores them; `None` if the collection uses none. The count is
+    /// Counts the document frequencies of the first `records` records and stores them; `None` if the collection uses no frequencies. The count is
     /// repeated if another count was stored meanwhile.
     pub(super) async fn count_first(
         &self,
@@ -188,8 +188,8 @@ impl Engine {
     }
 
     /// Counts the document frequencies of a collection if a count is due; with `counts_all` also if not all records are counted. Returns the
-    /// encoded frequencies that a new generation with `profile` keeps: those of the collection if they were counted of the same texts; otherwise frequencies that are counted for the
-    /// generation alone. `None` if the profile uses none.
+    /// encoded frequencies that a new generation with `profile` keeps: the frequencies of the collection if they were counted over the same texts;
+    /// otherwise frequencies that are counted only for the generation. `None` if the profile uses no frequencies.
     pub(super) async fn fresh_frequencies(
         &self,
         collection: &CollectionName,

@@ -135,7 +135,7 @@ impl Engine {
         Ok(self.store.wait_until_settled(collection).await?)
     }
 
-    /// Makes a complete generation the live one, unless it is live already.
+    /// Makes a complete generation live, unless it is already live.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationBuilding` if it is not complete.
@@ -174,7 +174,7 @@ impl Engine {
         Ok(self.context(collection).await?.state.generation)
     }
 
-    /// True if `generation` is the live one.
+    /// True if `generation` is live.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]. A generation that does not exist is not live.

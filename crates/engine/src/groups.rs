@@ -1,9 +1,8 @@
 //! The groups of a collection: the records that belong together, their petitioners and their times.
 //!
-//! The groups of a collection are kept in memory (`index::groups`) from the first request for them on. Each request brings them up to date:
-//! it reads new pairs from the store by seq, and reads the records again that the change feed names as replaced, updated, removed or
-//! decided about. If other processes change the same store, changes of pairs by their tasks become visible when all groups are read again,
-//! after half a minute or more.
+//! The groups of a collection are in memory (`index::groups`) after the first request for them. Each request brings them up to date: it reads new
+//! pairs from the store by seq, and again the records that the change feed names as replaced, updated, removed or decided about. If other processes
+//! change the same store, changes of pairs by their tasks become visible when all groups are read again, after half a minute or more.
 //!
 //! The pairs are the pairs of the live generation. After a switch to another generation, that generation lacks the pairs of the records
 //! that were registered before the switch. Until a task has found them, the pairs of the earlier generations are used, too
@@ -81,7 +80,7 @@ pub enum GroupOrder {
     Size,
     /// Hot issues: by number of petitioners in the last days.
     Hot,
-    /// Repeat petitioners: by the largest number of records of one petitioner.
+    /// By the largest number of records of one petitioner.
     Repeat,
     /// By time of the latest record.
     Recent,
@@ -90,10 +89,10 @@ pub enum GroupOrder {
 /// A group as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupView {
-    /// The member that was registered first. It names the group as long as it is its first member.
+    /// The member that was registered first. Its id is the id of the group as long as it is the first member.
     pub id: RecordId,
-    /// The original: the member that a person chose, or else of the members that contain the time of their submission the earliest one (of those with the same time the one with the
-    /// lowest id), or else the member that was registered first.
+    /// The original: the member that a person chose; otherwise the member with the earliest time of submission (of members with the same time, the
+    /// member with the lowest id); otherwise the member that was registered first.
     pub original: RecordId,
     /// Number of records.
     pub size: usize,
@@ -127,7 +126,7 @@ pub struct GroupDetail {
     /// The description of the group in lists.
     #[serde(flatten)]
     pub group: GroupView,
-    /// Its records in the order of registration, at most 1000.
+    /// The members of the group in the order of registration, at most 1000.
     pub members: Vec<RecordId>,
     /// Pairs without which the group would be two groups, at most 1000.
     pub bridges: Vec<PairView>,

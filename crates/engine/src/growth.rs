@@ -1,8 +1,8 @@
-//! The growth of a collection up to the number of records with which it is renewed: counted and indexed anew (see `renewal`).
+//! The growth of a collection up to the number of records at which it is renewed, that is, counted and indexed again (see `renewal`).
 //!
-//! A small collection is renewed before its next registration, so that each record is judged by the frequencies of its place in the commit
-//! order. A registration asks before it takes its place. It may take the place if the collection has at most the number then, even if all
-//! registrations that are under way succeed. Otherwise it waits until they have ended, and for the renewal.
+//! A small collection is renewed before its next registration, so that each record is judged by the frequencies of its place in the commit order. A
+//! registration reserves its place first. It may take the place if the collection has at most this number of records afterwards, even if all
+//! registrations in progress succeed. Otherwise it waits until the others have ended, and for the renewal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use doppel_core::schemes::frequencies::next_count;
 /// Number of records up to which registrations wait for a renewal: it takes about a second. A larger collection takes registrations
 /// meanwhile.
 pub(super) const WAITED_FOR: u64 = 4_096;
-/// Longest time that registrations wait for one renewal, counted from its beginning: other tasks may be in its way.
+/// Longest time that registrations wait for one renewal, counted from its beginning: other tasks may delay it.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The growth of a collection, as far as this process knows it.
@@ -51,7 +51,7 @@ struct GrowthState {
 }
 
 impl GrowthState {
-    /// True if a renewal runs, or will run as soon as the postponed one has given way.
+    /// True if a renewal runs, or will run as soon as the postponed renewal has ended.
     fn is_running(&self) -> bool {
         self.renewing && !(self.postponed && self.follower.is_none())
     }
@@ -81,7 +81,7 @@ impl GrowthState {
 
 /// The answer to a registration that wants to take a place.
 pub(super) enum GrowthStep {
-    /// It may take a place; it gives the place back when it is dropped.
+    /// The registration may take a place; it returns the place when it is dropped.
     Place(ReservedPlace),
     /// The caller renews the collection first, because nobody does so yet.
     Renew,
@@ -163,7 +163,7 @@ impl CollectionGrowth {
         state.renew_if(is_idle, LONGEST_WAIT)
     }
 
-    /// Begins the renewal that was asked for during the last one, if any and if nobody else has begun one. Returns its cause.
+    /// Begins the renewal that was requested during the last renewal, unless another renewal has begun. Returns its cause.
     pub(super) fn begin_follower(&self) -> Option<RenewalCause> {
         let mut state = self.state.lock();
         if state.renewing {
@@ -190,7 +190,7 @@ impl CollectionGrowth {
         self.ended.notify_waiters();
     }
 
-    /// Ends a renewal of a collection that has `records` records; `None` if it failed. After a failure the next one follows when the
+    /// Ends a renewal of a collection that has `records` records; `None` for a failed renewal. After a failure the next renewal follows when the
     /// collection has grown to the next number.
     pub(super) fn renewed(&self, records: Option<u64>) {
         let mut state = self.state.lock();
@@ -209,7 +209,7 @@ impl CollectionGrowth {
         self.ended.notify_waiters();
     }
 
-    /// Waits until no renewal runs, at most `longest`. False if one still runs then. A postponed renewal does not run.
+    /// Waits until no renewal runs, at most `longest`. Returns false if a renewal still runs then. A postponed renewal does not run.
     pub(super) async fn settled(&self, longest: Duration) -> bool {
         let end = Instant::now() + longest;
         loop {

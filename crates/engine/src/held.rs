@@ -13,7 +13,7 @@ use doppel_core::collection::CollectionName;
 #[derive(Default)]
 pub(crate) struct HeldCollections<E> {
     by_name: Mutex<HashMap<CollectionName, Arc<HeldCollection<E>>>>,
-    /// Number of requests so far. It shows which collection was asked for least recently.
+    /// Number of requests. It shows which collection was requested least recently.
     requests: AtomicU64,
 }
 
@@ -99,7 +99,7 @@ impl<E: Default + Send + Sync + 'static> HeldCollections<E> {
     }
 }
 
-/// Drops a value, if there is one, outside the serving threads. It may be a gigabyte.
+/// Drops a value outside the serving threads. The value may have a gigabyte.
 pub(crate) fn drop_beside<T: Send + 'static>(value: Option<T>) {
     if let Some(value) = value {
         tokio::task::spawn_blocking(move || drop(value));

@@ -35,7 +35,7 @@ pub struct HostAliases {
     /// Names of the same web site, the most certain proposal first: the names with the most pages of equal text.
     #[schema(max_items = 1_000)]
     pub proposals: Vec<HostAlias>,
-    /// True if there are more records, hosts of one page or proposals than the limits allow.
+    /// True if the limits do not allow all records, hosts of one page or proposals.
     pub truncated: bool,
 }
 

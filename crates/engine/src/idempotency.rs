@@ -15,7 +15,7 @@ use doppel_core::record::RecordId;
 #[derive(Clone, Debug)]
 pub enum RegistrationId {
     Id(RecordId),
-    /// The row's own id, or a new one.
+    /// The row's own id, or a new id.
     Own,
     /// The row's own id, or the id that is derived from this key.
     Key(IdempotencyKey),
@@ -29,7 +29,7 @@ impl From<Option<RecordId>> for RegistrationId {
     }
 }
 
-/// The name of a registration among those of its collection.
+/// The name of a registration in its collection.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey(Vec<u8>);
 

@@ -26,11 +26,11 @@ use doppel_store::stages::{RegistrationStage, StageSpan};
 use doppel_store::{CandidateJudge, CandidateRecord, Seq, StoredRecord};
 use parking_lot::Mutex;
 
-/// Smallest number of candidates whose sketches are fetched together: for fewer candidates it costs more than it saves.
+/// Smallest number of candidates whose sketches are fetched together: for fewer candidates the fetch costs more time than it saves.
 const FETCHED_TOGETHER: usize = 16;
 
-/// Judges candidates for one record. A candidate matches if its digest is equal; otherwise if the comparison of a channel that proposed it
-/// accepts it and, in a collection that verifies, the verification of the texts accepts it.
+/// Judges candidates for one record. A candidate with an equal digest matches. Another candidate matches if a channel that proposed it accepts it
+/// and, in a collection that verifies, the verification of the texts accepts it.
 pub(super) struct RecordJudge {
     context: Arc<Context>,
     subject: SignedRow,
@@ -38,7 +38,7 @@ pub(super) struct RecordJudge {
     rulings: RecordRulings,
     /// True if records with the same form are shown, too, although they do not match.
     templates: bool,
-    /// True if recorded pairs are judged again: then the present status of a record says nothing.
+    /// True if recorded pairs are judged again: the present status of a record then has no effect.
     ignores_status: bool,
     /// The record's shingles, made when the first candidate is verified.
     sieve: OnceLock<Sieve>,
@@ -572,7 +572,7 @@ impl CandidateJudge for RecordJudge {
 
     fn stored(&self, seq: Seq) {
         let Some(verifier) = &self.context.verifier else { return };
-        // The shingles of a long text are not made here, where other requests wait, but at the first verification.
+        // The first verification makes the shingles of a long text, because other requests wait here.
         if self.sieve.get().is_none() && !self.subject.is_short() {
             return;
         }

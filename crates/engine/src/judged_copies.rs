@@ -1,11 +1,11 @@
 //! A cache of the matches of texts that match many earlier records of a batch.
 //!
-//! All copies of a letter that thousands of people sent have the same proposals as soon as their keys are full, and so the same matches. The
-//! matches are found for one of them and shared by the others: a batch of copies costs what one costs. Copies in which each sender adds own
-//! contacts share their matches, too.
+//! All copies of a letter that thousands of people sent have the same proposals as soon as their keys are full, and therefore the same matches. The
+//! matches are found for one copy, and the other copies share them: a batch of copies costs as much as one copy. Copies in which each sender adds
+//! own contacts also share their matches.
 //!
-//! This holds for a batch only. Nobody changes its records or decides about them, so that the matches of a record depend on nothing but its text
-//! and contacts, those of the proposed records, and who sent them.
+//! This holds for a batch only. Nobody changes its records or decides about them, so that the matches of a record depend only on its text and
+//! contacts, on those of the proposed records, and on the senders.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(super) struct JudgedText {
     /// The petitioners of the matching records: documents without text.
     petitioners: Vec<Document>,
     truncated: bool,
-    /// The sketch of the text, if the record of this text has one.
+    /// The sketch of the text; `None` if the record of this text has no sketch.
     pub(super) sketch: Option<Vec<u64>>,
 }
 

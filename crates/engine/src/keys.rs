@@ -9,8 +9,8 @@ use doppel_store::keys::{KeyRing, MOST_KEYS, ManagedKey};
 use crate::boxed;
 use crate::{Engine, Error, Result};
 
-/// Largest number of repetitions of a change because another instance stored a change first. Changes within one instance wait for each
-/// other. If several instances change keys without a pause, each of them succeeds now and then.
+/// Largest number of repetitions of a change because another instance stored a change first. Changes within one instance wait for each other. If
+/// several instances change keys without a pause, each of them succeeds sometimes.
 const ATTEMPTS: usize = 32;
 /// Seconds after which a client may repeat a change that failed for this reason.
 const AGAIN_AFTER_S: u32 = 1;
@@ -57,8 +57,8 @@ impl Engine {
         .await
     }
 
-    /// Records the last uses of keys: name, SHA-256 and time (RFC 3339, UTC) of each use. It ignores a time before the recorded one, and
-    /// keys that do not exist any more.
+    /// Records the last uses of keys: name, SHA-256 and time (RFC 3339, UTC) of each use. Ignores a time before the recorded time, and deleted
+    /// keys.
     ///
     /// # Errors
     /// The errors of the store.
@@ -78,8 +78,8 @@ impl Engine {
         .await
     }
 
-    /// Changes the stored keys and accounts; repeats the change if another process stored its change first. Changes of this process wait for each other.
-    /// `change` returns true if there is something to store.
+    /// Changes the stored keys and accounts; repeats the change if another process stored its change first. Changes of this process wait for each
+    /// other. `change` returns true if the result must be stored.
     pub(super) async fn change_keys(
         &self,
         change: impl Fn(&mut KeyRing) -> Result<bool> + Send + Sync,
@@ -99,7 +99,7 @@ impl Engine {
     }
 }
 
-/// Checks that neither a key nor an account has the name: logs show only the name, so that it must belong to one of them.
+/// Checks that neither a key nor an account has the name: logs show only the name, so that it must be unique.
 pub(super) fn check_name(name: &str, ring: &KeyRing) -> Result<()> {
     if ring.keys.iter().any(|key| key.name == name) {
         return Err(Error::KeyExists(name.to_owned()));

@@ -1,9 +1,8 @@
-//! Learning from decisions: fits the evidence model to what people of the office decided, with the shipped model as prior, and measures
-//! both on decisions that were left out. The prior is never a model that was learned before, because that one knows the decisions that are
-//! left out.
+//! Learning from decisions: fits the evidence model to the decisions of the office, with the shipped model as prior, and measures both models on
+//! decisions that the fit did not use. The prior is never a learned model, because a learned model has used these decisions.
 //!
-//! A fit changes nothing. A person who accepts the model has it written to the settings (`verify.model`) by a reindex, which can be
-//! compared with the live generation before it is activated, and is undone by activating the former one.
+//! A fit changes nothing. If a person accepts the model, a reindex writes it to the settings (`verify.model`). The new generation can be compared
+//! with the live generation before it is activated; activating the former generation undoes the change.
 
 use std::collections::HashMap;
 
@@ -25,7 +24,7 @@ use doppel_core::index::groups::GroupSet;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Decision;
 
-/// Smallest number of decisions of each judgement: fewer say nothing about the decisions that are left out.
+/// Smallest number of decisions of each judgement: with fewer, the figures are not reliable.
 const MIN_DECISIONS: usize = 5;
 /// Largest number of decisions that are read, in the order of their records.
 const MAX_DECISIONS: usize = 1_000;
@@ -33,15 +32,15 @@ const MAX_DECISIONS: usize = 1_000;
 const PIECE: usize = 500;
 /// Number of parts of the decisions, of which each is left out once.
 const FOLDS: usize = 5;
-/// The strengths of the pull towards the prior that are tried, in decisions: the pull counts as much as this number of decisions. The
-/// strength is chosen on the decisions from which the model is fitted, without those that are left out.
+/// The tried strengths of the pull towards the prior, in decisions: the pull has the weight of this number of decisions. The strength is chosen on
+/// the decisions from which the model is fitted, without the decisions for the measurement.
 const PULLS: [f64; 4] = [1.0, 10.0, 100.0, 1_000.0];
 /// Largest number of examples in an answer.
 const EXAMPLES: usize = 20;
 /// Least probability in a log loss, so that one decision cannot outweigh all others.
 const LEAST_PROBABILITY: f64 = 1e-4;
 
-/// A model that was fitted to decisions, and its figures beside those of the shipped model.
+/// A model that was fitted to decisions, with its figures and the figures of the shipped model.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LearnedEvidence {
     /// Number of decisions that two records are the same matter.
@@ -61,7 +60,7 @@ pub struct LearnedEvidence {
     pub model: LearnedModel,
 }
 
-/// How well a model agrees with decisions.
+/// The agreement of a model with decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct EvidenceFigures {
     /// Number of pairs that people declared the same matter and the model does not accept.

@@ -1,8 +1,8 @@
 //! The use cases of doppel, independent of the transport (HTTP, command line) and of the store.
 //!
-//! The engine knows no status code and no file format. It validates a row, signs the row with the collection's profile, lets the store look
-//! up and insert, and judges the candidates that the store proposes. It holds no records. All that it keeps in memory can be made again at
-//! any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
+//! The engine knows no status code and no file format. It validates a row, signs the row with the collection's profile, lets the store look up and
+//! insert, and judges the candidates that the store proposes. It holds no records. All of its data in memory can be made again at any time:
+//! compiled profiles and sketches of texts (`context`), groups (`groups`).
 //!
 //! Errors: every call that asks the store may return [`Error::Store`] with the errors that [`doppel_store`] lists for every call or every
 //! change. Every call that computes may return [`Error::Crashed`], which is a bug. The section `# Errors` of a call lists its other errors.
@@ -94,7 +94,7 @@ use doppel_store::{self, Seq, SnapshotReader, Store, StoreError, StoreUsage, Sto
 const PAGE_BYTES: usize = 8 << 20;
 /// Number of records that are read at once for a page.
 const PAGE_PIECE: usize = 32;
-/// Number of records that are read at once where only a little of each record is kept: a hundred megabytes at worst.
+/// Number of records that are read at once if only a small part of each record is kept: at most a hundred megabytes.
 const READ_AT_ONCE: usize = 128;
 
 /// One side of a pair that is explained.
@@ -125,8 +125,8 @@ pub struct Options {
     pub micros: fn() -> u64,
     /// Returns a new id. Ids are unique and ascend with time.
     pub new_id: fn() -> String,
-    /// Returns random bytes that nobody can guess: the key for the hashes of a collection that keeps no text. `None` if the system has
-    /// none.
+    /// Returns random bytes that nobody can guess: the key for the hashes of a collection that keeps no text. `None` if the system cannot provide
+    /// them.
     pub random: fn() -> Option<[u8; 32]>,
 }
 
@@ -364,7 +364,7 @@ impl Engine {
     }
 }
 
-/// Number of long texts that are processed at once: one for each core, however many requests wait.
+/// Number of long texts that are processed at once: one for each core.
 static LONG_TEXTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
 

@@ -28,7 +28,7 @@ pub(crate) const WHY_TEXTS: &str = "an explanation is made of texts";
 /// The selection of similar records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarSelection {
-    /// Largest number of records: the best ones that `filter` accepts.
+    /// Largest number of records in the list: the best records that `filter` accepts.
     pub limit: usize,
     /// True to list also records of the same form about another matter, after the matches.
     pub templates: bool,
@@ -36,13 +36,12 @@ pub struct SimilarSelection {
     pub filter: MatchFilter,
 }
 
-/// Conditions for the records in a list. They do not change the search: records that the search did not compare are not found by a filter
-/// either.
+/// Conditions for the records in a list. They do not change the search: a filter finds no records that the search did not compare.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MatchFilter {
     /// The record was submitted in this time window.
     pub window: Window,
-    /// One of the petitioner's values is this one, in any form with the same normal form.
+    /// One of the petitioner's values equals this value, in any form with the same normal form.
     pub identity: Option<String>,
     /// The smallest verified similarity; matches that were not verified are left out.
     pub min_similarity: Option<f64>,
@@ -60,7 +59,7 @@ impl SimilarSelection {
 }
 
 impl MatchFilter {
-    /// True if a match meets all conditions except those on the stored record, which is not part of a match.
+    /// True if a match meets all conditions except the conditions on the stored record, which is not part of a match.
     fn accepts(&self, found: &Match) -> bool {
         let time = found.time.as_deref().and_then(|time| time.parse().ok());
         let alike =
@@ -82,8 +81,8 @@ struct LookupQuestion {
 }
 
 impl Engine {
-    /// Checks a row: returns the best match, or with `first` the first one, at which the search stops. Stores nothing. A collection that
-    /// a record would create has no duplicates.
+    /// Checks a row: returns the best match; with `first`, stops at the first match and returns it. Stores nothing. A collection that does not
+    /// exist yet has no duplicates.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`] if [`Options::auto_create`](crate::Options) is off; [`Error::Invalid`] if the row cannot be read; [`Error::Store`] with `StaleGeneration` if generations
@@ -144,7 +143,7 @@ impl Engine {
         self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), &wanted)).await
     }
 
-    /// Returns the records that are similar to a stored one, best first, within the bounds of `wanted`.
+    /// Returns the records that are similar to a stored record, best first, within the bounds of `wanted`.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] if its row cannot be read under
@@ -188,8 +187,8 @@ impl Engine {
         Ok(LookupQuestion { query, judge, fingerprint, statistics, warnings })
     }
 
-    /// Returns the records whose fingerprint lies within `radius` (0 to 15; the channel's own radius unless given), nearest first,
-    /// unverified, at most `limit`.
+    /// Returns the records whose fingerprint lies within `radius` (0 to 15; the default is the channel's own radius), nearest first, unverified, at
+    /// most `limit`.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] if the collection has no `simhash` channel.

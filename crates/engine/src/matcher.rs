@@ -29,7 +29,7 @@ impl RecordMatcher {
         Self { context, index: GenerationIndex::new() }
     }
 
-    /// Loads records with the index entries of a generation. Their seqs are above all earlier ones.
+    /// Loads records with the index entries of a generation. Their seqs are greater than all earlier seqs.
     ///
     /// # Errors
     /// `IndexFull`.
@@ -77,7 +77,7 @@ impl MatchCase {
         self.judge.document()
     }
 
-    /// Removes proposals that can be refused without reading the record, and keeps the sketch of the record for later ones.
+    /// Removes proposals that can be refused without reading the record, and stores the sketch of the record for later records.
     pub(super) fn dismiss(&mut self) {
         self.judge.stored(self.seq);
         self.judge.expects(&self.proposals.items.iter().map(|proposal| proposal.seq).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Counts of the records of a period: by the parts of the period, by verdict, and by the values that the office wrote beside the records.
+//! Counts of the records of a period: by the parts of the period, by verdict, and by the other values of the office in the records.
 //!
 //! The days, the verdict and the values of each record are kept in memory, some sixty bytes for each record, from the first request for the
 //! counts of a collection on. Each request reads the change feed before it counts, so that its counts have every record that was
@@ -37,7 +37,7 @@ const MOST_NOTED: usize = 1 << 16;
 const PIECE: usize = 256;
 /// Longest time that a request waits for the reading of a large collection.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Largest number of decisions that are read to count those of a period: some hundredths of a second.
+/// Largest number of decisions that are read to count the decisions of a period. Reading them takes some hundredths of a second.
 const MOST_DECISIONS: usize = 20_000;
 
 /// The time by which records are counted.
@@ -53,7 +53,7 @@ pub enum CountedTime {
 pub struct PeriodQuestion {
     /// The time by which records are counted. `None`: by their own time if a record of the collection has one, otherwise by receipt.
     pub by: Option<CountedTime>,
-    /// The first day of each part of the period, ascending. Days are those of the collection's time zone.
+    /// The first day of each part of the period, ascending. Days are in the collection's time zone.
     pub begins: Vec<Date>,
     /// The first day after the period.
     pub end: Date,
@@ -120,7 +120,7 @@ pub enum ValueSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueTable {
     pub source: ValueSource,
-    /// The values with the most records, the most usual one first.
+    /// The values with the most records, the most frequent value first.
     pub listed: Vec<(String, RecordTally)>,
     /// The records with other values.
     pub others: RecordTally,
@@ -171,8 +171,8 @@ pub(super) type AllCounts = HeldCollections<CountsEntry>;
 pub(super) struct CountsEntry(Arc<tokio::sync::Mutex<Option<CollectionCounts>>>);
 
 impl Engine {
-    /// Counts the records of a period. O(held records), plus the changes since the previous request. The first request reads all records of
-    /// the collection, and the reading goes on if the request has waited for five seconds.
+    /// Counts the records of a period. O(held records), plus the changes since the previous request. The first request reads all records of the
+    /// collection; if this takes longer than five seconds, the request ends and the reading continues.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -183,7 +183,7 @@ impl Engine {
         let engine = self.clone();
         let name = collection.clone();
         let updating = async {
-            // Only the request whose turn it is starts a task, so that requests that do not wait any longer leave nothing behind.
+            // Only the request that holds the lock starts a task, so that a cancelled request leaves no task behind.
             let mut kept = Arc::clone(&entry.0).lock_owned().await;
             let updated = Arc::clone(&entry);
             let task = tokio::spawn(async move {
@@ -250,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// Reads all records of a collection; of a collection with more than [`MOST_HELD`] records the latest ones.
+    /// Reads all records of a collection; if the collection has more than [`MOST_HELD`] records, reads the latest of them.
     async fn read_counts(&self, context: &Context, reading: &ReadingProgress) -> Result<CollectionCounts> {
         let name = &context.state.name;
         let mut counts = CollectionCounts::new(context, self.store.last_change(name).await?, MOST_HELD);

@@ -1,7 +1,7 @@
 //! The places that an office knows, with their aliases (`text.places` of the settings).
 //!
-//! Places decide which names a text has, and so the keys of a record and the evidence about a pair. Another list therefore takes effect with a
-//! generation, which can be compared with the live one, activated, and left again, like a form.
+//! Places decide which names a text has, and therefore the keys of a record and the evidence about a pair. Another list therefore takes effect with
+//! a generation, which can be compared with the live generation, activated, and replaced again by the former one, like a form.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use doppel_core::violation::Violation;
 const LATEST: u64 = 500;
 /// Smallest number of records that show how common an alias is.
 const LEAST_RECORDS: usize = 50;
-/// An alias that at least one in this many records contains is probably an ordinary word: an office knows thousands of places.
+/// An alias that one in this number of records contains, or more, is probably an ordinary word: an office knows thousands of places.
 const ORDINARY_IN: usize = 10;
 /// Largest number of warnings about a list.
 const MOST_WARNINGS: usize = 50;
@@ -35,8 +35,8 @@ impl Engine {
         Ok(self.context(collection).await?.state.settings.text.places.clone())
     }
 
-    /// Gives settings without places the places of the collection: whoever sends settings does not mean to forget a list that was set
-    /// apart. An unknown collection has none.
+    /// Adds the places of the collection to settings without places: a caller that sends settings does not want to delete a list that was set
+    /// separately. An unknown collection has no places.
     ///
     /// # Errors
     /// The errors of the store.
@@ -90,7 +90,7 @@ impl Engine {
 struct ListedAlias {
     /// The index of its place.
     place: usize,
-    /// Its index among the aliases of the place.
+    /// The index of the alias among the aliases of the place.
     number: usize,
     /// Its normal form, and the one with its numbers in the other way of writing.
     spellings: [String; 2],

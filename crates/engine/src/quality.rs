@@ -1,7 +1,7 @@
 //! Quality of the results by the decisions of people: precision by probability, missed duplicates, and the effect of other thresholds.
 //!
-//! This file contains the counts, over pairs that were measured; [`walk`](self) reads and measures the pairs. People decide mostly about
-//! pairs that they were shown, so that the numbers describe those pairs, not all stored records.
+//! This file counts measured pairs; [`walk`](self) reads and measures the pairs. People decide mostly about pairs that they see at the desk, so
+//! that the numbers describe those pairs, not all stored records.
 
 mod walk;
 
@@ -137,7 +137,7 @@ impl QualityCounts {
         counts
     }
 
-    /// Returns an upper bound of the recall: pairs that nobody has seen may be missed, too. `None` if no pair was called the same matter.
+    /// Returns an upper bound of the recall: doppel may also miss pairs that nobody has seen. `None` if people called no pair the same matter.
     pub fn recall_at_most(&self) -> Option<f64> {
         let same = self.found.same + self.missed.same;
         (same > 0).then(|| self.found.same as f64 / same as f64)
@@ -169,12 +169,12 @@ pub struct WhatIf {
     pub recorded: u64,
     /// Number of recorded pairs.
     pub of_recorded: u64,
-    /// Number of pairs that people called the same matter, that were not found, and that verification would accept with the tried
-    /// threshold, but not with the present one, if the index proposed them.
+    /// Number of pairs that people called the same matter and doppel did not find, and that verification would accept with the tried threshold, but
+    /// not with the present threshold, if the index proposed them.
     pub missed_accepted: u64,
-    /// Of the pairs that would not match any more, the most similar ones.
+    /// The most similar of the pairs that would no longer match.
     pub falling: Vec<ExamplePair>,
-    /// Of the pairs that would still match and depend on the threshold, the least similar ones.
+    /// The least similar of the pairs that would still match and depend on the threshold.
     pub staying: Vec<ExamplePair>,
 }
 
@@ -195,7 +195,7 @@ impl WhatIf {
         let falling_decided = found.iter().filter(|pair| pair.falls(now, then));
         falling_decided.filter_map(|pair| pair.said).for_each(|same| said.add(same));
         let missed = decided.iter().filter(|pair| !pair.found && pair.said == Some(true));
-        // Decided pairs among the recorded ones are not listed twice.
+        // Decided pairs among the recorded pairs are not listed twice.
         let undecided = recorded.iter().filter(|pair| pair.said.is_none());
         let all: Vec<&MeasuredPair> = found.iter().copied().chain(undecided).collect();
         let mut falling: Vec<&MeasuredPair> = all.iter().copied().filter(|pair| pair.falls(now, then)).collect();
@@ -221,7 +221,7 @@ impl WhatIf {
 pub struct CollectionQuality {
     /// The counts of decided pairs.
     pub counts: QualityCounts,
-    /// Number of decisions that were read, including withdrawn ones and ones that name a record that is gone.
+    /// Number of decisions that were read, including withdrawn decisions and decisions about deleted records.
     pub decisions: u64,
     /// True if all decisions were read.
     pub has_all_decisions: bool,

@@ -1,8 +1,8 @@
 //! The working queue of a clerk: the latest arrivals of a collection that meet conditions, in an order of the clerk's choice, with totals.
 //!
-//! A queue is found by a walk back through the seqs of the collection. A walk passes at most [`MOST_WALKED`] seqs and ends earlier after
-//! [`MOST_DUPLICATES`] duplicates or [`MOST_BYTES`] of rows. Its totals and its order are those of the records that it passed, and the
-//! answer states where the next walk begins.
+//! The engine finds a queue by a walk back through the seqs of the collection. A walk passes at most [`MOST_WALKED`] seqs and ends earlier after
+//! [`MOST_DUPLICATES`] duplicates or [`MOST_BYTES`] of rows. Its totals and its order cover the records that it passed, and the answer states where
+//! the next walk begins.
 
 use std::collections::HashMap;
 
@@ -39,8 +39,7 @@ pub enum QueueOrder {
     /// The latest arrival first.
     #[default]
     Newest,
-    /// The duplicate whose probability is nearest to one half first; duplicates with the same text come after all others, and originals at
-    /// the end.
+    /// First the duplicate whose probability is nearest to one half; duplicates with the same text come after all others, and originals at the end.
     Uncertain,
     /// Duplicates with the same text first, then the duplicate with the highest probability, and originals at the end.
     Probable,
@@ -57,7 +56,7 @@ pub struct QueueFilter {
     pub time: Window,
     /// Only duplicates with at least this probability.
     pub least: Option<f64>,
-    /// Only duplicates with a probability below this one.
+    /// Only duplicates with a probability below this value.
     pub below: Option<f64>,
     /// Only duplicates with the same text as the record that they duplicate.
     pub same_text: bool,
@@ -73,10 +72,10 @@ pub struct QueuedRecord {
     pub id: RecordId,
     /// The place of the record in commit order.
     pub seq: Seq,
-    /// True if it has the same text as the record that it duplicates. An exact duplicate of one record may duplicate an earlier record with
+    /// True if the record has the same text as the record that it duplicates. An exact duplicate of one record may duplicate an earlier record with
     /// a similar text.
     pub same_text: bool,
-    /// The record that it duplicates and the number of rulings about the two; `None` if it duplicates none.
+    /// The record that this record duplicates, and the number of rulings about the pair; `None` for an original.
     pub repeats: Option<RepeatedRecord>,
     /// The probability that the record and the record that it duplicates are about one matter; 1 if both have the same text.
     pub probability: Option<f64>,
@@ -112,7 +111,7 @@ pub struct RecordQueue {
 pub struct WaitingCounts {
     /// Number of duplicates without a decision.
     pub undecided: usize,
-    /// Number of records that arrived since the given time.
+    /// Number of records that arrived since the time of the request.
     pub arrived: usize,
     /// True if all records were counted; otherwise the numbers are lower bounds.
     pub is_complete: bool,
@@ -360,7 +359,7 @@ impl QueueWalk {
     }
 }
 
-/// Returns the distance of the probability from one half; more for the same text, and most without a probability.
+/// Returns the distance of the probability from one half; a larger value for the same text, and the largest without a probability.
 fn certainty(record: &QueuedRecord) -> f64 {
     match (record.same_text, record.probability) {
         (true, _) => 1.0,

@@ -1,7 +1,7 @@
 //! A cache of stored records that were read and normalised for comparisons.
 //!
-//! If many letters concern one event, each new letter is compared with the same few hundred earlier ones, and nearly all of the work is to
-//! parse, normalise and cut them again. If a seq names one content for ever, the result can be kept under the seq.
+//! If many letters concern one event, each new letter is compared with the same few hundred earlier letters, and nearly all of the work is to
+//! parse, normalise and cut them again. If the content of a seq never changes, the result can be stored under the seq.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,10 +24,10 @@ const BARE: usize = 512;
 /// Chinese text, and the characters of the text once more in the names.
 const BY_TEXT: usize = 10;
 
-/// A stored record as one generation reads it.
+/// A stored record in the form in which one generation reads it.
 pub(super) struct ReadRecord {
     pub(super) document: Document,
-    /// Its digest in that generation; `None` if it has no content there.
+    /// The digest of the record in that generation; `None` if the record has no content there.
     pub(super) digest: Option<Digest>,
     /// Hash of the stored content. An update that keeps the compared text keeps the seq, too, and changes the petitioner, the time or the
     /// status.
@@ -38,8 +38,8 @@ pub(super) struct ReadRecord {
 }
 
 impl ReadRecord {
-    /// Reads a record as the live generation does; `None` if it cannot be read or the collection keeps no text. If another generation made
-    /// the stored digest, it may have read other fields; then the text is digested again. O(length).
+    /// Reads a record as the live generation does; `None` if the record cannot be read or the collection keeps no text. If another generation made
+    /// the stored digest, that generation may have read other fields, so that the text is digested again. O(length).
     pub(super) fn of(record: &StoredRecord, context: &Context) -> Option<Self> {
         let document = context.profile.read(&record.content.read()?).ok()?;
         let digest = match record.digest_generation == context.state.generation {
@@ -102,7 +102,7 @@ impl Context {
         self.read_records.get(self.key(seq))
     }
 
-    /// Returns a record from the cache, or reads it and adds it to the cache. Its seq must name one compared text for ever.
+    /// Returns a record from the cache, or reads the record and adds it to the cache. The compared text of its seq must never change.
     pub(super) fn keep(&self, record: &StoredRecord) -> Option<Arc<ReadRecord>> {
         self.kept(record.seq).filter(|read| read.content == content_hash(record)).or_else(|| {
             let read = Arc::new(ReadRecord::of(record, self)?);

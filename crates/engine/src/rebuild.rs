@@ -1,9 +1,9 @@
-//! Building a generation: every record is signed again and filed, and its matches are found, in seq order.
+//! Building a generation: signs every record again, stores its index entry, and finds its matches, in seq order.
 //!
-//! The matches come from an index of the new generation that is built in memory at the same time: each record is looked up among the
-//! earlier ones and then inserted, as in a registration. Therefore the pairs, and the limits that cut them, are those of a collection that
-//! had the new settings from the beginning. One thread looks up and inserts, in microseconds for each record; a separate thread pool signs,
-//! reads candidates and verifies.
+//! The matches come from an index of the new generation that is built in memory at the same time: each record is looked up among the earlier
+//! records and then inserted, as in a registration. Therefore the pairs, and the limits that cut them, equal those of a collection that had the new
+//! settings from the beginning. One thread looks up and inserts, in microseconds for each record; a separate thread pool signs, reads candidates
+//! and verifies.
 //!
 //! Memory: the new index (about 200 bytes for each record with preset `default`), and a few pieces of [`PIECE`] records.
 
@@ -59,9 +59,9 @@ pub struct GenerationRebuild {
 }
 
 impl Engine {
-    /// Begins a new generation with `settings`. First it drops a generation that an earlier attempt left half-built and, if the collection
-    /// has the largest number of generations, the oldest complete ones. `based_on` are the settings that the collection must have, if the
-    /// new settings depend on them.
+    /// Begins a new generation with `settings`. First drops an incomplete generation of an earlier attempt and, if the collection has the largest
+    /// number of generations, the oldest complete generations. If the new settings depend on the settings of the collection, `based_on` are the
+    /// settings that the collection must still have.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Store`] with `StaleGeneration` if the collection has other settings than `based_on`, with
@@ -91,7 +91,7 @@ impl Engine {
         Ok(self.store.begin_generation(spec).await?)
     }
 
-    /// Drops the generation that is being built, if there is one.
+    /// Drops the generation in progress; does nothing without one.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -104,9 +104,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the statistics that a new generation keeps: the number of records with each word, if a channel of `settings` weighs by it,
-    /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. With `counts_all` the document frequencies are
-    /// those of all records. Calls `progress` with the number of records that were read.
+    /// Returns the statistics that a new generation keeps: the number of records with each word, if a channel of `settings` weights by this number,
+    /// and the document frequencies of text, if a channel prefers rare text; empty otherwise. With `counts_all` the document frequencies cover all
+    /// records. Calls `progress` with the number of records that were read.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -332,7 +332,7 @@ impl GenerationRebuild {
     }
 }
 
-/// Returns the matches of a record; `None` if it has none.
+/// Returns the matches of a record; `None` without matches.
 fn pairs<'a>(case: &MatchCase, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<RecordMatches> {
     let mut earlier = Vec::new();
     for proposal in &case.proposals.items {

@@ -1,4 +1,4 @@
-//! Conditions on the values that an office wrote beside a record, and on its verdict. Lists use them.
+//! Conditions on the other values of the office in a record, and on its verdict. Lists use them.
 
 use crate::context::Context;
 use doppel_core::collection::{Role, Settings};
@@ -8,8 +8,8 @@ use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::StoredRecord;
 
-/// Largest number of records that are read for one page of a filtered list: some tenths of a second. The page then states where the next one
-/// begins, although it may have fewer items than requested.
+/// Largest number of records that are read for one page of a filtered list. Reading them takes some tenths of a second. The page then states where
+/// the next page begins, although it may have fewer items than requested.
 const MOST_FILTERED: usize = 10_000;
 /// Bytes of rows after which a page of a filtered list ends in the same way.
 const MOST_FILTERED_BYTES: usize = 64 << 20;
@@ -88,7 +88,7 @@ impl PreparedFilter<'_> {
                 || self.has_whole_value(category.as_deref(), &row))
     }
 
-    /// True if nothing is wanted, or the value is the wanted one.
+    /// True if the filter wants no value, or if the value equals the wanted value.
     fn is_value(&self, wanted: Option<&str>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value.is_some_and(|value| self.normaliser.normalise(value) == wanted))
     }

@@ -31,7 +31,7 @@ const INLINE_ROW_BYTES: usize = 16 << 10;
 /// The action when a registration finds a duplicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfDuplicate {
-    /// Store the record all the same: the office keeps every record.
+    /// Store the record nevertheless: the office keeps every record.
     #[default]
     Keep,
     /// Store nothing, and name the record that the row duplicates.
@@ -72,8 +72,8 @@ impl Engine {
         self.register_at(collection, under.into(), row, if_duplicate, Position::default()).await
     }
 
-    /// Registers a row as [`Engine::register`] does, at a position in a series: the registration takes its place in commit order after the
-    /// previous registration of the series has taken its place, however long either of them takes to sign.
+    /// Registers a row as [`Engine::register`] does, at a position in a series: the registration takes its place in commit order after the previous
+    /// registration of the series has taken its place. The signing times of both do not change this order.
     ///
     /// # Errors
     /// The errors of [`Engine::register`]. After an error, the next registration of the series can take its place, too.

@@ -1,8 +1,8 @@
 //! Judging recorded pairs again.
 //!
-//! A record that was registered while a decision held has the pair that the decision required. When the decision is withdrawn, the pair is
-//! judged by its scores; if the process ends between these two steps, the pair is left behind. Therefore all recorded pairs are judged again
-//! at a start and after tasks. Pairs that were refused earlier are not searched; this needs a reindex.
+//! A record that was registered while a decision held has the pair that the decision required. When the decision is withdrawn, the pair is judged
+//! by its scores; if the process ends between these two steps, the pair remains. Therefore all recorded pairs are judged again at a start and after
+//! tasks. Pairs that were refused earlier are not searched; this needs a reindex.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -84,7 +84,7 @@ impl Engine {
     }
 }
 
-/// Returns a record's pairs without those that do not match any more, and the number of removed pairs; `None` if it is 0.
+/// Returns a record's pairs without the pairs that no longer match, and the number of removed pairs; `None` if no pair is removed.
 fn without_refused(
     context: &Context,
     pairs: RecordMatches,
@@ -107,7 +107,7 @@ struct RecordedPairs<'a> {
 }
 
 impl RecordedPairs<'_> {
-    /// True if the record and an earlier one still match.
+    /// True if the record and an earlier record still match.
     fn matches(&self, earlier: &ReadRecord) -> bool {
         let Some(verifier) = &self.context.verifier else { return true };
         let same_text = earlier.digest.is_some() && earlier.digest == self.record.digest;

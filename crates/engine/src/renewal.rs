@@ -1,12 +1,12 @@
-//! The renewal of a collection: its document frequencies are counted and its records are indexed anew when it has grown to 64, 256, 1,024, …
-//! records, and at the end of a batch.
+//! The renewal of a collection: counts its document frequencies and indexes its records again when it has grown to 64, 256, 1,024, … records, and
+//! at the end of a batch.
 //!
-//! Frequencies decide which text is common. Verdicts depend on this, and so does the text under which records are found. Therefore a renewal is
-//! a reindex: pairs are judged again, and records are filed under other keys. Between two renewals neither
-//! changes. Without imports, pairs depend on the settings and on the records in their order: they are the same in every store. After an import
-//! or a reindex by a person all records are counted. Pairs then depend on the settings and the records only: they are the same after an import
-//! in another order, after a second one, and in a batch (`replay`). A small collection gives the same answers on arrival, too, wherever its
-//! records arrive in the same order, because registrations wait for the renewal (see `growth`).
+//! Frequencies decide which text is common. Verdicts and the index keys of records depend on this. Therefore a renewal is a reindex: it judges
+//! pairs again and gives records other keys. Between two renewals neither changes. Without imports, pairs depend on the settings and on the records
+//! in their order: they are the same in every store. After an import or a reindex by a person all records are counted. Pairs then depend only on
+//! the settings and the records: they are the same after an import in another order, after a second import, and in a batch (`replay`). A small
+//! collection also gives the same answers on arrival if its records arrive in the same order, because registrations wait for the renewal (see
+//! `growth`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ impl Engine {
     pub(super) async fn after_renewal(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
         uncounted(context.growth.settled(LONGEST_WAIT)).await;
-        // Another instance, or this process before its last start, may have begun one.
+        // Another instance, or this process before its last start, may have begun a renewal.
         if let Some(task) = self.unfinished_task(collection).await?.filter(is_renewal) {
             // The caller finds out whether the task has ended.
             let _ = uncounted(tokio::time::timeout(LONGEST_WAIT, self.succeeds(&task.id))).await;
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts the frequencies of all records now, and then indexes the collection anew in the background.
+    /// Counts the frequencies of all records now, and then indexes the collection again in the background.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
@@ -148,7 +148,7 @@ impl Engine {
         self.recount_first(collection, records).await
     }
 
-    /// Counts the frequencies of the first `records` records now, and then indexes the collection anew in the background.
+    /// Counts the frequencies of the first `records` records now, and then indexes the collection again in the background.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
@@ -165,9 +165,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts all records at the end of a batch and indexes the collection anew, in the background, unless most records were counted before. The
-    /// pairs then do not depend on the order of the records. If the collection is being renewed, this follows. Does nothing if collections are
-    /// not indexed automatically. Waits 20 seconds at most for a renewal.
+    /// Counts all records at the end of a batch and indexes the collection again, in the background, unless most records were counted before. The
+    /// pairs then do not depend on the order of the records. If a renewal of the collection is running, this renewal follows it. Does nothing if
+    /// collections are not indexed automatically. Waits at most 20 seconds for a renewal.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; the errors of the store.
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Renews a collection whose growth says so. Returns when the task has begun, or another task is in its way.
+    /// Renews a collection whose growth requires this. Returns when the task has begun, or another task prevents it.
     async fn renew_in_background(&self, context: &Arc<Context>, cause: RenewalCause) {
         let (begun, is_begun) = oneshot::channel();
         let mut guard = RenewalGuard::of(context);
@@ -273,8 +273,8 @@ impl Engine {
         }
     }
 
-    /// Waits until no more records arrive in bulk: to renew a large collection takes as much processor time as to register its records, and the
-    /// end of the bulk may ask for a renewal that counts all of them. True if somebody has asked for such a renewal.
+    /// Waits until no more records arrive in bulk: the renewal of a large collection takes as much processor time as the registration of its
+    /// records, and the end of the bulk may request a renewal that counts all of them. Returns true if somebody has requested such a renewal.
     async fn is_superseded_after_bulk(&self, growth: &CollectionGrowth) -> bool {
         let end = Instant::now() + LONGEST_POSTPONED;
         let mut last_record = Instant::now();

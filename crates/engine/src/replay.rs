@@ -47,7 +47,7 @@ pub struct Replay {
     earlier: Cache<Seq, Arc<StoredRecord>, ByteWeighter>,
 }
 
-/// Largest size of the earlier records in memory in bytes: some 10,000 letters of usual length, more than are compared with one batch of records.
+/// Largest size of the earlier records in memory in bytes: some 10,000 letters of usual length, more than one batch of records is compared with.
 const EARLIER_BYTES: u64 = 16 << 20;
 /// Approximate size of an earlier record without its row, in bytes.
 const BARE: usize = 512;
@@ -77,7 +77,7 @@ pub struct EarlierRecord {
     pub id: RecordId,
     pub row: Arc<str>,
     pub digest: Digest,
-    /// Its signatures; may be empty unless [`Replay::needs_signatures`].
+    /// The signatures of the record; may be empty unless [`Replay::needs_signatures`].
     pub signatures: Vec<Option<Signature>>,
 }
 
@@ -137,9 +137,9 @@ impl Replay {
         statistics.observe(&self.matcher.context.profile.cut(document));
     }
 
-    /// Counts the document frequencies of text in a batch of `records` records, as a collection does at the end of an import of these records,
-    /// for [`Statistics::with_text`]. `row` returns the row at a position, `signed` the record at a position if it is in memory. `None` if the
-    /// settings use none, or the batch is too small to be counted.
+    /// Counts the document frequencies of text in a batch of `records` records, as a collection does at the end of an import of these records, for
+    /// [`Statistics::with_text`]. `row` returns the row at a position, `signed` the record at a position if it is in memory. `None` if the settings
+    /// use no frequencies, or the batch is too small for a count.
     ///
     /// # Errors
     /// The errors of `row`.
@@ -185,7 +185,7 @@ impl Replay {
         SignedRecord(self.matcher.context.sign_again(record.0))
     }
 
-    /// Looks a record up among the earlier ones, and inserts it. One call at a time, with ascending `seq` from 1.
+    /// Looks a record up among the earlier records, and inserts it. One call at a time, with ascending `seq` from 1.
     ///
     /// # Errors
     /// An error when the index is full, at 2^31 records.
@@ -195,7 +195,7 @@ impl Replay {
         Ok(PlacedRecord { seq, subject, proposals })
     }
 
-    /// Returns the matches of a record among the earlier ones. `earlier` returns a record by its seq.
+    /// Returns the matches of a record among the earlier records. `earlier` returns a record by its seq.
     ///
     /// # Errors
     /// The errors of `earlier`.
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(found, [(3, 1, false), (4, 1, true), (4, 3, false)]);
     }
 
-    /// Returns the number of letters on one form about different roads that match an earlier one.
+    /// Returns the number of letters on one form about different roads that match an earlier letter.
     fn matching_of_one_form(objects: bool) -> usize {
         let mut settings = Settings::preset(Preset::Default);
         settings.verify.as_mut().unwrap().objects = objects;
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!((matching_of_one_form(false), matching_of_one_form(true)), (4, 0));
     }
 
-    /// Returns the row of a copy of a letter. Every copy has a petitioner; some have own contacts, some a common one.
+    /// Returns the row of a copy of a letter. Every copy has a petitioner; some copies have own contacts, some a common contact.
     fn copy(number: usize) -> String {
         let text = "鹤鸣小区北门外的夜市每天营业到凌晨两点,摊贩使用大功率音响招揽顾客,油烟直接排向居民楼,请有关部门尽快核实处理";
         let contact = match number % 5 {

@@ -14,7 +14,7 @@ use doppel_core::record::{Columns, RecordId, Row, ShownRow};
 use doppel_core::verdict::Match;
 use doppel_store::{Seq, StoreError};
 
-/// Largest number of matches of one answer that show their handling: as many as a list has unless more are requested.
+/// Largest number of matches of one answer for which the handling is read: the default `limit` of a list.
 const MOST_HANDLINGS: usize = 20;
 
 /// Rows by the ids of their records.
@@ -37,7 +37,7 @@ fn damaged<E>(_: E) -> Error {
 }
 
 impl Engine {
-    /// Returns the rows of those `ids` that are stored; a row is `null` if the collection keeps no text. O(ids) reads.
+    /// Returns the rows of the stored records of `ids`; a row is `null` if the collection keeps no text. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] if the rows have more than 8 MiB.
@@ -64,7 +64,7 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Returns the results of `read` for the rows of those `ids` that are stored with their text. One row is in memory at a time, so that
+    /// Returns the results of `read` for the rows of the records of `ids` that are stored with their text. One row is in memory at a time, so that
     /// the rows may have any size. O(ids) reads.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Engine {
         Ok(made)
     }
 
-    /// Adds to the first [`MOST_HANDLINGS`] of `matches` what the office wrote beside their records, if the records are still stored with
+    /// Adds to the first [`MOST_HANDLINGS`] of `matches` the other values of the office in their records, if the records are still stored with
     /// their text. One read of the store.
     ///
     /// # Errors

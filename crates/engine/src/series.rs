@@ -1,8 +1,8 @@
 //! Series of registrations that overlap but commit in order.
 //!
-//! Each registration waits until the previous one has taken its place in commit order. It lets the next one continue when it has taken its
-//! own place, or when it ends without a place. Therefore the order holds whatever each registration waits for in between: a dictionary,
-//! another thread, another change of the same id.
+//! Each registration waits until the previous registration has taken its place in commit order. It lets the next registration continue when it has
+//! taken its own place, or when it ends without a place. Therefore a wait of a registration (for a dictionary, another thread or another change of
+//! the same id) does not change the order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,7 +22,7 @@ impl Position {
     /// Waits until the previous registration has its place.
     pub(super) async fn wait(&mut self) {
         if let Some(before) = &mut self.before {
-            // An error means that the previous registration ended without a place: there is nothing to wait for.
+            // An error means that the previous registration ended without a place, so that no wait is needed.
             let _ = before.await;
             self.before = None;
         }
@@ -45,7 +45,7 @@ impl Position {
 pub struct Series(Option<oneshot::Receiver<()>>);
 
 impl Series {
-    /// Returns the position after the last one.
+    /// Returns the position after the last position.
     pub fn next_position(&mut self) -> Position {
         let (sequenced, after) = SequencedNotifier::new();
         Position { before: self.0.replace(after), sequenced }

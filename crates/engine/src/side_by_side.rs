@@ -42,7 +42,7 @@ pub struct SideText {
     pub text: String,
     /// Ranges of the passages that the other record contains, too, in characters, each with the number of the passage. Ascending.
     pub shared: Vec<(Range<usize>, usize)>,
-    /// Ranges that the other text contains at the corresponding place, in characters, also short ones. Ascending.
+    /// Ranges that the other text contains at the corresponding place, in characters, also short ranges. Ascending.
     pub aligned: Vec<Range<usize>>,
     /// Number of characters that were compared; the rest of a very long text is not compared.
     pub compared: usize,
@@ -148,7 +148,7 @@ fn mark(
 /// Texts in normal form without white space, each character with its origin.
 struct NormalText {
     chars: Vec<char>,
-    /// For each character: the index of its field, and the range of characters in the field that it was made from.
+    /// For each character: the index of its field, and the range of characters in the field from which it was made.
     from: Vec<(usize, Range<usize>)>,
     /// For each character: true if it belongs to the same number, Latin word or name as the character before it.
     continues: Vec<bool>,

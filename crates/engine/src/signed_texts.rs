@@ -20,8 +20,8 @@ const BYTES: u64 = 2 << 20;
 const BY_TEXT: usize = 4;
 /// Approximate size of an entry without the parts that grow with the text, in bytes.
 const BARE: usize = 1 << 10;
-/// Number of hashes of texts that were seen once. A letter of which one in some hundred records is a copy comes again before another letter
-/// takes its place; there may be thousands of collections.
+/// Number of hashes of texts that occurred once. If one in some hundred records is a copy of a letter, the next copy comes before another letter
+/// takes the place of its hash. There may be thousands of collections.
 const SEEN: usize = 1 << 8;
 
 /// A text with its signatures.

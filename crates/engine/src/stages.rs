@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use doppel_core::collection::CollectionName;
 use doppel_store::stages::{RegistrationStage, StageSpan};
 
-/// Number of collections that have their own label: the first ones that are used. Each label costs a hundred time series, which a
-/// monitoring system keeps for years. An office has a few collections; an operator of thousands looks at all of them together.
+/// Number of collections that have their own label: the first collections in use. Each label costs a hundred time series, which a monitoring system
+/// keeps for years. An office has a few collections; an operator of thousands looks at the sum of all of them.
 pub const MOST_LABELLED: usize = 32;
 /// The label of all other collections; no collection can have this name.
 pub const OTHER: &str = "(other)";

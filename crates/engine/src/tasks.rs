@@ -19,7 +19,7 @@ use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
 pub enum Work {
     /// Build a new generation of the whole collection.
     Reindex(Reindex),
-    /// Make a stored generation the live one again.
+    /// Make a stored generation live again.
     Activate(Activate),
     /// Delete superfluous duplicates.
     Purge(Purge),
@@ -65,7 +65,7 @@ pub struct Activate {
 pub struct Purge {
     /// The record of a group that stays.
     pub keep: Survivor,
-    /// True to delete near duplicates, too.
+    /// True to delete also near duplicates.
     pub near: bool,
     /// True to delete nothing, and only report the records that would be deleted.
     pub dry_run: bool,
@@ -91,8 +91,8 @@ pub struct Erase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErasedRecords {
-    /// An identity field has this value, as the collection normalises it. `None` after the end of the task, because the list of tasks must
-    /// not keep a name that is deleted everywhere else.
+    /// An identity field has this value in the normal form of the collection. `None` after the end of the task, because the list of tasks must not
+    /// keep a name that is deleted everywhere else.
     Identity(Option<String>),
     /// The content was stored more than this number of days, of 24 hours, before the task is begun.
     OlderThanDays(u32),
@@ -151,7 +151,7 @@ pub struct Task {
     pub id: String,
     /// The collection that it works on.
     pub collection: CollectionName,
-    /// Its operation: `reindex`, `activate`, `purge` or `erase`.
+    /// The operation of the task: `reindex`, `activate`, `purge` or `erase`.
     pub kind: String,
     /// Its status.
     pub status: TaskStatus,
@@ -380,7 +380,7 @@ impl Engine {
         }
     }
 
-    /// Returns the unfinished task of a collection, if there is one.
+    /// Returns the unfinished task of a collection; `None` without one.
     pub(super) async fn unfinished_task(&self, collection: &CollectionName) -> Result<Option<TaskState>> {
         Ok(self.store.unfinished_tasks().await?.into_iter().find(|task| task.collection == *collection))
     }

@@ -76,7 +76,7 @@ impl LetterDesk {
         self.engine.register(&self.name, Some(id(text)), row, IfDuplicate::Keep).await.unwrap().verdict
     }
 
-    /// Counts the document frequencies of all letters and indexes them anew.
+    /// Counts the document frequencies of all letters and indexes the letters again.
     pub(super) async fn recount(&self) {
         let tasks = TaskRunner::start(&self.engine);
         self.engine.recount(&self.name).await.unwrap();

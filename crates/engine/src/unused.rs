@@ -1,5 +1,5 @@
-//! Warnings about members of rows that no setting uses: a column with another name than the one in the settings is never compared, and
-//! nobody would notice. The answer to the first record of a collection contains the warning, when a correction is cheap.
+//! Warnings about members of rows that no setting uses: doppel never compares a column whose name differs from the name in the settings, and nobody
+//! would notice. The answer to the first record of a collection contains the warning, when a correction is cheap.
 
 use doppel_core::collection::Settings;
 use doppel_core::error_code::ErrorCode;

@@ -1,7 +1,7 @@
 //! Stored verdicts as clients see them.
 //!
-//! A verdict names the record that the new record duplicated. If that record was deleted or its text replaced, the id would mislead.
-//! Therefore every answer with a stored verdict leaves the id out and says that the original is gone.
+//! A verdict names the record that the new record duplicated. If that record was deleted or its text replaced, the id would mislead. Therefore
+//! every answer with a stored verdict leaves the id out and has a mark that the original no longer exists.
 
 use serde_json::value::RawValue;
 

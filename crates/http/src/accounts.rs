@@ -41,8 +41,8 @@ pub fn need_configured_key(app: &App) -> Result<(), Problem> {
     if app.keys.has_configured() {
         return Ok(());
     }
-    let detail = "the configuration has no key, so that everyone on this machine may do everything; put one with the scope admin \
-                  there first (doppel config new-key)";
+    let detail = "the configuration has no key, so that everyone on this machine may do everything; first add a key \
+        with the scope admin to the configuration (doppel config new-key)";
     Err(Problem::conflict(ErrorCode::NoConfiguredKey, detail))
 }
 

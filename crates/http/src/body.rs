@@ -65,7 +65,7 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
 /// Makes the problem for a body that cannot be read to its end.
 fn broken(error: &(dyn Error + 'static)) -> Problem {
     match ExpandError::in_error(error) {
-        None => Problem::malformed(ErrorCode::MalformedBody, "the body broke off before its end"),
+        None => Problem::malformed(ErrorCode::MalformedBody, "the body ended too early"),
         Some(trouble @ ExpandError::Malformed(_)) => {
             Problem::malformed(ErrorCode::MalformedEncoding, trouble.to_string())
         }

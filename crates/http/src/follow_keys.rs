@@ -36,7 +36,7 @@ pub async fn follow(app: App) {
             }
             // The known keys remain valid. The error is logged once.
             Err(error) if !is_away => {
-                tracing::warn!(%error, "the keys in the store cannot be read; those known last go on to count");
+                tracing::warn!(%error, "the keys in the store cannot be read; the service continues with the last known keys");
                 is_away = true;
             }
             Err(_) => {}

@@ -68,14 +68,15 @@ impl CollectionReach {
 
 /// Makes the problem for a key that is limited to some collections and is used for another collection, or for a route of no collection.
 pub fn not_this_collection() -> Problem {
-    let detail =
-        "the key is limited to some collections, and this is about another one or about all of them; use another key";
+    let detail = "the key is limited to some collections, and the request is about another collection or about all of them; use \
+            another key";
     Problem::new(StatusCode::FORBIDDEN, ErrorCode::NotThisCollection, detail)
 }
 
 /// Makes the problem that ends a response because its key is no longer valid.
 pub fn no_longer() -> Problem {
-    let detail = "the key was revoked or has expired since this was begun; ask the service's operator for another";
+    let detail = "the key was revoked or has expired since the request began; ask the service's operator for another \
+        key";
     unauthenticated(ErrorCode::InvalidKey, detail, ", error=\"invalid_token\"")
 }
 
@@ -308,7 +309,8 @@ impl ApiKeys {
             let key = authenticate(&known, authorization)?;
             if !key.scopes.contains(&scope) {
                 let scope = scope.as_str();
-                let detail = format!("the key {:?} does not have the scope {scope:?}, which this needs", &*key.name);
+                let detail =
+                    format!("the key {:?} does not have the scope {scope:?}, which the request needs", &*key.name);
                 return Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::MissingScope, detail));
             }
             key.note_use();
@@ -418,7 +420,7 @@ fn authenticate<'k>(known: &'k KnownKeys, authorization: Option<&HeaderValue>) -
 fn invalid_key() -> Problem {
     unauthenticated(
         ErrorCode::InvalidKey,
-        "the key is not one of this service's; ask its operator",
+        "the service does not know this key; ask its operator",
         ", error=\"invalid_token\"",
     )
 }

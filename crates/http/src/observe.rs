@@ -102,7 +102,7 @@ enum RouteKind {
     Call,
     /// A call with a body of any length, which is read line by line.
     Stream,
-    /// A page for people: has a permit and a deadline.
+    /// A page of the desk. It has a permit and a deadline.
     Page,
     /// A page that receives a file. It has a permit, and this time for the file.
     Upload(Duration),
@@ -154,7 +154,7 @@ async fn work(
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<ReservedConnection>().is_some() && kind != RouteKind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
-        let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
+        let detail = "too many connections are open (limits.max_connections); send the request again in a moment";
         return Err(Problem::unavailable(ErrorCode::TooManyConnections, detail));
     }
     let coding = shrink::accepted(request.headers());
@@ -191,7 +191,7 @@ async fn work(
     });
     in_time.await.unwrap_or_else(|_| {
         let detail = format!(
-            "not done within {} ms; a write that has begun goes on, and sending it again is safe",
+            "not done within {} ms; a write that has begun continues, and you may safely send the request again",
             deadline.as_millis()
         );
         Err(Problem::unavailable(ErrorCode::DeadlineExceeded, detail))

@@ -29,17 +29,18 @@ const LICENSE: &str = "MIT OR Apache-2.0";
 
 /// The head of the OpenAPI document.
 pub fn head() -> OpenApi {
-    let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
-        The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
-        unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
-        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. What is left unread \
-        and is no reason to refuse a row (a time in no known form) is named the same way in the answer's `warnings`. Where `retryable` \
-        is true the same request may succeed later. Every request may be repeated safely but a registration without an id: that \
-        takes an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, `detail` of warnings) are in English, or in Chinese if \
-        `Accept-Language` prefers it. `Content-Language` names the language of such an answer. All other names and values are \
-        the same in both.\n\nBodies may come with `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for \
-        what a body expands to. Whole answers of 1 KiB and more are compressed for whoever sends `Accept-Encoding`; lines and events \
-        are not, so that each arrives when it is made.";
+    let description = "Finds for each incoming petition the earlier petitions about the same matter.\n\n\
+        The body of a record request is the row itself: a flat JSON object of its fields. Options are parameters of the query \
+        string; unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
+        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. `warnings` of an answer \
+        names in the same way each part of a row that doppel could not read but accepted (for example a time in an unknown \
+        form). If `retryable` is true, the same request may succeed later. A client may repeat every request safely, except a \
+        registration without an id, which needs an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, \
+        `detail` of warnings) are in English, or in Chinese if `Accept-Language` prefers it. `Content-Language` names the \
+        language of such an answer. All other names and values are the same in both languages.\n\nA body may have \
+        `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for the expanded body. doppel compresses \
+        a whole answer of 1 KiB or more if the client sends `Accept-Encoding`. It does not compress lines and events, so that \
+        each of them arrives when doppel makes it.";
     let info = InfoBuilder::new()
         .title("doppel")
         .version(env!("CARGO_PKG_VERSION"))

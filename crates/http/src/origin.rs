@@ -58,8 +58,8 @@ impl AllowedOrigins {
     ) -> Result<(), Problem> {
         let host = host(uri, headers);
         if only.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
-            let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
-                          another name";
+            let detail = "without keys this service accepts only the host names localhost and 127.0.0.1; configure \
+                keys ([auth]) to use another name";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, ErrorCode::ForeignHost, detail));
         }
         let origin = header_text("origin", headers);
@@ -78,7 +78,7 @@ impl AllowedOrigins {
         if ours {
             return Ok(());
         }
-        let detail = "a web page of another site sent this; where that page may, name its origin in server.origins";
+        let detail = "a web page of another site sent the request; to allow this, name its origin in server.origins";
         Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::ForeignOrigin, detail))
     }
 
@@ -157,7 +157,7 @@ pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
     if bytes == 0 || headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());
     }
-    let detail = "say what the body is: content-type: application/json (application/x-ndjson for _bulk)";
+    let detail = "name the type of the body: content-type: application/json (application/x-ndjson for _bulk)";
     Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::MissingMediaType, "", detail))
 }
 

@@ -83,7 +83,8 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
         biased;
         arrived = arrives => arrived,
         () = place.cancelled() => {
-            let detail = "the body came too slowly while more bodies were arriving than may (limits.max_in_flight); send it again";
+            let detail = "the body came too slowly while too many bodies were arriving (limits.max_in_flight); send it \
+                again";
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, "", detail))
         }
     }?;
@@ -109,10 +110,13 @@ pub fn stream_place(app: &App, caller: &RequestCaller) -> Result<SharedPlace, Pr
     app.streams.try_enter(&caller.holder).map_err(|why| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
         let detail = match why {
-            NoPlace::Full => "as many streams are open as may be (limits.max_streams); send it again when one has ended",
+            NoPlace::Full => {
+                "too many streams are open (limits.max_streams); send the request again when a stream has \
+                ended"
+            }
             NoPlace::Share => {
-                "this caller has as many streams open as one caller may, three quarters of limits.max_streams; send it again when one \
-                 has ended"
+                "this caller has too many streams open (the limit is three quarters of limits.max_streams); send the \
+                    request again when a stream has ended"
             }
         };
         Problem::unavailable(ErrorCode::TooManyStreams, detail)
@@ -173,7 +177,7 @@ pub(crate) async fn permit(app: &App) -> Result<WorkPermit, Problem> {
     if app.waiting.fetch_add(1, Ordering::Relaxed) >= app.limits().max_waiting {
         app.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "overloaded").increment(1);
-        let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
+        let detail = "too many requests are waiting (limits.max_waiting); send the request again in a moment";
         return Err(Problem::unavailable(ErrorCode::Overloaded, detail));
     }
     let waiting = metrics::gauge!("doppel_http_requests_waiting");

@@ -156,9 +156,9 @@ impl Problem {
         let detail = match errors.as_slice() {
             [only] => only.detail.clone(),
             all if all.len() > MOST_VIOLATIONS => {
-                format!("more is wrong with the request than the {MOST_VIOLATIONS} things in errors")
+                format!("the request has more than the {MOST_VIOLATIONS} errors in errors")
             }
-            _ => format!("{} things are wrong with the request, see errors", errors.len()),
+            _ => format!("the request has {} errors, see errors", errors.len()),
         };
         errors.truncate(MOST_VIOLATIONS);
         let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail);
@@ -304,10 +304,8 @@ fn foreign(response: &Response) -> Option<Problem> {
     let status = response.status();
     let (code, detail) = match status.as_u16() {
         0..400 => return None,
-        404 => (ErrorCode::UnknownRoute, "there is nothing at this URL; /openapi.yaml lists what there is"),
-        405 => {
-            (ErrorCode::MethodNotAllowed, "the URL does not take this method; the Allow header lists those it takes")
-        }
+        404 => (ErrorCode::UnknownRoute, "there is nothing at this URL; /openapi.yaml lists all URLs"),
+        405 => (ErrorCode::MethodNotAllowed, "the URL does not accept this method; the Allow header lists its methods"),
         413 => (ErrorCode::BodyTooLarge, "the body is too large"),
         415 => (ErrorCode::UnsupportedMediaType, "send application/json"),
         400..500 => (ErrorCode::MalformedRequest, "the request cannot be read"),
@@ -449,7 +447,10 @@ mod tests {
         let all = Problem::invalid(many(MOST_VIOLATIONS));
         let cut = Problem::invalid(many(MOST_VIOLATIONS + 1));
         assert_eq!((all.body("").errors.len(), cut.body("").errors.len()), (MOST_VIOLATIONS, MOST_VIOLATIONS));
-        assert!(cut.body("").detail.starts_with("more is wrong") && !all.body("").detail.starts_with("more"));
+        assert!(
+            cut.body("").detail.starts_with("the request has more than")
+                && !all.body("").detail.starts_with("the request has more than")
+        );
     }
 
     #[test]

@@ -121,6 +121,6 @@ async fn fallback(uri: Uri) -> Problem {
     {
         return problem;
     }
-    let detail = "there is nothing at this URL; /openapi.yaml lists what there is";
+    let detail = "there is nothing at this URL; /openapi.yaml lists all URLs";
     Problem::unknown(ErrorCode::UnknownRoute, "/path", detail)
 }

@@ -347,7 +347,7 @@ impl SearchService {
         let state = self.store().collection(collection).await?;
         let state = state.ok_or_else(|| SearchError::UnknownCollection(collection.clone()))?;
         if !state.settings.keeps_text() {
-            let why = "search and related cases go by the words of texts";
+            let why = "search and related cases need the words of texts";
             return Err(doppel_engine::Error::TextNotKept(collection.clone(), why).into());
         }
         let found = self.0.indexes.read().get(collection).cloned();

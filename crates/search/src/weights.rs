@@ -1,4 +1,4 @@
-//! The weights by which related records are ranked. They are settings, and therefore a part of each build.
+//! The weights of the ranking of related records. They come from the configuration (`search.weights`).
 
 use serde::{Deserialize, Serialize};
 

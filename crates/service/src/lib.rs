@@ -1,4 +1,5 @@
-//! The work of a running service beside its answers: it reads sources, sends webhooks, calls the model of vectors, takes snapshots, counts, and stops in order.
+//! The background work of a running service: it reads sources, sends webhooks, calls the model of vectors, takes snapshots, counts, and stops in
+//! order.
 //!
 //! The clock is here, too: time, ids and random bytes are handed from here to all other code.
 

@@ -40,7 +40,7 @@ pub(crate) fn client(url: &Url, allowed: AllowedAddresses) -> ClientBuilder {
         .no_proxy()
         .pool_max_idle_per_host(1)
         .dns_resolver(AddressResolver(allowed));
-    // Plain http needs no certificates, and some systems have none.
+    // Plain http needs no certificates, and some systems have no certificates.
     if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
     }
 }
 
-/// The name of a host means only addresses to which nothing may be sent.
+/// All addresses of the host are forbidden.
 #[derive(Debug, thiserror::Error)]
 enum RefusedAddress {
     #[error("the host is in a private network; set allow_private to allow it")]
@@ -69,8 +69,8 @@ enum RefusedAddress {
     Remote,
 }
 
-/// Resolves names of hosts, and leaves out addresses to which nothing may be sent. The connection uses these addresses and no others, so that a
-/// name that changes its meaning between a check and the connection gains nothing.
+/// Resolves names of hosts, and leaves out forbidden addresses. The connection uses these addresses and no others, so that a host name whose
+/// address changes between a check and the connection gives no advantage.
 struct AddressResolver(AllowedAddresses);
 
 impl Resolve for AddressResolver {

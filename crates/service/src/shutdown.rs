@@ -140,7 +140,7 @@ fn terminals() -> [bool; 3] {
     [std::io::stdin().is_terminal(), std::io::stdout().is_terminal(), std::io::stderr().is_terminal()]
 }
 
-/// True if some streams were terminals and none of them is a terminal any more.
+/// True if some streams were terminals and no stream is a terminal now.
 fn is_gone(had: [bool; 3], are: [bool; 3]) -> bool {
     had.contains(&true) && !had.into_iter().zip(are).any(|(had, is)| had && is)
 }
@@ -159,7 +159,7 @@ impl HangUps {
         received(self.signal.as_mut()).await;
     }
 
-    /// True if the service was started from a terminal that was closed. Closing a terminal sends SIGHUP, too.
+    /// True if the service was started from a terminal that is closed now. Closing a terminal also sends SIGHUP.
     pub fn terminal_is_gone(&self) -> bool {
         is_gone(self.had, terminals())
     }

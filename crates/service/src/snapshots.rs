@@ -1,8 +1,8 @@
 //! Snapshots of the store by the running service: one at a time, to the configured directory or as a stream to a client.
 //!
-//! A snapshot is not a task (`doppel_engine::tasks`). A task works on one collection, is stored with it, survives its process and continues
-//! from its checkpoint. A snapshot contains the whole store and cannot continue after an interruption, because its moment has passed. A
-//! stored task would also become part of the snapshot, and a restored store would start it again. The progress is therefore kept only in
+//! A snapshot is not a task (`doppel_engine::tasks`). A task works on one collection, is stored with the collection, survives its process and
+//! continues from its checkpoint. A snapshot contains the whole store and cannot continue after an interruption, because its moment has passed. A
+//! stored task would also become part of the snapshot, and a restored store would start the task again. The progress is therefore kept only in
 //! memory, and the list of snapshots is the content of the directory.
 //!
 //! A thread of low priority reads the store. Registrations and a reindex continue.
@@ -41,7 +41,7 @@ pub const WRITTEN_BY: &str = concat!("doppel ", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The snapshot is being taken.
+    /// The snapshot is in progress.
     Processing,
     /// The snapshot is complete and on disk, or was sent completely.
     Succeeded,
@@ -61,7 +61,7 @@ pub enum Destination {
     Stream,
 }
 
-/// The snapshot that is being taken, or the last one since the service was started.
+/// The snapshot in progress, or the last snapshot since the start of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Run {
     /// The status.
@@ -78,7 +78,7 @@ pub struct Run {
     pub id: Option<String>,
     /// Number of records in all collections at that time.
     pub records: u64,
-    /// Number of keys of the store that were read so far: records, ids, index entries and others.
+    /// Number of keys of the store that were read: records, ids, index entries and others.
     pub entries: u64,
     /// Number of bytes in these keys and their values.
     pub bytes: u64,
@@ -100,7 +100,7 @@ pub struct Kept {
     pub records: Option<u64>,
     /// The state of each collection.
     pub collections: Vec<CollectionAt>,
-    /// Size in bytes of all files that it needs. It may share files with other snapshots.
+    /// Size in bytes of all files of the snapshot. It may share files with other snapshots.
     pub stored_bytes: Option<u64>,
     /// The error if it cannot be read.
     pub error: Option<String>,
@@ -135,20 +135,20 @@ struct Shared {
     state: Mutex<State>,
     /// True if there was a repository in the directory. If it is missing later, its volume is not mounted, and no new repository is created.
     was_there: AtomicBool,
-    /// True while a snapshot is being taken.
+    /// True while a snapshot is in progress.
     busy: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct State {
     run: Option<Run>,
-    /// The controls of the snapshot that is being taken.
+    /// The controls of the snapshot in progress.
     under_way: Option<UnderWay>,
     /// True after [`Snapshots::close`]: no snapshot is begun any more.
     is_closed: bool,
 }
 
-/// The controls of a snapshot that is being taken.
+/// The controls of a snapshot in progress.
 #[derive(Clone, Default)]
 struct UnderWay {
     progress: Arc<SnapshotProgress>,
@@ -175,7 +175,7 @@ impl Snapshots {
         Self(Arc::new(Shared { engine, dir, every, keep: *keep, state, was_there, busy }))
     }
 
-    /// Returns the snapshot that is being taken, or the last one.
+    /// Returns the snapshot in progress, or the last snapshot.
     pub fn run(&self) -> Option<Run> {
         let state = self.0.state.lock();
         let mut run = state.run.clone()?;
@@ -185,7 +185,7 @@ impl Snapshots {
         Some(run)
     }
 
-    /// Returns the snapshots in the directory, oldest first; none if there is no directory yet. Reads their manifests.
+    /// Returns the snapshots in the directory, oldest first; an empty list if the directory does not exist. Reads their manifests.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -235,7 +235,7 @@ impl Snapshots {
         Ok(streamed)
     }
 
-    /// Cancels the snapshot that is being taken.
+    /// Cancels the snapshot in progress.
     ///
     /// # Errors
     /// [`Refusal::Idle`].
@@ -247,10 +247,10 @@ impl Snapshots {
         self.run().ok_or(Refusal::Idle)
     }
 
-    /// Cancels the snapshot that is being taken and waits for its end. No snapshot is begun afterwards.
+    /// Cancels the snapshot in progress and waits for its end. No snapshot begins afterwards.
     pub async fn close(&self) {
         self.0.state.lock().is_closed = true;
-        // This fails if no snapshot is being taken.
+        // This fails if no snapshot is in progress.
         let _ = self.cancel();
         self.ended().await;
     }
@@ -298,7 +298,7 @@ impl Snapshots {
 }
 
 impl Shared {
-    /// Opens the repository in `dir`, or creates it if there never was one.
+    /// Opens the repository in `dir`, or creates it if the folder never had one.
     fn repository(&self, dir: &Path) -> Result<Repository, Error> {
         if self.was_there.load(Ordering::Relaxed) {
             return match Repository::is_in(dir) {

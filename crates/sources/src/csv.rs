@@ -49,11 +49,8 @@ mod tests {
 
     #[test]
     fn a_line_may_end_with_a_single_carriage_return() {
-        let expected = [
-            item(2, r#"{"id":"1","t":"a\rb"}"#),
-            item(5, r#"{"id":"2","t":"c"}"#),
-            item(6, r#"{"id":"3","t":"d"}"#),
-        ];
+        let expected =
+            [item(2, r#"{"id":"1","t":"a\rb"}"#), item(5, r#"{"id":"2","t":"c"}"#), item(6, r#"{"id":"3","t":"d"}"#)];
         assert_eq!(read(b"id,t\r1,\"a\rb\"\r\r2,c\r3,d\r", Csv, 1000), expected);
     }
 

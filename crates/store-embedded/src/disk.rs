@@ -246,7 +246,9 @@ impl Disk {
     fn wait_until_cleared(&self) -> std::result::Result<(), CommitError> {
         while self.is_behind() {
             if self.workers == Workers::Held || self.is_stopping() || self.has_crashed() {
-                return Err(CommitError::Refused("the storage engine does not merge tables any more; restart the service".into()));
+                return Err(CommitError::Refused(
+                    "the storage engine does not merge tables any more; restart the service".into(),
+                ));
             }
             std::thread::sleep(CATCHING_UP);
         }

@@ -274,7 +274,7 @@ pub(super) fn check_keyspace(path: &Path) -> std::result::Result<(), String> {
 
 /// Returns the error that a directory is incomplete, with the fault and the remedy.
 pub(super) fn damaged(dir: &Path, what: &str) -> StoreError {
-    StoreError::Internal(format!("{} is not whole: {what}. {}", dir.display(), remedy(dir)))
+    StoreError::Internal(format!("{} is incomplete: {what}. {}", dir.display(), remedy(dir)))
 }
 
 /// Returns the remedy for an incomplete directory.

@@ -110,8 +110,8 @@ impl FoundRows {
         self.ends.is_empty()
     }
 
-    /// True if the documents certainly have the order of the index that their find names. A join names no index, and the shards of
-    /// a cluster have no common order.
+    /// True if the documents are sorted by the index that the find requests. False for a join, which requests no index, and on a cluster, whose
+    /// shards return documents in no common order.
     pub(super) fn are_by_index(&self) -> bool {
         self.by_index
     }

@@ -18,7 +18,7 @@ pub(super) struct InternedLists {
     lists: ListsByKey,
     /// The sum of the capacities of all lists.
     room: usize,
-    /// The ids of the lists, and of some lists that were removed since the last halving.
+    /// The ids of all posting lists. Ids of removed lists stay until the next [`InternedLists::halve`].
     ids: HashSet<Arc<str>>,
     id_bytes: usize,
 }

@@ -123,7 +123,7 @@ pub(super) struct ListsAsOf {
     pub(super) lists: ListsByKey,
 }
 
-/// The change of a cache by the commit of a batch, or by one round of the batch.
+/// The input of [`PostingCache::update`]: the lists that one commit, or one round of a batch, read, and the entries that it added.
 #[derive(Debug)]
 pub(super) struct CacheUpdate {
     pub(super) generation: GenerationId,

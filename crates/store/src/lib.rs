@@ -417,8 +417,9 @@ pub enum StoreError {
     ProfileConflict(CollectionName),
     /// The new settings would keep other content of records than the collection does.
     #[error(
-        "collection {name} was made with \"keep\": \"{kept}\", which cannot be changed: what was left out cannot be had again, and \
-         what was kept is in backups; make another collection for records that are kept otherwise",
+        "collection {name} was made with \"keep\": \"{kept}\", which cannot be changed: text that was not stored \
+            cannot be recovered, and text that was stored is in backups; make another collection for records that are \
+            kept otherwise",
         kept = keep.name()
     )]
     KeepConflict {
@@ -428,7 +429,7 @@ pub enum StoreError {
         keep: Keep,
     },
     /// The caller has signed for other generations than the collection has. Read the state of the collection again and repeat the call.
-    #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
+    #[error("the generations of the collection have changed since generation {given} was signed; {live} is live")]
     StaleGeneration {
         /// The generation of the request.
         given: GenerationId,
@@ -436,7 +437,7 @@ pub enum StoreError {
         live: GenerationId,
     },
     /// The collection has no such standby generation.
-    #[error("collection {collection} has no generation {generation} beside the live one")]
+    #[error("collection {collection} has no generation {generation} apart from the live one")]
     UnknownGeneration {
         /// The name of the collection.
         collection: CollectionName,
@@ -444,7 +445,7 @@ pub enum StoreError {
         generation: GenerationId,
     },
     /// The request needs a standby generation, but this generation is live.
-    #[error("generation {0} is the live one; name one beside it, or activate another one first")]
+    #[error("generation {0} is the live one; name another generation, or activate another one first")]
     GenerationLive(GenerationId),
     /// The generation is not complete yet.
     #[error("generation {0} is still being built; wait for its task to end, or cancel it")]
@@ -456,7 +457,7 @@ pub enum StoreError {
         most: usize,
     },
     /// The pair has the largest allowed number of rulings.
-    #[error("{most} rulings about these two records are kept, the most there can be; the last one holds")]
+    #[error("these two records have {most} decisions, the largest number; the last decision holds")]
     TooManyRulings {
         /// The limit.
         most: usize,
@@ -471,8 +472,8 @@ pub enum StoreError {
     },
     /// Not all changes after the requested number are known: the log has forgotten some, or the number is above the last one.
     #[error(
-        "changes of collection {collection} from {after} on are not all known any more; read its records anew, then go on from \
-         {last}"
+        "the feed no longer has all changes of collection {collection} from {after} on; read its records again, then \
+            continue from {last}"
     )]
     ChangesForgotten {
         /// The name of the collection.

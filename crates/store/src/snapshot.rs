@@ -28,7 +28,7 @@ pub struct SnapshotMoment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CollectionAt {
-    /// Its name.
+    /// The name of the collection.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: CollectionName,
     /// Number of live records.

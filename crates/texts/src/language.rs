@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// A language of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// Simplified Chinese: that of the offices, and so the one that is taken where nothing is said
+    /// Simplified Chinese. The default, because the offices use it
     #[default]
     #[value(name = "zh", alias = "zh-CN")]
     Chinese,

@@ -42,7 +42,7 @@ struct ComparedRow {
 }
 
 impl RowComparison<'_, '_> {
-    /// Checks all rows: several at once against the collection, and one after the other against the earlier rows.
+    /// Compares all rows: several at once with the collection, and one after the other with the earlier rows.
     pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
         let spool = self.spool;
         let delivery = &*self.delivery;
@@ -155,7 +155,7 @@ fn repeats_id(entry: &SpoolEntry, at: u64, ids: &mut RowIds) -> anyhow::Result<b
 }
 
 fn row_of(json: &str) -> anyhow::Result<Row> {
-    Row::parse(json.as_bytes()).context("a row came back damaged")
+    Row::parse(json.as_bytes()).context("a stored row is damaged")
 }
 
 /// Returns the line to send for a row; `None` if the row is refused.

@@ -1,7 +1,7 @@
 //! `doppel check`: compares the rows of files with a collection, and writes a table with the finding for each row.
 //!
-//! The rows are read once and kept aside, so that the table has the right width, and an incomplete file is noticed before anything is sent.
-//! Nothing is stored unless an option demands this. Then rows are registered in the same way as by an import, and a second run gives the
+//! The command first reads all rows into temporary storage: the table then has the right width, and the command notices an incomplete file before
+//! it sends a row. Without `--register` it stores nothing. With `--register` it registers the rows as `doppel import` does; a second run gives the
 //! same table.
 
 mod compare;
@@ -46,39 +46,40 @@ const ROW_BYTES: usize = 64 << 20;
 const SKETCH_BYTES: usize = 16 << 20;
 
 const EXAMPLES: &str = "\
-Input: as for doppel import (see doppel import --help): CSV, TSV, XLSX, XLS, ODS or JSON lines, encoding, delimiter and columns found and
-said. Ids are not needed to check; with one, a row does not find the record that is stored under it.
+Input: as for doppel import (see doppel import --help): CSV, TSV, XLSX, XLS, ODS or JSON lines. The command detects and shows the
+encoding, the delimiter and the fields of the columns. The rows need no ids; a row with an id does not find the record that is
+stored under this id.
 
-Output: every row of the input in its order, refused ones too, all its columns, also those not used, and behind them four more:
-  结论 (Verdict)      内容相同, 内容相近 …, as at the desk; or that the row was not taken
-  重复于 (Repeats)    the id of the record, or \"本文件第 3 行\": a row of the same file, counted as in the table that is given back
-                      (of JSON lines: the line; of several files: with the name of the file)
-  相似度 (Similarity) as verified
-  理由 (Reason)       a sentence; for a row that was not taken, why
-  --out FILE.csv is UTF-8 behind a mark, as Excel wants it; FILE.xlsx is a workbook. Of several files the columns are put together by
-  their names. JSON lines become a table, too: a column for each name. A cell that is added and begins like a formula (=, +, -, @) gets a
-  \"'\" before it; the input's own cells stay as they are.
+Output: every row of the input in its order, also the refused rows, with all its columns, also the unused ones, then four more columns:
+  结论 (Verdict)      内容相同, 内容相近 …, as at the desk; or that the command refused the row
+  重复于 (Repeats)    the id of the record, or \"本文件第 3 行\": a row of the same file, by its number in the written table (JSON lines:
+                      the number of the line; several files: with the name of the file)
+  相似度 (Similarity) the verified similarity
+  理由 (Reason)       a sentence; for a refused row, the reason of the refusal
+  --out FILE.csv is UTF-8 with a byte order mark, which Excel needs; FILE.xlsx is a workbook. The table joins the columns of several
+  files by their names. JSON lines become a table, too: a column for each name. An added cell that begins like a formula (=, +, -, @)
+  gets a \"'\" before it; the cells of the input stay unchanged.
 
-Rows that repeat earlier rows of the same files are found as at the desk: each row is compared with those before it by the settings of the
-collection. How common text is comes from the collection where --to is a directory or mongodb; a service does not give that out, so that it is
-counted in the files. A record comes before a row, and the same text before a similar one. With --register every row is a record before
-the next one is looked at.
+The command finds rows that repeat earlier rows of the same files, as the desk does: it compares each row with the earlier rows by the
+settings of the collection. If --to is a directory or mongodb, it takes the frequency of text from the collection; a service does not
+give these statistics, so that the command then counts the text of the files. A record of the collection comes before a row, and equal
+text before similar text. With --register the command registers each row before it compares the next one.
 
 Examples:
   doppel check --to http://127.0.0.1:8080 --collection letters --out checked.xlsx 登记表.xlsx
   doppel check --to ./doppel-data --collection letters --out checked.csv --map 事由=content a.csv b.csv   (while no service runs on it)
   doppel check --to http://127.0.0.1:8080 --collection letters --register --make-ids --out checked.csv 登记表.csv
 
-Key: from --key-file, else from the environment variable DOPPEL_KEY; its scopes must include read, with --register also write.
-Stopping: Ctrl-C or SIGTERM stops after the rows under way and writes no table; what was there before stays. Rows that were registered
-stay so; the same command again gives them the verdict they got.
-Exit codes: 0 all rows taken, 1 failed or stopped, 2 wrong usage, 3 some rows were not taken and all others were.";
+Key: from --key-file, otherwise from the environment variable DOPPEL_KEY; its scopes must include read, with --register also write.
+Stopping: after Ctrl-C or SIGTERM the command completes the rows in progress and writes no table; an earlier file stays. Registered
+rows stay registered; if the same command runs again, they get the same verdict.
+Exit codes: 0 all rows accepted, 1 failed or stopped, 2 wrong usage, 3 some rows refused and all others accepted.";
 
 /// Options of `doppel check`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RowCheckArgs {
-    /// The records to check against: the URL of a running service, a data directory that no service has open, or "mongodb" for the database
+    /// Store of the records to compare with: the URL of a running service, a data directory that no service has open, or "mongodb" for the database
     /// of the configuration
     #[arg(long, value_name = "URL|DIR|mongodb")]
     to: String,
@@ -93,24 +94,24 @@ pub struct RowCheckArgs {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: TlsArgs,
-    /// Write the rows with what was found to FILE, by its name as CSV or XLSX
+    /// Write the rows with their findings to FILE (CSV or XLSX, by its name)
     #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
-    /// Also register the rows, as doppel import would: every row then needs an id, or --make-ids
+    /// Also register the rows, as doppel import does: every row then needs an id, or --make-ids
     #[arg(long, conflicts_with = "dry_run")]
     register: bool,
-    /// Read everything, say which rows would be taken and which not, and ask and write nothing
+    /// Read everything, report the rows that the command would accept or refuse, and send and write nothing
     #[arg(long, conflicts_with = "out")]
     dry_run: bool,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Language of the columns that are added
+    /// Language of the added columns
     #[arg(long, value_enum, default_value_t = Language::Chinese)]
     language: Language,
-    /// Where to put what does not fit in memory [default: the system's folder for temporary files]
+    /// Folder for data that does not fit in memory [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How to print the sum
+    /// Form of the summary
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     summary: SummaryFormat,
     /// Files to check, in this order; "-" is standard input
@@ -288,7 +289,7 @@ impl CheckJob<'_> {
             accepted.extend(spool.entry(at)?.content.is_ok().then_some(at));
         }
         let row =
-            |at: usize| anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a row came back damaged")?.into());
+            |at: usize| anyhow::Ok(spool.entry(accepted[at])?.content.ok().context("a stored row is damaged")?.into());
         let text = replay.count_text(accepted.len(), row, |_| None)?;
         Ok(match records::statistics(words, text) {
             Some(statistics) => Replay::new(settings, Some(statistics), SKETCH_BYTES)?,

@@ -98,7 +98,7 @@ impl CheckReport {
     pub(super) fn table(&self, out: Option<&Path>) -> String {
         let Self { lines, verdicts, outcomes, .. } = self;
         let done = match out {
-            None => format!("to check  {}; nothing was asked\n", self.readable),
+            None => format!("to check  {}; nothing was sent\n", self.readable),
             Some(_) if self.registers => format!("stored    {verdicts}\nof these  {outcomes}\n"),
             Some(_) => format!("found     {verdicts}; nothing was stored\n"),
         };

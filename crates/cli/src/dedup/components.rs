@@ -8,8 +8,8 @@ use super::copies::SharedPairs;
 use super::spill::PairSpill;
 use doppel_core::index::groups::{BatchGroups, Group, GroupSet};
 
-/// Bytes of memory for a group, for each of its pairs and one more. A group has at most one member more than pairs, and a member needs the
-/// most memory.
+/// Bytes of memory for each pair of a group; a group needs this amount once more than it has pairs. A group has at most one member more than pairs,
+/// and a member needs the most memory.
 const BYTES_PER_PAIR: u64 = 120;
 /// Bytes of memory for a member of a group whose pairs are not kept.
 const BYTES_PER_MEMBER: u64 = 120;
@@ -46,8 +46,8 @@ impl UnionFind {
         }
     }
 
-    /// Visits every group of the pairs, with the set of its pairs. Components are visited by their lowest position, and the groups of a
-    /// component one after the other. `copies` returns the number of equal records of a position. The pairs are read once for all
+    /// Visits every group of the pairs, with the set of its pairs. The components come in the order of their lowest positions, and the groups of a
+    /// component one after the other. `copies` returns the number of equal records of a position. The function reads the pairs once for all
     /// components that fit into `memory` bytes, at least for one component.
     pub(super) fn each_group(
         &mut self,
@@ -75,8 +75,8 @@ impl UnionFind {
         Ok(())
     }
 
-    /// Visits every group of the pairs, and of the lists in `shared`, in the order of [`UnionFind::each_group`]. The pairs are read once for all
-    /// components whose members fit into `memory` bytes, at least for one component.
+    /// Visits every group of the pairs, and of the lists in `shared`, in the order of [`UnionFind::each_group`]. The function reads the pairs once
+    /// for all components whose members fit into `memory` bytes, at least for one component.
     pub(super) fn each_group_of_records(
         &mut self,
         pairs: &mut PairSpill,

@@ -28,7 +28,7 @@ const DIGITS: usize = 16;
 const MAX_LINE: u64 = 1 << 10;
 /// Number of lines between two updates of the progress.
 const SAY_EVERY: usize = 1 << 20;
-/// Smallest number of bytes for the copies of the join, also if the fingerprints need all of the given memory.
+/// Smallest number of bytes for the copies of the join, even if the fingerprints need all of `--memory`.
 const LEAST_COPIES: usize = 64 << 20;
 
 pub(super) fn run(
@@ -108,7 +108,7 @@ struct FingerprintLines {
 }
 
 struct FingerprintNames {
-    /// The given ids; empty for a fingerprint without an id. The list ends at the last given id.
+    /// The ids in the input; empty for a fingerprint without an id. The list ends at the last id.
     ids: ByteLog,
     /// Differences between line numbers and places: (first place, difference). A difference holds up to the next entry.
     shifts: Vec<(usize, u64)>,
@@ -120,7 +120,7 @@ impl FingerprintNames {
         let id =
             if place < self.ids.count() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
         if !id.is_empty() {
-            return String::from_utf8(id).context("an id came back damaged");
+            return String::from_utf8(id).context("a stored id is damaged");
         }
         let shift = self.shifts.partition_point(|&(from, _)| from <= place);
         let more = shift.checked_sub(1).map_or(0, |at| self.shifts[at].1);

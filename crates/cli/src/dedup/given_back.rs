@@ -37,7 +37,7 @@ pub(super) struct GivenBack {
 }
 
 impl GivenBack {
-    /// Creates the table for the lines of `input`, whose columns are planned. An eighth of the given memory is for lines.
+    /// Creates the table for the lines of `input`, whose columns are planned. An eighth of `--memory` is for lines.
     pub(super) fn new(input: &RecordInput, args: &DedupArgs, dir: &Path) -> Self {
         let spool = RowSpool::new(input, (dir, args.memory / 8), FindingWords(args.language));
         Self { spool, lines: Vec::new(), found: Vec::new() }

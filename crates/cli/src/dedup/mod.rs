@@ -1,7 +1,7 @@
 //! `doppel dedup`: finds all pairs and groups of duplicates in files, without a service.
 //!
-//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not
-//! fit into the given memory is kept in unnamed files, which disappear with the process. The result does not depend on the memory.
+//! Records are compared by the same rules as in the service (`engine::replay`), and bare fingerprints by `index::join`. Data that does not fit into
+//! `--memory` goes to unnamed files, which disappear with the process. The result does not depend on the memory.
 
 mod components;
 mod copies;
@@ -34,51 +34,55 @@ use doppel_texts::Language;
 
 const EXAMPLES: &str = "\
 Input, records:
-  JSON lines, CSV, TSV or workbooks (XLSX, XLS, ODS), as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
-  cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. A record
-  whose time cannot be read is compared as one without a time, and counted as warned.
-  Records are taken in the order of the files, each compared with those before it, by the rules of the service under the
-  same settings: exact duplicates, all channels, verification, limits. It finds what a service would have found that had
-  registered them in this order.
+  JSON lines, CSV, TSV or workbooks (XLSX, XLS, ODS), as for doppel import; every row needs an id of its own (field \"id\"), or give
+  --make-ids. The command rejects a line that it cannot read, that has no content, or that has the id of an earlier line; it reports
+  the number of the line and continues. It compares a record whose time it cannot read as a record without a time, and counts a warning.
+  It takes the records in the order of the files, and compares each of them with the earlier records by the rules of the service under
+  the same settings: exact duplicates, all channels, verification, limits. The result is that of a service that registered the records
+  in this order.
 Input, fingerprints (--fingerprints):
-  one a line, 16 lower-case hexadecimal digits; after a tab an id may follow, else the line number is the id.
+  one a line, 16 lower-case hexadecimal digits, then perhaps a tab and an id. Without an id, the line number is the id.
 
 Output, JSON lines:
   --pairs      records:       {\"a\":\"7\",\"b\":\"12\",\"via\":[\"shingle\"],\"distance\":9,\"jaccard\":0.51,\"containment\":0.85,
-                               \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier
-               many records with one text have so many pairs that the command ends beyond --max-pairs; --groups has no such bound
+                               \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier record
+               many records with equal text give so many pairs that the command stops at --max-pairs; --groups has no such limit
                fingerprints:  {\"a\":\"7\",\"b\":\"12\",\"distance\":2}, and equal ones together: {\"equal\":[\"3\",\"9\"],\"fingerprint\":\"…\"}
   --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"cut\":[],
                 \"chained\":false,\"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
-               bridges are pairs without which the group falls in two; cut are pairs that would join it to another group, each
-               the only link between two crowds of 10 or more together; chained groups (10 or more, less than a third of the
-               possible pairs) are probably several matters linked by records that touch on two
-  --out        the input as a table, its columns, order and refused rows kept, and behind them four columns: verdict, what the row
-               repeats (\"本文件第 3 行\", of several files with the name of the file), similarity, reason; see doppel check --help
-  --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
+               bridges: pairs without which the group falls into two parts
+               cut: pairs that would join the group to another group; each is the only link between two sets of records that have
+               10 or more records together
+               chained: true for 10 or more records with less than a third of the possible pairs; such a group probably has several
+               matters, linked by records about two of them
+  --out        the input as a table with its columns, its order and the refused rows, then four more columns: verdict, the record or
+               row that the row repeats (\"本文件第 3 行\", for several files with the name of the file), similarity, reason; see
+               doppel check --help
+  --survivors  the rows that stay if one of each set of duplicates is kept, byte for byte as in the input (CSV: as JSON)
 
-Memory: --memory bounds texts, sketches of them, pairs and groups; what does not fit goes to --dir. Beside it stay some
-250 bytes a record (the indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not what comes out.
+Memory: --memory limits the memory for texts, their sketches, pairs and groups; the command writes the rest to --dir. In addition the
+command needs about 250 bytes for each record (the indexes), or 16 bytes for each fingerprint. --memory changes the duration of the
+command and not its result.
 
 Examples:
   doppel dedup --pairs pairs.jsonl --groups groups.jsonl letters.jsonl
   doppel dedup --out checked.xlsx --make-ids 登记表.xlsx
   doppel dedup --preset paper --groups hot.jsonl 2023.csv 2024.csv
-  doppel dedup --survivors clean.jsonl --keep newest letters.jsonl           (exact duplicates leave, the newest stays)
-  doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you trust this one)
+  doppel dedup --survivors clean.jsonl --keep newest letters.jsonl           (removes exact duplicates, keeps the newest)
+  doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you use this result)
   doppel dedup --fingerprints prints.txt --radius 3 --pairs near.jsonl --memory 4G
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected and all others compared, 130 stopped by Ctrl-C or SIGTERM.
-Files get their names when all are complete; a command that failed or was stopped leaves what was there before.";
+Files get their names when all of them are complete. A command that fails or is stopped does not change earlier files.";
 
 /// Options of `doppel dedup`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DedupArgs {
-    /// Ready-made settings to compare by
+    /// Preset of the settings for comparing
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with_all = ["settings", "fingerprints"])]
     preset: Preset,
-    /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
+    /// Settings for comparing: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     settings: Option<PathBuf>,
     #[command(flatten)]
@@ -86,7 +90,7 @@ pub struct DedupArgs {
     /// Write every pair to FILE
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// End when there are more pairs than N [default: 1000000, or 20 for each record if that is more]
+    /// Stop if there are more than N pairs [default: 1000000, or 20 for each record if that is more]
     #[arg(long, value_name = "N", requires = "pairs", conflicts_with = "fingerprints")]
     max_pairs: Option<u64>,
     /// Write every group to FILE
@@ -95,16 +99,16 @@ pub struct DedupArgs {
     /// Write the rows that stay to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     survivors: Option<PathBuf>,
-    /// Write the input to FILE, by its name as CSV or XLSX, with four columns behind its own that say what each row repeats
+    /// Write the input to FILE (CSV or XLSX, by its name) with four more columns that name the record that each row repeats
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     out: Option<PathBuf>,
     /// Language of these columns
     #[arg(long, value_enum, default_value_t = Language::Chinese, requires = "out")]
     language: Language,
-    /// Which of a set of duplicates stays. Equal times: the later row; a missing time is oldest
+    /// Record of a set of duplicates that stays. If times are equal, the later row stays; a record without a time counts as the oldest
     #[arg(long, value_enum, default_value_t = KeepRule::First, requires = "survivors")]
     keep: KeepRule,
-    /// Which duplicates leave
+    /// Kind of duplicates that are removed
     #[arg(long, value_enum, default_value_t = LeaveRule::Exact, requires = "survivors")]
     drop: LeaveRule,
     #[command(flatten)]
@@ -112,19 +116,19 @@ pub struct DedupArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Memory for what can also be on disk, with K, M or G, or in bytes (then at least 1048576)
+    /// Memory for data that can also be on disk, with K, M or G, or in bytes (then at least 1048576)
     #[arg(long, value_name = "BYTES", default_value = "2G", value_parser = bytes)]
     memory: usize,
-    /// Where to put what does not fit [default: the system's folder for temporary files]
+    /// Folder for data that does not fit in memory [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How to print the sum
+    /// Form of the summary
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     summary: SummaryFormat,
     /// Join bare fingerprints instead of records
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "format", "nulls"])]
     fingerprints: Option<String>,
-    /// Bits in which two fingerprints may differ, 0 to 7 (only with --fingerprints) [default: 3]
+    /// Largest number of bits in which two fingerprints may differ, 0 to 7 (only with --fingerprints) [default: 3]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_RADIUS)))]
     radius: Option<u8>,
     /// Files of records, in this order; "-" is standard input
@@ -132,23 +136,23 @@ pub struct DedupArgs {
     files: Vec<String>,
 }
 
-/// Which of a set of duplicates stays.
+/// The rule that selects the record of a set of duplicates that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum KeepRule {
-    /// The first in the order of the files
+    /// The first record in the order of the files
     First,
-    /// The one with the largest time
+    /// The record with the latest time
     Newest,
-    /// The one with the smallest time
+    /// The record with the earliest time
     Oldest,
 }
 
-/// Which duplicates leave.
+/// Kind of duplicates that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LeaveRule {
-    /// Those with the same content
+    /// Duplicates with the same content
     Exact,
-    /// All that are in one group
+    /// All duplicates in one group
     Near,
 }
 
@@ -212,7 +216,7 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
 struct JsonLinesFile(Option<OutputFile>);
 
 impl JsonLinesFile {
-    /// Creates the file, or nothing if none is wanted.
+    /// Creates the file of an option; `None` without the option.
     fn create(path: Option<&Path>, outputs: &CommandOutputs) -> anyhow::Result<Self> {
         Ok(Self(path.map(|path| outputs.create(path)).transpose()?))
     }
@@ -238,7 +242,7 @@ struct DedupFiles {
     groups: JsonLinesFile,
     survivors: JsonLinesFile,
     table: Option<(TableForm, OutputFile)>,
-    /// The table, after all its rows were written.
+    /// The complete result table; `None` until all its rows are written.
     written: Option<ResultTable>,
 }
 

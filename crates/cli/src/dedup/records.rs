@@ -39,7 +39,7 @@ const MOST_PAIRS_A_RECORD: u64 = 20;
 /// The mark of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Returns the shares of the given memory: for rows and signatures; for pairs; for sketches during the comparison, and for groups after it.
+/// Returns the shares of `--memory`: for rows and signatures; for pairs; for sketches during the comparison, and for groups after it.
 fn shares(memory: usize) -> (usize, usize, usize) {
     (memory / 2, memory / 8, memory / 8 * 3)
 }
@@ -102,7 +102,7 @@ fn most_pairs(records: u64) -> u64 {
     MOST_PAIRS.max(records.saturating_mul(MOST_PAIRS_A_RECORD))
 }
 
-/// The document of a line, signed if there is memory for it until it is compared.
+/// The document of a line. It is signed now if the signatures fit into memory until the comparison.
 enum ReadDocument {
     Signed(SignedRecord),
     Unsigned(Document),
@@ -121,8 +121,8 @@ impl ReadDocument {
     }
 }
 
-/// Reads all lines into the stock and the table that is given back, and the names of their columns into `columns`. Records refusals and
-/// warnings. Returns the statistics of words if the profile needs them.
+/// Reads all lines into the stock and the resulting table, and the names of their columns into `columns`. Records refusals and warnings. Returns
+/// the statistics of words if the profile needs them.
 fn read_all(
     input: RecordInput,
     replay: &Replay,
@@ -173,7 +173,7 @@ fn count_text(replay: &Replay, stock: &RecordStock) -> anyhow::Result<Option<Vec
     replay.count_text(stock.len(), |at| Ok(stock.row(at as u32)?.into()), |at| stock.signed_at(at))
 }
 
-/// Combines the counts of a batch; `None` if there are none.
+/// Combines the counts of words and text; `None` without counts.
 pub(crate) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Option<Arc<Statistics>> {
     if words.is_none() && text.is_none() {
         return None;
@@ -242,7 +242,7 @@ impl ComparisonOutcome {
                     back.signed(subject.signed().too_short);
                 }
             }
-            // Only one thread can place records. The other threads judge the records that were placed before.
+            // Only one thread can place records. The other threads judge the records that are already placed.
             let so_far = &*stock;
             let first = positions.start;
             let (judged, next): (Vec<anyhow::Result<BatchMatches>>, _) = rayon::join(
@@ -367,7 +367,7 @@ fn sign_all(
     let signed = records.map(|(position, known)| match known {
         Some(record) => Ok(replay.sign_again(record)),
         None => {
-            let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+            let row = Row::parse(stock.row(position)?.as_bytes()).context("a stored row is damaged")?;
             Ok(replay.sign(&row)?)
         }
     });

@@ -22,7 +22,7 @@ pub(super) struct RecordStock {
     rows: ByteLog,
     /// The parts of the signatures that judging needs.
     signed: ByteLog,
-    /// The first records, signed without statistics, until they are taken.
+    /// The first records, signed without statistics, until the comparison takes them.
     first_signed: Vec<Option<SignedRecord>>,
     /// Number of bytes that are left for `first_signed`.
     room: usize,
@@ -79,7 +79,7 @@ impl RecordStock {
         Ok(true)
     }
 
-    /// True if there is memory for more signed records. If it is false once, it stays false.
+    /// True if there is memory for more signed records. Once false, the value stays false.
     pub(super) fn has_room(&self) -> bool {
         self.room > 0
     }
@@ -117,8 +117,8 @@ impl RecordStock {
     fn entry(&self, position: u32) -> anyhow::Result<(String, String)> {
         let mut bytes = self.rows.get(position as usize).context("cannot read a row back")?;
         let length = ID_LENGTH_BYTES + usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
-        let row = String::from_utf8(bytes.split_off(length)).context("a row came back damaged")?;
-        let id = String::from_utf8(bytes.split_off(ID_LENGTH_BYTES)).context("a row came back damaged")?;
+        let row = String::from_utf8(bytes.split_off(length)).context("a stored row is damaged")?;
+        let id = String::from_utf8(bytes.split_off(ID_LENGTH_BYTES)).context("a stored row is damaged")?;
         Ok((id, row))
     }
 
@@ -133,9 +133,9 @@ impl RecordStock {
     /// Returns a signed record for comparisons.
     pub(super) fn earlier(&self, position: u32) -> anyhow::Result<EarlierRecord> {
         let (id, row) = self.entry(position)?;
-        let id = RecordId::new(&id).map_err(|reason| anyhow::anyhow!("an id came back damaged: {reason}"))?;
+        let id = RecordId::new(&id).map_err(|reason| anyhow::anyhow!("a stored id is damaged: {reason}"))?;
         let bytes = self.signed.get(position as usize).context("cannot read a signature back")?;
-        let (digest, encoded) = bytes.split_first_chunk().context("a signature came back damaged")?;
+        let (digest, encoded) = bytes.split_first_chunk().context("a stored signature is damaged")?;
         let signed = Signed::decode(encoded);
         let signatures = signed.map(|signed| signed.signatures).unwrap_or_default();
         Ok(EarlierRecord { id, row: row.into(), digest: doppel_core::schemes::profile::Digest(*digest), signatures })

@@ -1,7 +1,7 @@
-//! Examines a store that builds its index from filed entries at each start.
+//! Examines a store that builds its index from stored index entries at each start.
 //!
-//! Every record is signed again with the profile of each generation. The filed entries must equal the new signatures, no entry may exist
-//! without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
+//! The examination signs every record again with the profile of each generation. The index entries must equal the new signatures, no entry may
+//! exist without a record, and the live index must find the record by its signatures. This takes one pass over the records on all cores, with
 //! memory for one page of records on each core.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,10 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &CommandProgress) 
         let examined = Arc::new(InspectedCollection::of(Arc::clone(store), state, progress).await?);
         let seen = examined.examine(&mut report, progress).await?;
         if counted != seen {
-            let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
+            let fault = format!(
+                "the collection should have {counted} records, but {seen} exist; restore it from a \
+                backup"
+            );
             report.faults.push((examined.state.name.to_string(), "*".to_owned(), fault));
         }
     }
@@ -56,7 +59,7 @@ struct InspectedGeneration {
     id: GenerationId,
     /// The profile that signed the generation; `None` if this version of the program cannot compile it.
     profile: Option<Profile>,
-    /// True if every record must be filed in the generation.
+    /// True if every record must have an index entry in the generation.
     is_complete: bool,
 }
 
@@ -98,8 +101,8 @@ impl InspectedCollection {
             let profile = (profile.digest() == digest).then_some(profile);
             if profile.is_none() {
                 progress.say(&format!(
-                    "generation {id} of collection {} was built by other rules or with another dictionary: only whether all is \
-                     filed is examined; reindex the collection",
+                    "generation {id} of collection {} was built by other rules or with another dictionary: doppel \
+                        checks only whether every record has an index entry; reindex the collection",
                     state.name
                 ));
             }
@@ -158,13 +161,13 @@ impl InspectedCollection {
                 findings.faults.extend(fault.map(|fault| (record.id.to_string(), generation.tell(fault))));
             }
             let strays =
-                filed.into_keys().map(|seq| (format!("seq {seq}"), generation.tell("what is filed has no record")));
+                filed.into_keys().map(|seq| (format!("seq {seq}"), generation.tell("the index entry has no record")));
             findings.faults.extend(strays);
         }
         Ok(findings)
     }
 
-    /// Returns the entries of a generation after one seq and up to another.
+    /// Returns the index entries of a generation whose seq is greater than the first bound and at most the second bound.
     async fn filed(&self, generation: GenerationId, bounds: (Seq, Seq)) -> anyhow::Result<BTreeMap<Seq, Entry>> {
         let (mut after, end) = bounds;
         let mut all = BTreeMap::new();
@@ -202,23 +205,24 @@ impl InspectedGeneration {
         Some(self.profile.as_ref()?.sign_stored(&record.id, row?).1)
     }
 
-    /// Describes the fault of the filed entry of a record; `None` if it is right.
+    /// Describes the fault of the index entry of a record; `None` for a correct entry.
     fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,
-            None if self.is_complete => return Some("the record is not filed"),
+            None if self.is_complete => return Some("the record has no index entry"),
             None => return None,
         };
         match signed {
-            None if record.content.row().is_none() => {
-                (filed.digest_key != record.digest.key()).then_some("what is filed is of another digest")
-            }
+            None if record.content.row().is_none() => (filed.digest_key != record.digest.key()).then_some(
+                "the index entry has another digest than the \
+                    record",
+            ),
             None if self.profile.is_some() => Some("the stored row cannot be read"),
             Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
-                Some("the digest is not that of the row")
+                Some("the digest differs from the digest of the row")
             }
             Some(signed) if filed != Entry::of(record.seq, signed) => {
-                Some("what is filed is not what the row is signed as")
+                Some("the signatures of the index entry differ from those of the row")
             }
             _ => None,
         }
@@ -229,7 +233,7 @@ impl InspectedGeneration {
     }
 }
 
-/// A verifier that accepts one record if the exact stage proposes it. Other records are not even read.
+/// A verifier that accepts one record if the exact stage proposes it. It reads no other record.
 struct SingleRecordJudge(Seq);
 
 impl CandidateJudge for SingleRecordJudge {

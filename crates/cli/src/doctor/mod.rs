@@ -1,7 +1,7 @@
 //! `doppel doctor`: checks that records and index entries agree, and repairs differences.
 //!
-//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from the filed entries at each start;
-//! [`examine`] checks these entries. Data that cannot be read is skipped and reported, and [`salvage`] writes the readable data to files.
+//! For MongoDB it compares pages, signatures, keys and records. The embedded store builds its index from stored index entries at each start;
+//! [`examine`] checks these entries. The command skips and reports data that cannot be read, and [`salvage`] writes the readable data to files.
 
 mod examine;
 mod orphans;
@@ -24,9 +24,9 @@ use doppel_texts as texts;
 const LISTED: usize = 100;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 nothing is wrong (or it was mended; with --salvage: nothing was lost), 1 something is, or the store cannot be read,
-2 wrong usage, 3 with --salvage: what could be read was written, something was lost, 130 stopped by a signal (with --salvage: the
-files that are there are complete, nothing else is left).";
+Exit codes: 0 no fault was found, or all faults were repaired (with --salvage: no data was lost); 1 a fault remains, or the store cannot
+be read; 2 wrong usage; 3 with --salvage: the readable data was written, and some data was lost; 130 stopped by a signal (with
+--salvage: the files in the folder are complete, and nothing else is left).";
 
 /// Options of `doppel doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,11 +38,11 @@ pub struct DoctorArgs {
     /// Directory of the embedded store [default: ./doppel-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Mend what is found; on the embedded store only decisions that name no record, which are deleted with their notes
+    /// Repair the faults that are found; in the embedded store only one kind: decisions whose records do not exist are deleted with their notes
     #[arg(long)]
     repair: bool,
-    /// Write what can still be read of a damaged directory (embedded store) to FOLDER, one file a collection, to be imported with
-    /// "doppel import --exported"; the directory is not changed
+    /// Write the readable data of a damaged directory (embedded store) to FOLDER, one file for each collection, for "doppel import --exported"; the
+    /// directory does not change
     #[arg(long, value_name = "FOLDER", conflicts_with = "repair")]
     salvage: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     tell(&report)
 }
 
-/// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if there are no
+/// Examines a data directory and skips data that cannot be read. With `repair`, deletes the decisions about missing records if the directory has no
 /// other faults; a damaged directory is not changed.
 async fn embedded(
     config: &config::StoreConfig,
@@ -117,7 +117,7 @@ fn tell(report: &ExaminationReport) -> anyhow::Result<ExitCode> {
     }
     let faults = report.faults.len();
     let mended = report.mended;
-    let sum = format!("{} records, {} entries, {faults} faults, {mended} mended", report.records, report.entries);
+    let sum = format!("{} records, {} entries, {faults} faults, {mended} repaired", report.records, report.entries);
     writeln!(out, "{}", texts::said(&sum))?;
     Ok(if faults == 0 || mended > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

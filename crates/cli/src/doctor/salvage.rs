@@ -78,7 +78,7 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::StoreConfig, folder: &
         writeln!(out, "{}", texts::said(&format!("lost or made anew: {line}")))?;
     }
     let advice = format!(
-        "make each anew with: doppel import --exported --to NEW-DIR --collection C FILE; {} damages",
+        "import each of them with: doppel import --exported --to NEW-DIR --collection C FILE; {} damages",
         lost.len()
     );
     writeln!(out, "{}", texts::said(&advice))?;

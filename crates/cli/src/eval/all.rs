@@ -55,7 +55,7 @@ fn report(compared: &SchemeComparison) -> String {
     out
 }
 
-/// Returns the result of a scheme with its default parameters, or the reason why there is none.
+/// Returns the result of a scheme with its default parameters, or the reason why the scheme has no result.
 fn defaults(alone: &SchemeResult) -> Vec<String> {
     let SchemeResult { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
     let costs = [

@@ -45,7 +45,7 @@ const EXAMPLES: &str = "\
 Input: files as for doppel dedup; every row needs an id of its own (field \"id\"), or give --make-ids.
 Output: a workbook with a sheet of events, the most frequent first, and a sheet of all orders with their event.
 An event is frequent if at least --reports orders lie within --days consecutive days. An order that cites the number of
-another order of its event is no report of its own.
+another order of its event does not count as another report.
 
 Examples:
   doppel events --out events.xlsx orders.xlsx
@@ -57,10 +57,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected, 130 stopped 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EventsArgs {
-    /// Ready-made settings to compare by
+    /// Preset of the settings for comparing
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with = "settings")]
     preset: Preset,
-    /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
+    /// Settings for comparing: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub struct EventsArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to print the sum
+    /// Form of the summary
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     summary: SummaryFormat,
     /// Files of records, in this order; "-" is standard input

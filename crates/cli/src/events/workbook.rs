@@ -145,7 +145,7 @@ impl EventBook<'_> {
         }
         let mut citations = self.report.citations.iter().peekable();
         for (at, order) in (0_u32..).zip(&self.orders.rows) {
-            let row = Row::parse(order.row.as_bytes()).context("a row came back damaged")?;
+            let row = Row::parse(order.row.as_bytes()).context("a stored row is damaged")?;
             let mut cited = Vec::new();
             while let Some(citation) = citations.next_if(|citation| citation.record == at) {
                 cited.push(citation.cited);

@@ -18,10 +18,10 @@ use doppel_sources::tables::columns::ColumnTarget;
 use doppel_sources::tables::plan::{ColumnChoice, ColumnPlan};
 use doppel_sources::{FileLine, FileLines};
 
-/// Number of rows that are read ahead: the content of one read from the network, some hundred kilobytes of letters.
+/// Number of rows that the command reads ahead: the content of one read from the network, some hundred kilobytes of letters.
 const ROWS_AHEAD: usize = 64;
 
-/// Which database, and what of it.
+/// The options that name a database and the table or query to read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DatabaseArgs {
     /// Read a database instead of files: mysql://USER@HOST:PORT/DATABASE, postgres://…, sqlite:FILE
@@ -30,7 +30,7 @@ pub(crate) struct DatabaseArgs {
     /// All columns of this table or view of the database
     #[arg(long, value_name = "T", requires = "from", conflicts_with = "query")]
     table: Option<String>,
-    /// What this SELECT gives
+    /// Rows of this SELECT
     #[arg(long, value_name = "Q", requires = "from")]
     query: Option<String>,
     /// File that holds the password of the database
@@ -57,7 +57,7 @@ impl DatabaseArgs {
         let origin = match (&self.table, &self.query) {
             (Some(table), None) => RowOrigin::Table(table.clone()),
             (None, Some(query)) => RowOrigin::Query(query.clone()),
-            _ => return Err(usage("say what of the database: --table T or --query Q")),
+            _ => return Err(usage("give a table or a query of the database: --table T or --query Q")),
         };
         Ok(Some((location, origin)))
     }

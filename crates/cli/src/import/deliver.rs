@@ -1,8 +1,8 @@
 //! Sends batches. A batch is repeated until every line has an answer or repeating does not help.
 //!
-//! Batches are sent one after the other, and the lines of a batch keep their order, so that records are committed in the order of the
-//! files. Repeating is safe, because every line has an id: a stored line is answered with `unchanged` and its verdict. Only after a
-//! failure, a line may be committed later than the lines after it.
+//! The importer sends batches one after the other, and the lines of a batch keep their order, so that records are committed in the order of the
+//! files. A repeated request is safe, because every line has an id: the service answers a stored line with `unchanged` and its verdict. Only after
+//! a failure, a line may be committed later than the lines after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,8 @@ pub(crate) const STOPPED: &str = "stopped by a signal";
 pub(crate) const UNSETTLED: &str = "the rows are stored, but the collection is still being counted and indexed anew; the service \
                                     continues when it starts, and so does the next import";
 /// The advice after a signal, if the command can simply run again.
-pub(crate) const RUN_AGAIN: &str = "to go on, run the same command again: what is stored already is answered unchanged";
+pub(crate) const RUN_AGAIN: &str = "to continue, run the same command again: rows that are stored already stay \
+    unchanged";
 
 /// The end of the delivery of a batch.
 pub(crate) enum DeliveryEnd {
@@ -92,8 +93,8 @@ impl BatchDelivery<'_> {
         (answers, DeliveryEnd::Done)
     }
 
-    /// Tells the destination that all records of the import are there, so that it counts them. If it does not, calls `say`: the records are
-    /// stored in any case.
+    /// Tells the destination that it has all records of the import, so that it counts them. If the destination does not answer, calls `say`: the
+    /// records are stored in any case.
     pub(crate) async fn end_batch(&self, say: impl Fn(&str)) {
         let ended = tokio::select! {
             biased;
@@ -213,7 +214,7 @@ impl BatchDelivery<'_> {
         let Self { to, scope, .. } = self;
         let AnswerRefusal { code, detail, .. } = refusal;
         match status {
-            401 => format!("{to} wants a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
+            401 => format!("{to} needs a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
             403 if code == NOT_THIS_COLLECTION => {
                 let collection = self.collection;
                 format!(

@@ -5,15 +5,15 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use sha2::{Digest, Sha256};
 
-/// Number of bytes of the hash in an id. With so many, no two texts have the same hash.
+/// Number of bytes of the hash in an id: enough that no two texts have the same hash.
 const HASH_BYTES: usize = 16;
 
-/// What ids are made of.
+/// The source of the ids that the command makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum MakeIds {
     /// FILE-LINE: the file's name without extension, and the line number
     Line,
-    /// What the row says, wherever it stands; a row that says the same as n - 1 before it has -n at the end
+    /// Makes the id from the content of the row, independent of its position. If n - 1 earlier rows have the same content, the id ends with -n
     Content,
 }
 

@@ -190,8 +190,8 @@ impl RecordInput {
         })
     }
 
-    /// Opens every file before anything is sent, so that a mistake in the last file is found at once and not after an hour. The fields of
-    /// columns and members are guessed from their names and `settings`; without settings, they keep their names. The mapping is printed.
+    /// Opens every file before the command sends a row, so that it reports a mistake in the last file at once and not after an hour. Guesses the
+    /// fields of columns and members from their names and `settings`; without settings, they keep their names. Prints the mapping.
     pub(crate) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {
         let mut named = 0;
         for at in 0..self.files.len() {
@@ -257,7 +257,7 @@ impl RecordInput {
         let (input, said, planned) = tokio::select! {
             biased;
             () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
-            planned = planning => planned.context("reading what names the columns")?,
+            planned = planning => planned.context("reading the row that names the columns")?,
         };
         said.iter().for_each(|text| say(text));
         planned.map(|()| input)

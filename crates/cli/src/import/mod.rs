@@ -40,24 +40,25 @@ const EXAMPLES: &str = "\
 Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
   JSON        an array of such objects
-  CSV, TSV    a header row names the fields; UTF-8, GB18030 (GBK) or UTF-16, values separated by commas, semicolons, tabs or | : both
-              are found and said, or given with --encoding and --delimiter; quoted values may hold line ends; every value is taken
-              as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
-              A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
-              header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
-              as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
-  XLSX, XLS,  the first shown sheet with a column for the text, or else with rows (--sheet says otherwise; the others are named); XLSX (and XLSM) is read
-  ODS         as a stream, but for the texts that its cells share (at most 1 GiB); XLS and ODS are held as a whole, and may have 64 MiB
-              at most; a cell that is merged over several rows counts for each of them; a cell with an error (#N/A) is empty
-  Columns and members are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the
-  desk does; what they are taken for is said before anything is sent. --map says otherwise, --no-guess lets them keep their names. A file
-  without a column for the text of the letters is refused. Titles above the header are left out, and that is said; rows that repeat the
-  header and rows of totals (合计) are left out and counted. In the column of the time the days of a spreadsheet (45356) are dates.
-  Ids are kept digit by digit (=\"00123\" is 00123, a cell formatted 000000 keeps its zeros); a row is rejected if the file has not all
-  digits of its id (3.30106E+17), or if an earlier row of the file has the same id and other content.
-  Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
-  A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
-  without it, and counted as warned.
+  CSV, TSV    a header row names the fields; the encoding is UTF-8, GB18030 (GBK) or UTF-16, and commas, semicolons, tabs or |
+              separate the values. The command detects and shows both; --encoding and --delimiter set them. Quoted values may hold
+              line ends. Every value is text; an empty cell has no value, as has NULL or \\N (or the texts that --null names)
+              The command finds an unclosed quote by lines that look like rows: several lines in succession with as many commas as
+              the header (more than 4, in files of few columns up to 24). A table pasted into a letter looks the same if its lines
+              have as many commas: the command then rejects the letter and reads the lines as rows; give such a file as JSON lines
+  XLSX, XLS,  the first visible sheet that has a column for the text, otherwise the first sheet with rows (--sheet names another sheet;
+  ODS         the command lists the others). The command reads XLSX (and XLSM) as a stream, except the texts that its cells share (at
+              most 1 GiB). It holds XLS and ODS as a whole in memory, at most 64 MiB. A cell that is merged over several rows counts
+              for each of them; a cell with an error (#N/A) is empty
+  The names of columns and members decide which fields of the collection they fill: 诉求标题, 诉求内容, 来电人, 登记时间 and similar names,
+  as at the desk. The command shows these fields before it sends anything. --map sets them, --no-guess keeps the names. The command
+  refuses a file without a column for the text of the letters. It skips titles above the header and reports them; it skips and counts
+  rows that repeat the header and rows of totals (合计). In the column of the time, day numbers of a spreadsheet (45356) are dates.
+  Ids keep all their digits (=\"00123\" is 00123, a cell formatted 000000 keeps its zeros). The command rejects a row if the file does not
+  have all digits of its id (3.30106E+17), or if an earlier row of the file has the same id and other content.
+  Every row needs an id (field \"id\"), so that a second import does not store the row again; if rows have no id, give --make-ids.
+  The command reports a line that cannot be read or is refused, and continues. It stores a record whose time it cannot read without
+  the time, and counts a warning.
 
 Examples:
   doppel import --to http://127.0.0.1:8080 --collection letters letters.csv
@@ -70,16 +71,16 @@ Examples:
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
 Databases (--from): mysql://USER@HOST:PORT/DATABASE (also mariadb://), postgres://USER@HOST:PORT/DATABASE (also kingbase://),
-sqlite:FILE; with ?sslmode=verify-full&sslrootcert=FILE (MySQL: ?ssl-mode=VERIFY_IDENTITY&ssl-ca=FILE) over a verified connection.
-The connection only reads. The password is read from --password-file or DOPPEL_DATABASE_PASSWORD, never from the URL. A table is read
-in the order of its ids, a query as it comes (say ORDER BY). To go on after a stop, run the same command again.
+sqlite:FILE. For a verified connection add ?sslmode=verify-full&sslrootcert=FILE (MySQL: ?ssl-mode=VERIFY_IDENTITY&ssl-ca=FILE).
+The command only reads. It takes the password from --password-file or DOPPEL_DATABASE_PASSWORD, never from the URL. It reads a table
+in the order of its ids, and a query in the order of its result (write ORDER BY). To continue after a stop, run the same command again.
 
-Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
-Certificates: of a service with https, those of the system are trusted (or those that SSL_CERT_FILE and SSL_CERT_DIR name), or
-with --ca those of its file and no others. One that asks for a certificate is shown that of --client-certificate.
-Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines. The rejects file
-gets its name at the end. Of an import that stopped or failed it holds what was rejected until then, and going on adds to it; if
-there was a file of that name before, that one stays, and the new one is named on standard error.
+Key: from --key-file, otherwise from the environment variable DOPPEL_KEY; its scope must include write.
+Certificates: for https the command trusts the certificates of the system (or of SSL_CERT_FILE and SSL_CERT_DIR); with --ca it trusts
+only the certificates of that file. If the service asks for a certificate, the command shows the certificate of --client-certificate.
+Stopping: after Ctrl-C or SIGTERM the command completes the lines in progress, and shows how to continue with --skip-lines. The rejects
+file gets its name at the end. If an import stops or fails, this file has the lines that were rejected until then, and the continued
+import adds to it. An earlier file of the same name stays; standard error then names the new file.
 Exit codes: 0 all stored, 1 failed or stopped, 2 wrong usage, 3 some lines rejected and all others stored, 130 stopped by a second
 signal.";
 
@@ -87,11 +88,11 @@ signal.";
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// Where to: the URL of a running service, a data directory that no service has open (created if missing), or "mongodb" for the database
-    /// of the configuration
+    /// Store that receives the records: the URL of a running service, a data directory that no service has open (created if missing), or "mongodb"
+    /// for the database of the configuration
     #[arg(long, value_name = "URL|DIR|mongodb")]
     to: String,
-    /// Collection to store in; created with the default settings if it does not exist
+    /// Collection that receives the records; created with the default settings if it does not exist
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
     /// Configuration file (TOML)
@@ -102,10 +103,10 @@ pub struct ImportArgs {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: TlsArgs,
-    /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
+    /// Compress the requests to a service: useful over a slow line, not on one machine or a fast network
     #[arg(long, value_enum, value_name = "HOW")]
     compress: Option<ContentCoding>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
+    /// Format of the files [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
     #[command(flatten)]
@@ -114,14 +115,14 @@ pub struct ImportArgs {
     database: database::DatabaseArgs,
     #[command(flatten)]
     rejects: RejectsArgs,
-    /// Leave out the first N lines of the first file (in CSV the header counts, and is read all the same); a rejects file
-    /// is then continued instead of overwritten
+    /// Skip the first N lines of the first file (in CSV the header counts, and is read nevertheless); the command then adds to the rejects file
+    /// instead of overwriting it
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     skip_lines: u64,
-    /// Read everything, say what would be sent and what would be rejected, and send nothing
+    /// Read everything, report the rows that an import would send or reject, and send nothing
     #[arg(long)]
     dry_run: bool,
-    /// How to print the sum
+    /// Form of the summary
     #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
     summary: SummaryFormat,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
@@ -136,7 +137,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// True if an option was given that only applies to files.
+    /// True if an option for files is present.
     fn is_of_files(&self) -> bool {
         let text = self.columns.text();
         self.format.is_some()
@@ -150,7 +151,7 @@ impl ImportArgs {
 /// The options for reading files of the commands that read nothing but files.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReadingArgs {
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
+    /// Format of the files [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
     #[command(flatten)]
@@ -171,26 +172,26 @@ impl ReadingArgs {
 /// The options about tables and ids of all commands that read records.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ColumnArgs {
-    /// How text of tables is encoded [default: found, and said]
+    /// Encoding of the text of tables [default: detected and shown]
     #[arg(long, value_enum)]
     encoding: Option<TextEncoding>,
-    /// What separates values: "," ";" "|" or tab [default: found, and said]
+    /// Delimiter of values: "," ";" "|" or tab [default: detected and shown]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// Take the column COLUMN (its name, or its number from 1) as FIELD of the collection, or leave it out ("COLUMN="); may be given several times
+    /// Read the column COLUMN (its name, or its number from 1) as FIELD of the collection, or leave it out ("COLUMN="); may be given several times
     #[arg(long, value_name = "COLUMN=FIELD", value_parser = tables::pair)]
     map: Vec<(String, String)>,
-    /// The column of a table that is the id
+    /// Column of the table that holds the id
     #[arg(long, value_name = "COLUMN")]
     id_field: Option<String>,
-    /// The sheet of a workbook to read, or "all" for all that are not hidden [default: the first with records; the others are named]
+    /// Sheet of a workbook to read, or "all" for all visible sheets [default: the first sheet with records; the command lists the others]
     #[arg(long, value_name = "NAME|all")]
     sheet: Option<String>,
-    /// Let columns keep their names, whatever these usually stand for
+    /// Keep the names of columns, even if a name usually means a field of the collection
     #[arg(long)]
     no_guess: bool,
-    /// Give rows without an id one: FILE-LINE, of the file's name without extension and the line number, which are the same as long as
-    /// the file is; or with =content one of what the row says
+    /// Make an id for each row that has none. FILE-LINE: the name of the file without extension, and the line number; the id stays the same while
+    /// the file does not change. =content: a hash of the content of the row
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
     pub(crate) make_ids: Option<MakeIds>,
 }

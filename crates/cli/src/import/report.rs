@@ -101,7 +101,7 @@ impl ImportReport {
         if let Some(path) = self.lines.rejects.cut_short()?.map(Path::to_owned) {
             let path = path.display();
             self.say(&format!(
-                "lines rejected so far are in {path}, beside the file that was there before; to go on, give --rejects {path}"
+                "the lines rejected so far are in {path}; the earlier file stays; to continue, give --rejects {path}"
             ));
         }
         Ok(())
@@ -158,7 +158,7 @@ impl ImportReport {
             None => text + "nothing is done; run the same command again",
             Some(last) => {
                 let rest = self.lines.names[last..].join(" ");
-                text + &format!("to go on from there, run it again with: --skip-lines {} {rest}", self.done[last])
+                text + &format!("to continue, run it again with: --skip-lines {} {rest}", self.done[last])
             }
         }
     }

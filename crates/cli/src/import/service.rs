@@ -13,7 +13,7 @@ use doppel_http::local::LocalBody;
 pub(crate) struct ImportClient {
     base: String,
     client: Client,
-    /// The coding that compresses lines; `None` for none.
+    /// The coding that compresses lines; `None` without compression.
     pub(crate) coding: Option<ContentCoding>,
 }
 

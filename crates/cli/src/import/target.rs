@@ -188,7 +188,7 @@ pub(crate) enum RequestFailure {
     Fault(RequestFault),
     /// The whole request was refused.
     Refused { status: u16, refusal: AnswerRefusal, retry_after: Option<Duration> },
-    /// The responses are not those of doppel.
+    /// The responses do not have the form of doppel's responses.
     Foreign,
 }
 
@@ -205,7 +205,7 @@ pub(crate) struct CallOptions<'a> {
     pub(crate) key: Option<&'a str>,
     /// The certificates for https.
     pub(crate) trust: &'a TlsArgs,
-    /// The coding that compresses lines; `None` for none.
+    /// The coding that compresses lines; `None` without compression.
     pub(crate) coding: Option<ContentCoding>,
 }
 
@@ -304,7 +304,7 @@ impl ImportTarget {
         }
     }
 
-    /// Returns the fields of a collection; for a missing collection, those of the preset `default`. `None` if they cannot be read now.
+    /// Returns the fields of a collection; for a missing collection, the fields of the preset `default`. `None` if they cannot be read now.
     pub(crate) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
         self.look_up(collection).await.ok()?.into_settings().map(|settings| settings.fields)
     }
@@ -348,7 +348,8 @@ impl ImportTarget {
         }
     }
 
-    /// Sends a request to a path below all collections: the type of the content, or an empty text for none, and the content with its coding.
+    /// Sends a request to a path below all collections, with the type of the content (an empty text without content) and the content with its
+    /// coding.
     async fn exchange(
         &self,
         method: Method,
@@ -371,8 +372,8 @@ impl ImportTarget {
         }
     }
 
-    /// Closes the destination. A store is closed in order. A directory that is new and has no records is removed. False if the store is still
-    /// being counted and indexed anew.
+    /// Closes the destination. Closes a store in order, and removes a new directory without records. Returns false if the store still counts and
+    /// indexes the collection.
     pub(crate) async fn close(self) -> anyhow::Result<bool> {
         match self {
             Self::Service(_) => Ok(true),
@@ -391,7 +392,7 @@ fn local(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<LocalService>
     Ok(LocalService::new(app))
 }
 
-/// Makes the failure that the other side sends nothing any more.
+/// Makes the failure of a connection whose other side has stopped sending.
 pub(crate) fn silent() -> RequestFailure {
     RequestFailure::broken(format!("no answer for {} s", SILENCE.as_secs()))
 }

@@ -34,7 +34,7 @@ pub(super) struct SnapshotCreateArgs {
     /// Directory of the snapshots, made if it is missing [default: snapshots.dir of the configuration]
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "out")]
     to: Option<PathBuf>,
-    /// Write one file instead, replaced when it is complete; "-" is standard output
+    /// Write one file instead; it replaces an earlier file when it is complete; "-" is standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// File that holds the key (only for a service that has keys) [default: the environment variable DOPPEL_KEY]
@@ -103,7 +103,7 @@ fn of_directory(args: &SnapshotCreateArgs) -> anyhow::Result<ExitCode> {
 fn opened(data: &Path) -> anyhow::Result<Box<dyn SnapshotReader>> {
     read_directory(data).map_err(|error| match data.is_dir() {
         true => anyhow::Error::new(error)
-            .context("of a directory that a service has open, that service takes the snapshot: give --from URL"),
+            .context("a service has this directory open, and must take the snapshot itself: give --from URL"),
         false => error.into(),
     })
 }

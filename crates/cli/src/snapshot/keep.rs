@@ -25,10 +25,10 @@ pub(super) struct ListArgs {
 /// Options of `doppel snapshot verify`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct VerifyArgs {
-    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    /// Directory of snapshots, or the file of one snapshot; "-" is standard input [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY|FILE")]
     from: Option<PathBuf>,
-    /// Only this one of the directory [default: all]
+    /// Id of the only snapshot to read [default: all]
     #[arg(long, value_name = "ID")]
     id: Option<SnapshotId>,
     /// Configuration file (TOML)
@@ -42,7 +42,7 @@ pub(super) struct PruneArgs {
     /// Directory of the snapshots [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY")]
     dir: Option<PathBuf>,
-    /// How many are kept, the latest
+    /// Number of snapshots to keep, the latest ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Configuration file (TOML)
@@ -65,7 +65,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the row of a snapshot. Reports a damaged one.
+/// Returns the row of a snapshot. Reports a damaged snapshot.
 fn row(listed: &ListedSnapshot) -> Vec<String> {
     let id = listed.id.to_string();
     match &listed.manifest {
@@ -120,8 +120,8 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks that a store can be made of a snapshot whose chunks are complete. It does not read all chunks again, only the keyspace with the
-/// format of the store.
+/// Checks that a store can be made from a snapshot whose chunks are complete. The function does not read all chunks again, only the keyspace with
+/// the format of the store.
 fn check_structure(repository: &Repository, id: &SnapshotId) -> doppel_snapshot::Result<()> {
     let manifest = repository.manifest(id)?;
     let mut check = RestoreCheck::new(&manifest.store)?;

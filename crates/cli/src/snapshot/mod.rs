@@ -30,8 +30,9 @@ const READ_AT_ONCE: usize = 1 << 20;
 const STOPPED: u8 = 130;
 
 const EXAMPLES: &str = "\
-A snapshot holds everything of one moment: every change acknowledged before it, none begun after it. It is kept in a directory,
-which keeps what is the same in several snapshots once, or as one file. What was cut short, or changed since, is refused.
+A snapshot has the complete state at one moment: all changes that doppel acknowledged before it, and no later change. doppel stores
+a snapshot in a directory or as one file. The directory stores data that several snapshots share only once. doppel refuses a
+snapshot that is incomplete or was changed.
 
 Examples:
   doppel snapshot create --from http://127.0.0.1:8080                        (into the service's own snapshots.dir, and wait)
@@ -44,8 +45,8 @@ Examples:
   doppel snapshot restore letters.snapshot --data ./restored
   doppel snapshot prune /backup/doppel --keep 14
 
-Where no directory is named it is snapshots.dir of the configuration.
-Exit codes: 0 done, 1 failed or something is damaged, 2 wrong usage, 130 stopped by a signal; what was not done leaves nothing.";
+Without a directory, the commands use snapshots.dir of the configuration.
+Exit codes: 0 done, 1 the command failed or found damage, 2 wrong usage, 130 stopped by a signal. An unfinished command leaves no files.";
 
 /// Options of `doppel snapshot`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,15 +58,15 @@ pub struct SnapshotArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum SnapshotAction {
-    /// Take a snapshot of a running service, or of a directory that none has open
+    /// Take a snapshot of a running service, or of a data directory that no service has open
     Create(create::SnapshotCreateArgs),
     /// List the snapshots of a directory
     List(keep::ListArgs),
-    /// Read snapshots back and say what is damaged
+    /// Read snapshots back and report damage
     Verify(keep::VerifyArgs),
-    /// Make a data directory of a snapshot
+    /// Make a data directory from a snapshot
     Restore(restore::SnapshotRestoreArgs),
-    /// Remove all snapshots of a directory but the latest
+    /// Remove all snapshots of a directory except the latest ones
     Prune(keep::PruneArgs),
 }
 

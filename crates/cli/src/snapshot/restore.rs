@@ -17,16 +17,17 @@ use doppel_store_embedded as embedded;
 /// Options of `doppel snapshot restore`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SnapshotRestoreArgs {
-    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    /// Directory of snapshots, or the file of one snapshot; "-" is standard input [default: snapshots.dir of the configuration]
     #[arg(value_name = "REPOSITORY|FILE")]
     from: Option<PathBuf>,
-    /// Which one of the directory [default: the latest]
+    /// Id of the snapshot in the directory [default: the latest]
     #[arg(long, value_name = "ID")]
     id: Option<SnapshotId>,
-    /// Directory to restore into, empty or missing, for its owner only afterwards [default: store.data of the configuration]
+    /// Directory into which the snapshot is restored: empty or missing, afterwards readable by its owner only [default: store.data of the
+    /// configuration]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Leave out the keys and accounts that were made while the service ran: every caller that has one needs a new one
+    /// Leave out the keys and accounts that were made while the service ran: every caller with such a key or account needs a new one
     #[arg(long)]
     without_keys: bool,
     /// Configuration file (TOML)
@@ -78,7 +79,7 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
     if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
         return Err(not_apart(data, "the directory of snapshots", around));
     }
-    // In this case the directory itself is not empty, which is reported elsewhere.
+    // If the path is this directory itself, the check for an empty directory reports it.
     match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
         Some(around) => Err(not_apart(data, "the data directory", around)),
         None => Ok(()),
@@ -88,7 +89,7 @@ fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
 fn not_apart(data: &Path, what: &str, around: &Path) -> anyhow::Error {
     let data = data.display();
     let around = around.display();
-    usage(format!("{data} is in {what} {around}; restore into a directory apart from it"))
+    usage(format!("{data} is in {what} {around}; restore into a directory outside it"))
 }
 
 /// Warns that keys and accounts that were revoked or removed after the snapshot are valid again.
@@ -98,7 +99,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
         _ if accounts == 0 => {}
         true => tell(&format!("left out {accounts} account(s) of people")),
         false => tell(&format!(
-            "with it {accounts} account(s) of people came back with the roles and passwords of then; remove those of people who left (doppel account list)"
+            "{accounts} account(s) of people are restored with the roles and passwords of the time of the snapshot; \
+                remove the accounts of people who left (doppel account list)"
         )),
     }
     let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
@@ -108,7 +110,8 @@ fn say_keys(ring: &KeyRing, are_left_out: bool) {
         _ if count == 0 => {}
         true => tell(&format!("left out {count} key(s): {names}")),
         false => tell(&format!(
-            "with it {count} key(s) came back as they were then: {names}; revoke again those that were revoked since (doppel keys revoke NAME)"
+            "{count} key(s) are restored in their state of the time of the snapshot: {names}; revoke again the keys \
+                that were revoked since then (doppel keys revoke NAME)"
         )),
     }
 }

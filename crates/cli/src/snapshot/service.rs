@@ -41,7 +41,7 @@ impl SnapshotClient {
         loop {
             let run = self.service.get("/v1/admin/snapshots")?["run"].take();
             if run["taken_at"] != begun["taken_at"] {
-                bail!("another snapshot was begun since; doppel snapshot list shows which there are");
+                bail!("another snapshot was begun since; doppel snapshot list shows all snapshots");
             }
             let bytes = run["bytes"].as_u64().unwrap_or(0);
             let new = run["new_bytes"].as_u64().unwrap_or(0);
@@ -94,7 +94,7 @@ impl SnapshotClient {
         let mut bytes = 0;
         loop {
             let piece = tokio::time::timeout(SILENCE, answer.chunk()).await;
-            let piece = piece.with_context(|| format!("{url} sends nothing any more"))?;
+            let piece = piece.with_context(|| format!("{url} has stopped sending"))?;
             let piece = piece.map_err(|error| {
                 anyhow::anyhow!(
                     "the stream of {url} was cut off ({}); the service's log may say why",
@@ -116,7 +116,7 @@ impl SnapshotClient {
 fn joined(verifying: JoinHandle<doppel_snapshot::Result<VerifiedTotals>>) -> anyhow::Result<VerifiedTotals> {
     match verifying.join() {
         Ok(verified) => Ok(verified?),
-        Err(_) => bail!("verifying it ended before it was done"),
+        Err(_) => bail!("the verification ended too early"),
     }
 }
 

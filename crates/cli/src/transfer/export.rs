@@ -21,26 +21,26 @@ use doppel_store_embedded::Opening;
 const PAGE: usize = 100;
 
 const EXAMPLES: &str = "\
-The file is one JSON object a line: settings, decisions with their history, records in the order they came, and an end. Import
-it with: doppel import --exported --to DIR|mongodb --collection C FILE
+The file has one JSON object a line: settings, decisions with their history, records in the order of their registration, and an end.
+Import the file with: doppel import --exported --to DIR|mongodb --collection C FILE
 
-Kept: settings, rows byte for byte, ids, order, decisions, the handling of events. Similar records, checks and groups are the same afterwards. In the
-file for the reader, and drawn anew by an import: verdicts, sequence numbers and the time of storing.
-What is changed while an export runs may be in it or not; stop writing to move a collection for good.
+An import restores: settings, rows byte for byte, ids, order, decisions, the handling of events. Similar records, checks and groups are the
+same afterwards. The file also has verdicts, sequence numbers and times of storing, for people who read it; an import makes new ones.
+A change during the export may be missing in the file; to move a collection for good, stop writing first.
 
 Examples:
   doppel export --from ./doppel-data --collection letters letters.jsonl      (while no service runs on the directory)
   DOPPEL_STORE__URI=mongodb://… doppel export --from mongodb --collection letters letters.jsonl
   doppel export --from ./doppel-data --collection letters - | gzip > letters.jsonl.gz
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by a signal. FILE is replaced when the new one is complete; what was
-written until a failure or a signal is removed. On standard output, what is not complete has no end line.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by a signal. The command replaces FILE when the new file is complete. After a
+failure or a signal it removes the incomplete file. On standard output, an incomplete export has no end line.";
 
 /// Options of `doppel export`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// Where from: a data directory that no service has open, or "mongodb" for the database of the configuration
+    /// Store of the collection: a data directory that no service has open, or "mongodb" for the database of the configuration
     #[arg(long, value_name = "DIR|mongodb")]
     from: String,
     /// Collection to write

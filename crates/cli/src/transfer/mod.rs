@@ -11,9 +11,9 @@
 //! events by their first records, the records in seq order, and the end.
 //! Rows are written byte by byte. A file without the end is incomplete.
 //!
-//! An import registers the records again in this order, after the decisions, so that similar records, groups and checks are the same as
-//! before. The values of a store are new: `seq`, `stored_at` and the verdict. The new verdict is the one that the record would have got
-//! among the current records. In the file, these values are only information for people.
+//! An import registers the records again in this order, after the decisions, so that similar records, groups and checks are the same as before. The
+//! store makes new values of `seq`, `stored_at` and the verdict. The new verdict is the verdict of the record among the records that the new
+//! collection has at this time. In the file, these values are only information for people.
 
 mod export;
 mod restore;
@@ -88,7 +88,7 @@ struct DecisionLine {
 /// A line with the handling of an event.
 #[derive(Debug, Serialize, Deserialize)]
 struct HandlingLine {
-    /// The record under which it is filed.
+    /// The id of the record under which the history is stored.
     event: RecordId,
     #[serde(flatten)]
     handling: StoredHandling,
@@ -126,8 +126,8 @@ async fn open(named: &str, opening: Opening, config: config::StoreConfig) -> any
     }
     if named.contains("://") {
         bail!(
-            "{named} is no directory; for the MongoDB database of the configuration write {MONGODB}, and a running \
-             service with an embedded store is stopped first"
+            "{named} is no directory; for the MongoDB database of the configuration write {MONGODB}; stop a running \
+                service with an embedded store first"
         );
     }
     let config = config::StoreConfig { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };

@@ -62,7 +62,7 @@ struct ImportTotals {
     kept: u64,
     /// Decisions that were left out because one of their records was not imported.
     orphaned: u64,
-    /// False if the collection is still being counted and indexed anew.
+    /// False if the service still counts and indexes the collection.
     is_settled: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn restore(what: &CollectionImport<'_>, config: config::StoreConfig) 
         &format!("{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions"),
     )?;
     if kept > 0 {
-        tell(&mut out, &format!("{kept} pairs were ruled about otherwise where they went; those rulings stay"))?;
+        tell(&mut out, &format!("the target has other decisions about {kept} pairs; it keeps its own"))?;
     }
     if orphaned > 0 {
         tell(&mut out, &format!("{orphaned} decisions are left out: no record has one of their two ids"))?;
@@ -166,7 +166,7 @@ async fn all(
     counted?;
     match end {
         Some(end) if end == read => Ok(DeliveryEnd::Done),
-        _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
+        _ => bail!("{} ends early: its content is imported; export it again for the rest", input.name),
     }
 }
 
@@ -189,7 +189,7 @@ async fn prepare(
 ) -> anyhow::Result<()> {
     match store.collection(name).await? {
         Some(state) if state.settings == header.settings => Ok(()),
-        Some(_) => bail!("collection {name} is there with other settings; drop it, or import under another name"),
+        Some(_) => bail!("collection {name} exists with other settings; drop it, or import under another name"),
         None => {
             engine.put_collection(name, header.settings.clone()).await?;
             Ok(())
@@ -281,8 +281,8 @@ impl RegistrationWindow<'_> {
     }
 }
 
-/// Registers a record, and repeats it while the store is not available. Only after a repetition, the record may be committed later than the
-/// records after it.
+/// Registers a record, and repeats the request while the store is not available. Only after a repetition, the record may be committed later than
+/// the records after it.
 async fn register(
     engine: Engine,
     name: CollectionName,
@@ -345,15 +345,15 @@ impl ExportReader {
         // The error of the parser may repeat text of the record, so that only its position is reported.
         let line = serde_json::from_slice(&bytes);
         line.map(Some).map_err(|error: serde_json::Error| {
-            anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
+            anyhow!("{}, line {}, column {}: not the format of doppel export", self.name, self.line, error.column())
         })
     }
 }
 
-/// Returns the header of an export, if `first` is one.
+/// Returns the header of an export, if `first` is a header.
 pub(super) fn header_of(first: Option<ExportLine>, name: &str) -> anyhow::Result<ExportHeader> {
     let Some(ExportLine::DoppelExport(header)) = first else {
-        bail!("{name} is not what doppel export writes: its first line is another");
+        bail!("{name} is not a file of doppel export: its first line differs");
     };
     if header.version != VERSION {
         bail!("the file has version {}, this doppel reads version {VERSION}", header.version);

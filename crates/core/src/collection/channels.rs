@@ -35,7 +35,7 @@ pub enum Weighting {
     TfIdf,
 }
 
-/// The choice of the words of a record that are its keys.
+/// The rule that selects the words of a record that become its posting keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged, expecting = "`keys` is a number from 1 to 64, \"all\" or \"prefix\"")]

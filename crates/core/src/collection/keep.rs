@@ -119,13 +119,13 @@ fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
 
 fn spells_text() -> String {
     format!(
-        "its hashes would be of so little text that they spell it; with \"keep\": \"signatures\" give at least \
+        "its hashes would cover so little text that the text can be guessed from them; with \"keep\": \"signatures\" give at least \
          {LEAST_UNITS}"
     )
 }
 
 fn needs_counts(advice: &str) -> String {
-    let why = "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to count; ";
+    let why = "the counts of records with a word need texts, and with \"keep\": \"signatures\" there are none; ";
     why.to_owned() + advice
 }
 

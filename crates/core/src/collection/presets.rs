@@ -16,11 +16,9 @@ pub enum Preset {
     /// The settings with the best results on real petitions: Simhash, sampled shingles, verification.
     #[default]
     Default,
-    /// The settings of the 2015 paper: Simhash alone, every column but the long text as a whole with weight 2, term
-    /// frequency, radius 3.
+    /// The settings of the 2015 paper: Simhash alone; every column except the long text is one feature with weight 2; term frequency; radius 3.
     Paper,
-    /// Settings that keep no text (`keep`): Simhash and sampled shingles. The comparison of signatures alone gives the
-    /// verdict.
+    /// Settings that keep no text (`keep`): Simhash and sampled shingles. Only the comparison of signatures decides the verdict.
     Signatures,
 }
 

@@ -20,7 +20,7 @@ pub struct Verify {
     /// True if the objects that the texts name (places, roads, companies, plates, numbers) count: equal objects speak
     /// for a match, different objects speak against it.
     pub objects: bool,
-    /// The forms of the collection. Records on a form are compared by what fills it.
+    /// The forms of the collection. Two records on one form are compared only by the text that people filled in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub forms: Vec<Form>,

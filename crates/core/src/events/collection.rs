@@ -26,7 +26,7 @@ pub(super) struct WeighedRecord {
 /// The weight of a name of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameWeight {
-    /// Position among the objects of the record.
+    /// Index of the name in the list of objects of the record, from 0.
     pub(super) object: u16,
     /// Rarity of the name, 0 to 1.
     pub(super) rarity: f32,

@@ -13,7 +13,7 @@ use crate::evidence::{
 /// The shipped coefficients with their provenance.
 const SHIPPED: &str = include_str!("../../models/events-1.toml");
 
-/// The bounds of the clustering, in log-odds. They are fitted, too.
+/// Parameters of the clustering, in log-odds. They are fitted together with the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinBounds {
@@ -23,13 +23,13 @@ pub struct JoinBounds {
     pub unmeasured: f64,
 }
 
-/// The bounds of the bands into which a pair falls by its own log-odds. They are fitted, too.
+/// The bounds of the bands into which a pair falls by its own log-odds. They are fitted together with the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BandBounds {
     /// Minimum log-odds of a pair that is likely one event.
     pub likely: f64,
-    /// Log-odds below which it is unlikely.
+    /// Log-odds below which a pair is unlikely to be one event.
     pub unlikely: f64,
 }
 

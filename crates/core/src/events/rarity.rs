@@ -5,8 +5,8 @@
 
 use hashbrown::HashMap;
 
-use crate::text::problems::kind_count;
 use super::record::EventRecord;
+use crate::text::problems::kind_count;
 
 /// Number of invented records that are added to the counts. They contain each text once. So rarity means something in a
 /// small collection.

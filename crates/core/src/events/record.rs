@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::problems::{ProblemStrength, problem_kinds};
 use crate::collection::Settings;
 use crate::handling::Handling;
 use crate::record::Row;
@@ -11,6 +10,7 @@ use crate::schemes::profile::Profile;
 use crate::similarity::Named;
 use crate::text::Document;
 use crate::text::objects::NamedObject;
+use crate::text::problems::{ProblemStrength, problem_kinds};
 use crate::text::shingles::{counts, digit_form};
 use crate::verdict::ObjectKind;
 

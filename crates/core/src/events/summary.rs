@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::collection::{EventCollection, is_place};
 use super::pair::contains_name;
-use crate::text::problems::words_of_kind;
 use super::references::Citation;
+use crate::text::problems::words_of_kind;
 use crate::verdict::ObjectKind;
 
 const DAY_S: i64 = 86_400;

@@ -97,66 +97,66 @@ pub(crate) use features;
 
 features! {
     Feature;
-    /// Texts that are not near: Jaccard similarity of the shingle sets, less in short texts.
+    /// For texts that are not near copies: Jaccard similarity of the shingle sets, less in short texts.
     FarJaccard "far_jaccard" For;
-    /// Texts that are not near: share of the shorter text's shingles that the longer text contains, less in short texts.
+    /// For texts that are not near copies: share of the shorter text's shingles that the longer text contains, less in short texts.
     /// A second letter that quotes the first one contains it.
     FarContainment "far_containment" For;
-    /// Texts that are not near: the same share, weighted by rarity. Rare shared text concerns the matter, common text
+    /// For texts that are not near copies: the same share, weighted by rarity. Rare shared text concerns the matter, common text
     /// belongs to the form. The share is less if the text has little weight.
     FarWeightedContainment "far_weighted_containment" For;
-    /// Texts that are not near: the weight of the names that both texts contain (places, roads, organisations), at most
+    /// For texts that are not near copies: the weight of the names that both texts contain (places, roads, organisations), at most
     /// 1, because the first common name is nearly all of the evidence; times the weighted share of the common text. The
     /// same name in another context is another matter in the same place.
     FarNamesAgree "far_names_agree" For;
-    /// Texts that are not near: the weight of the names that both texts contain, as a share of the weight of all names,
+    /// For texts that are not near copies: the weight of the names that both texts contain, as a share of the weight of all names,
     /// times the weighted share of the common text. A second call about one place names this place and no other.
     FarNamesShared "far_names_shared" For;
-    /// Texts that are not near: 1 if both texts name the same bus line, metro line or vehicle.
+    /// For texts that are not near copies: 1 if both texts name the same bus line, metro line or vehicle.
     FarIdentifiersAgree "far_identifiers_agree" For;
-    /// Texts that are not near: 1 if both texts cite the same order or petition.
+    /// For texts that are not near copies: 1 if both texts cite the same order or petition.
     FarReferencesAgree "far_references_agree" For;
-    /// Texts that are not near: 1 if both texts contain the same contact, name the same rare object and report the same kinds of
+    /// For texts that are not near copies: 1 if both texts contain the same contact, name the same rare object and report the same kinds of
     /// problems, less if many texts contain the contact or the name. A person who calls again uses other words for the same
     /// problem. The contact alone is no evidence, because one person writes about several matters.
     FarContactAndName "far_contact_and_name" For;
-    /// Texts that are not near: 1 if both texts name districts of one level, but no common one of this level.
+    /// For texts that are not near copies: 1 if both texts name districts of one level, but no common one of this level.
     FarDistrictsDiffer "far_districts_differ" Against;
-    /// Texts that are not near: the weight of the names that only one of them contains, the smaller value of the two
+    /// For texts that are not near copies: the weight of the names that only one of them contains, the smaller value of the two
     /// sides, as a share of the weight of these names and of the common names. The longer of two letters may always
     /// contain more names, and two lists of stops may differ in some of them.
     FarNamesDiffer "far_names_differ" Against;
-    /// Texts that are not near: 4 if both texts name lines or vehicles, but no common one.
+    /// For texts that are not near copies: 4 if both texts name lines or vehicles, but no common one.
     FarIdentifiersDiffer "far_identifiers_differ" Against;
-    /// Texts that are not near: 1 if each names another line first. A letter names its subject first.
+    /// For texts that are not near copies: 1 if each names another line first. A letter names its subject first.
     FarSubjectsDiffer "far_subjects_differ" Against;
-    /// Texts that are not near: number of places with another number, at most 2, less in a long text.
+    /// For texts that are not near copies: number of places with another number, at most 2, less in a long text.
     FarNumbersReplaced "far_numbers_replaced" Against;
-    /// Texts that are not near: share of the changes that replace a name that only one of the texts contains.
+    /// For texts that are not near copies: share of the changes that replace a name that only one of the texts contains.
     FarNamesReplaced "far_names_replaced" Against;
     /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however
     /// common the text is in the collection.
     Near "near" For;
-    /// Texts that are nearly the same: weighted containment.
+    /// For near copies: weighted containment.
     NearWeightedContainment "near_weighted_containment" For;
-    /// Texts that are nearly the same: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no
+    /// For near copies: 8 / (n + 8) for n shingles of the shorter text. A few words in common are no
     /// matter in common.
     NearShortness "near_shortness" Against;
-    /// Texts that are nearly the same: 1 if each has a name that the other lacks and the text is short, less in a long
+    /// For near copies: 1 if each has a name that the other lacks and the text is short, less in a long
     /// text. On a form the name identifies the matter, however common the name is. A long letter also contains many
     /// other names.
     NearOtherNames "near_other_names" Against;
-    /// Texts that are nearly the same: 4 if both texts name lines or vehicles, but no common one.
+    /// For near copies: 4 if both texts name lines or vehicles, but no common one.
     NearIdentifiersDiffer "near_identifiers_differ" Against;
-    /// Texts that are nearly the same: 1 if both contain numbers of one kind, but no common one.
+    /// For near copies: 1 if both contain numbers of one kind, but no common one.
     NearNumbersDiffer "near_numbers_differ" Against;
-    /// Texts that are nearly the same: 1 if each contains a number of one kind that the other does not, although they
+    /// For near copies: 1 if each contains a number of one kind that the other does not, although they
     /// share another number.
     NearNumbersSubstituted "near_numbers_substituted" Against;
-    /// Texts that are nearly the same: share of the changes that are other numbers. If nothing else has changed, the
+    /// For near copies: share of the changes that are other numbers. If nothing else has changed, the
     /// number distinguishes two matters on one form. A letter that was written again also has other changes.
     NearNumbersReplaced "near_numbers_replaced" Against;
-    /// Texts that are nearly the same: share of the changes that replace a name that only one of the texts contains, for
+    /// For near copies: share of the changes that replace a name that only one of the texts contains, for
     /// the same reason.
     NearNamesReplaced "near_names_replaced" Against;
 }

@@ -124,10 +124,15 @@ impl PlaceKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceListError {
     /// The first row has no column `name`.
-    #[error("the first row names no column \"name\"; the columns are name, kind, aliases, parent")]
+    #[error(
+        "the first row names no column \"name\"; the columns are name, kind, aliases, parent, or 名称, 类型, 别名, 上级"
+    )]
     NoNameColumn,
     /// A column has another name, or a name that another column has, too.
-    #[error("column {number} is not known or is there twice; the columns are name, kind, aliases, parent")]
+    #[error(
+        "column {number} is unknown or occurs twice; the columns are name, kind, aliases, parent, or 名称, 类型, 别名, \
+        上级"
+    )]
     UnknownColumn {
         /// Number of the column, from 1.
         number: usize,

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::contrast::{
-    Contrast, NUMBERS, Named, NumberComparison, Side, is_alike, is_name, telling_core, weigh_up, WeighedName,
+    Contrast, NUMBERS, Named, NumberComparison, Side, WeighedName, is_alike, is_name, telling_core, weigh_up,
 };
 use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;

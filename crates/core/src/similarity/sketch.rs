@@ -267,7 +267,8 @@ impl Sieve {
         }))
     }
 
-    /// Returns the number of this set's shingles on a place that the other set occupies, and their weight.
+    /// Returns the number of shingles of this set whose bit is set in the map of the other set, and the sum of their weights. The sum is rounded up
+    /// by 10^-6, so that it stays an upper bound.
     fn shared_with_map(&self, head: Head, theirs: &[u64]) -> (usize, f64) {
         let shared = self.weighed.iter().filter(|(code, _)| {
             let place = place(*code, head.universe_bits);

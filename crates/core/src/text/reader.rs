@@ -109,7 +109,8 @@ impl Reader {
                 continue;
             }
             if text.len() > MOST_GROWTH * raw + ROOM_TO_GROW {
-                let detail = "its normal form is many times as long as it is: it is made of characters that stand for whole phrases";
+                let detail = "its normal form is many times as long as the text: the text consists of characters that \
+                    stand for whole phrases";
                 found.push(Violation::new(child("", name), ErrorCode::GrowsTooMuch, detail));
                 continue;
             }

@@ -20,11 +20,11 @@ pub const UNREADABLE: ErrorCode = ErrorCode::UnreadableTime;
 
 /// The text of that warning for the client: the forms that [`parse`] reads, and the consequence of a value that it does
 /// not read.
-pub const ACCEPTED: &str = "no time can be read from the value: it is kept in the row, and time is null unless another field gives one; read \
-     are RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, YYYYMMDD and YYYY年M月D日, alone or \
-     with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone, and the times of mails and posts \
-     (Tue, 5 Mar 2019 08:01:00 +0800; Tue Mar 05 08:01:00 +0800 2019); not read are years of two digits, other dates with \
-     the day first, and seconds since 1970";
+pub const ACCEPTED: &str = "no time can be read from the value: the row keeps the value, and time is null unless \
+    another field gives one; doppel reads RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, \
+    YYYYMMDD and YYYY年M月D日, alone or with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone, \
+    and the times of mails and posts (Tue, 5 Mar 2019 08:01:00 +0800; Tue Mar 05 08:01:00 +0800 2019); it does not \
+    read years of two digits, other dates with the day first, and seconds since 1970";
 
 /// Years of dates without separators. Other numbers of eight or more digits are mostly no dates.
 const COMPACT_YEARS: RangeInclusive<i16> = 1900..=2099;

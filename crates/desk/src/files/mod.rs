@@ -48,7 +48,7 @@ pub const MOST_COMING: usize = 4;
 pub const MOST_RUNNING: usize = 2;
 /// Largest number of files that are kept. Each takes at most about three times [`MOST_BYTES`] of disk space.
 pub const MOST_KEPT: usize = 20;
-/// Time for which a file is kept: until the next working day.
+/// Time for which a file is kept: 24 hours, so that the result of an afternoon can be downloaded the next morning.
 pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Largest number of refused rows that the page lists. The resulting file contains all of them.
 pub const MOST_NAMED: usize = 100;
@@ -110,7 +110,7 @@ pub enum JobState {
 pub struct JobResult {
     /// The reason of the end.
     pub how: JobEnd,
-    /// The resulting file, if there is one.
+    /// The resulting file; `None` until it is complete.
     pub result: Option<Arc<TempPath>>,
 }
 
@@ -125,7 +125,7 @@ pub enum JobEnd {
     Failed(Problem),
 }
 
-/// Counts of the rows that were processed so far.
+/// Counts of the processed rows.
 #[derive(Clone, Debug, Default)]
 pub struct JobProgress {
     /// True if the rows are registered.
@@ -195,7 +195,7 @@ impl UploadedFiles {
         let mut kept = self.kept.lock();
         if kept.len() >= MOST_KEPT {
             let idle = kept.iter().position(|job| !job.is_busy());
-            let idle = idle.ok_or_else(|| too_many("as many files are worked on as may be"))?;
+            let idle = idle.ok_or_else(|| too_many("too many files are being processed"))?;
             kept.remove(idle);
         }
         let job = Arc::new(job);
@@ -215,7 +215,7 @@ impl UploadedFiles {
     pub fn get(&self, id: &str, owner: &str, collection: &CollectionName) -> Result<Arc<FileJob>, Problem> {
         let found = self.of(owner, collection).into_iter().find(|job| job.id == id);
         found.ok_or_else(|| {
-            let detail = "there is no such file, or it is not kept any more; give it again";
+            let detail = "there is no such file, or it is no longer kept; upload it again";
             Problem::unknown(ErrorCode::FileUnknown, "/path/file", detail)
         })
     }

@@ -98,7 +98,7 @@ pub async fn take(
     collection: CollectionName,
     mut form: Multipart,
 ) -> Result<Arc<FileJob>, Problem> {
-    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
+    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("too many files are being uploaded"))?;
     let file = files.folder.file()?;
     let max = app.limits().max_line_bytes;
     while let Some(field) = next(form.next_field(), app).await? {
@@ -130,7 +130,7 @@ pub async fn choose_sheet(
         return Err(has_begun());
     }
     let file = job.input.lock().clone().ok_or_else(has_begun)?;
-    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
+    let place = files.coming.clone().try_acquire_owned().map_err(|_| too_many("too many files are being uploaded"))?;
     let seen = inspected(&file, Some(sheet.to_owned()), app.limits().max_line_bytes, place).await?;
     let FileJob { owner, collection, name, hash, .. } = &**job;
     let [owner, name, hash] = [owner, name, hash].map(String::clone);
@@ -140,7 +140,7 @@ pub async fn choose_sheet(
 }
 
 fn has_begun() -> Problem {
-    Problem::conflict(ErrorCode::FileBegun, "the work on this file has begun; give it again")
+    Problem::conflict(ErrorCode::FileBegun, "the work on this file has begun; upload it again")
 }
 
 /// A file that was received completely.
@@ -196,7 +196,7 @@ async fn next<T>(
     match tokio::time::timeout(app.limits().body_timeout(), part).await {
         Ok(Ok(part)) => Ok(part),
         Ok(Err(_)) => {
-            let detail = "the form broke off or is none; send it again";
+            let detail = "the form is incomplete or is no form; send it again";
             Err(Problem::new(StatusCode::BAD_REQUEST, ErrorCode::MalformedBody, detail))
         }
         Err(_) => {
@@ -286,7 +286,7 @@ pub(super) fn unreadable(error: TableError) -> Problem {
         TableError::OverLimit { .. } | TableError::TooMuchMemory(_) | TableError::TooSlow(_) => {
             ErrorCode::FileOverLimit
         }
-        TableError::Busy => return too_many("as many workbooks are read as may be"),
+        TableError::Busy => return too_many("too many workbooks are being read"),
         TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
             ErrorCode::FileUnknownKind
         }

@@ -1,8 +1,8 @@
 //! Decisions about many repeats of the inbox in one step: all exact copies, all above a probability, or all of the same petitioner.
 //!
-//! A preview lists the pairs and changes nothing. The form of the preview names the latest record that the preview took into account, so
-//! that records that arrive later belong to no batch, and the state of the pairs. If a record or a decision has changed since, the batch
-//! does nothing and shows a new preview. One step takes all decisions of a batch back.
+//! A preview lists the pairs and changes nothing. The form of the preview names the state of the pairs and the latest record that the preview took
+//! into account, so that records that arrive later belong to no batch. If a record or a decision has changed since, the batch does nothing and
+//! shows a new preview. One step withdraws all decisions of a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use doppel_http::state::App;
 use doppel_store::Seq;
 use doppel_store::decisions::Judgement;
 
-/// Largest number of pairs that one batch decides: some seconds, since each decision is on disk before the batch ends.
+/// Largest number of pairs that one batch decides. Such a batch takes some seconds, because each decision is on disk before the batch ends.
 pub const MOST_PAIRS: usize = 1_000;
 /// Largest number of pairs that a preview lists. The others are counted.
 const MOST_LISTED: usize = 200;

@@ -1,8 +1,8 @@
-//! The page of one record. It compares the record with a record that repeats it or that it repeats, with another record of the same
-//! petitioner, or with a related record.
+//! The page of one record. It compares the record with an earlier record that it repeats, with a later record that repeats it, with another record
+//! of the same petitioner, or with a related record.
 //!
-//! The path of the URL contains the record for ever. The query contains the tab and the compared record, so a link shows what its sender
-//! saw.
+//! The path of the URL names the record and never changes. The query names the tab and the compared record, so that a link shows the same view to
+//! another person.
 
 use std::sync::Arc;
 
@@ -216,7 +216,7 @@ impl RecordCase<'_> {
                 self.note_decided(&mut held.others).await?;
                 Ok(held)
             }
-            // If the search index is off or still being opened, the tab shows this instead of a list.
+            // If the search index is off or not yet open, the tab shows this problem instead of a list.
             Err(problem)
                 if matches!(
                     problem.code(),

@@ -67,7 +67,7 @@ struct LetterFindings {
     pair: Option<PairView>,
     similar: Vec<(RecordCard, Vec<String>)>,
     related: Vec<(RecordCard, String)>,
-    /// The reason why the list of related cases is empty although there may be some.
+    /// The reason why the list of related cases is empty although related cases may exist.
     no_related: Option<&'static str>,
     warns_of_time: bool,
     /// Names and values of the hidden fields with the row to register. `None` if the visitor may not register.

@@ -121,7 +121,7 @@ fn done(
     named(SeeOther::to(back).telling(&FlashMessage::Decided(decided)), visitor, by).into_response()
 }
 
-/// Returns an answer that keeps the name `by` for later forms. If keys are configured, the answer stays as it is.
+/// Returns an answer that stores the name `by` in a cookie for later forms. If keys are configured, returns the answer unchanged.
 pub(super) fn named(answer: SeeOther, visitor: &PageVisitor, by: Option<&str>) -> SeeOther {
     match by.filter(|_| visitor.is_open) {
         Some(name) => answer.with(SetCookie::for_seconds(cookies::NAME, name, NAME_SECONDS)),

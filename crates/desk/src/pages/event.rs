@@ -126,7 +126,7 @@ pub async fn show(context: PageContext, InRecord(_, id): InRecord, uri: Uri) -> 
     let as_of = app.engine.last_change(collection).await?;
     let detail = match app.engine.event_of(collection, &id, rule).await {
         Ok(detail) => detail,
-        // The other records may have been deleted or decided to be something else. The redirect keeps old links useful.
+        // The other records may be deleted, or people may have decided that they are no repeats. The redirect keeps old links useful.
         Err(Error::NoEvent(_)) => return Ok(SeeOther::to(page::case(collection, &id)).into_response()),
         Err(error) => return no_events(visitor, collection, error),
     };

@@ -1,5 +1,5 @@
-//! Actions on an event: confirming it, removing records from it, merging it with another one, and adding a step to its handling. One step takes all
-//! decisions of an action back.
+//! Actions on an event: confirming the event, removing records, merging the event with another event, and adding a step to its handling. One step
+//! withdraws all decisions of an action.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum EventActionKind {
     Confirm,
     /// The chosen records do not belong to the event.
     Remove,
-    /// The event of the record and the event of the record that the form names are one.
+    /// The event of the record and the event of the record that the form names become one event.
     Merge,
 }
 

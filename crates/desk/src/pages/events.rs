@@ -22,7 +22,7 @@ use doppel_http::query::read_filled;
 use doppel_http::routes::events::{EventListParams, RuleParams, cursor_after};
 use doppel_service::clock;
 
-/// Events on a page: more than most offices have in a week, so that the report of a week is one page.
+/// Number of events on a page: more than most offices have in a week, so that the report of a week is one page.
 const PER_PAGE: usize = 100;
 /// The part of the collection with the page.
 const PAGE: &str = "events";
@@ -80,7 +80,7 @@ struct ShownEvents {
     first: Option<String>,
 }
 
-/// The page that replaces the events if there are none to show.
+/// The page that replaces an empty list of events.
 #[derive(Template)]
 #[template(path = "no_events.html")]
 struct NoEventsPage {
@@ -141,7 +141,7 @@ pub fn no_events(visitor: &PageVisitor, collection: &CollectionName, error: Erro
     }
 }
 
-/// Returns the text for an error that says that there are no events; `None` for other errors.
+/// Returns the text for an error that explains why the collection has no events; `None` for other errors.
 pub fn no_events_text(words: &EventsWords, error: &Error) -> Option<String> {
     match error {
         Error::EventsNotReady { done, all, .. } => Some((words.not_ready)(&count(*done), &count(*all))),

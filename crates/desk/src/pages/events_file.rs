@@ -17,7 +17,7 @@ use doppel_engine::events::EventView;
 use doppel_findings::output::write_row;
 use doppel_http::problem::Problem;
 
-/// Largest number of events in a file: a report of a month of a large office. The file says if there are more.
+/// Largest number of events in a file: a report of a month of a large office. The file mentions further events.
 const MOST_EVENTS: usize = 1_000;
 /// Number of events that are read at once.
 const PIECE: usize = 200;

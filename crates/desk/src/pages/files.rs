@@ -103,7 +103,7 @@ struct WorkView {
     is_busy: bool,
     /// True if rows were registered, so that the inbox has new records.
     is_registered: bool,
-    /// The error that ended the work, if there is one.
+    /// The error that ended the work; `None` without an error.
     problem: Option<&'static str>,
     done: u64,
     rows: u64,
@@ -196,7 +196,7 @@ pub async fn take(
     request: Request,
 ) -> Result<Response, Problem> {
     app.engine
-        .check_keeps_text(&collection, "a file is kept until it is worked off; use doppel check or import")
+        .check_keeps_text(&collection, "the desk keeps a file until it is processed; use doppel check or import")
         .await?;
     let form = upload::form_of(&app, request).await?;
     let taking = upload::take(&app, &desk.files, visitor.caller(), collection, form);
@@ -255,7 +255,7 @@ async fn fields(app: &App, settings: &Settings, job: &FileJob) -> Result<Vec<(St
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
-    // For each kind of field that the latest records lack: the fields with the name of a column, else the first field of the kind.
+    // For each kind of field that the latest records lack: the fields with the name of a column; otherwise the first field of the kind.
     let titles = settings.titles();
     let in_use = kinds.clone();
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {

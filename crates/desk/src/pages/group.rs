@@ -50,7 +50,7 @@ const MOST_LINKS: usize = 20;
 const MOST_COMPARED: usize = 200;
 /// Largest number of pairs that are listed as the least similar.
 const MOST_LEAST: usize = 5;
-/// Largest number of members that one action can declare one matter: 435 decisions, of which each is on disk before the next is made.
+/// Largest number of members that one action can declare one matter. They need 435 decisions; each decision is on disk before the next one is made.
 pub const MOST_JOINED: usize = 30;
 /// Largest number of members that one merge under an original can have: one decision for each other member.
 pub const MOST_MERGED: usize = MOST_PAIRS + 1;
@@ -90,9 +90,9 @@ struct GroupPage {
 
 /// The picture of the pairs.
 struct GroupGraph {
-    /// The lines of all pairs that are not weak links, as one path.
+    /// The lines of all pairs except weak links, as one path.
     path: String,
-    /// True if there are so many lines that they are drawn faintly.
+    /// True if the drawing has so many lines that it draws them faintly.
     is_dense: bool,
     nodes: Vec<GraphNode>,
     weak: Vec<WeakLine>,
@@ -434,8 +434,8 @@ impl ShownGroup {
         Ok(lines)
     }
 
-    /// Returns the role of a member in its group: the original, or a repeat of the original. A repeat keeps its own verdict if this verdict
-    /// says how it repeats.
+    /// Returns the role of a member in its group: the original, or a repeat of the original. A repeat keeps its own verdict if the verdict names
+    /// the kind of the repetition.
     fn kind(&self, member: &RecordView) -> VerdictKind {
         match member.verdict.kind {
             _ if member.id == self.shape.group.original => VerdictKind::Original,

@@ -1,4 +1,4 @@
-//! The inbox: the arrived records in the order that the clerk chose. The page shows one of them next to the record that it seems to repeat.
+//! The inbox: the arrived records in the order that the clerk chose. The page shows one record next to the earlier record that it seems to repeat.
 //!
 //! Several clerks can share the queue. A decision contains the number of rulings that the clerk saw, so the clerk learns if another clerk
 //! decided first.
@@ -210,7 +210,7 @@ fn line(context: &PageContext, place: &InboxPlace, arrival: &Arrival, is_current
     }
 }
 
-/// Returns the probability of a duplicate in per cent. A duplicate with the same text needs none.
+/// Returns the probability of a duplicate in per cent; `None` for a duplicate with the same text.
 pub(super) fn shown_probability(record: &RecordView) -> Option<String> {
     let verdict = &record.verdict;
     let probability = probability(verdict).filter(|_| !repeats_same_text(verdict));

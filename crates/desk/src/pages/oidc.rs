@@ -27,7 +27,7 @@ use doppel_service::oidc::{IdentityProvider, OidcError, ProvidedPerson, SignInSe
 
 /// The path at which a sign-in begins.
 pub const BEGIN: &str = "/console/sign-in/oidc";
-/// The text that stands for the provider in the audit log and as the creator of accounts. No key and no account can have this name.
+/// The name of the provider in the audit log and as the creator of accounts. No key and no account can have this name.
 const PROVIDER: &str = "(oidc)";
 
 fn provider(desk: &DeskState) -> Result<&IdentityProvider, Problem> {

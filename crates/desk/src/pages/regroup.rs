@@ -1,8 +1,8 @@
 //! Decisions about a whole group: cutting the group at a pair, and declaring all its records one matter.
 //!
-//! Each action has a preview, which shows the decisions and the resulting groups and changes nothing. The form of the action names the
-//! state that the preview showed. If the group or a decision has changed since, the action does nothing and shows the new state. One step
-//! takes all decisions of an action back.
+//! Each action has a preview, which shows the decisions and the resulting groups and changes nothing. The form of the action names the state that
+//! the preview showed. If the group or a decision has changed since, the action does nothing and shows the new state. One step withdraws all
+//! decisions of an action.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub async fn show(
     preview(&PageContext::of(app, visitor.0, collection).await?, plan, StatusCode::OK).await
 }
 
-/// Carries out an action on a group, if the effect is still the one that the preview showed.
+/// Carries out an action on a group if its effect is still the effect that the preview showed.
 ///
 /// # Errors
 /// 403, 404; 409 if the group is too large; 422. A changed state is shown on a page with status 409.
@@ -185,7 +185,7 @@ pub(super) struct PlannedAction {
     pub(super) collection: CollectionName,
     pub(super) judgement: Judgement,
     pub(super) decisions: Vec<PlannedDecision>,
-    /// The record that becomes the original of the group, if the visitor chose one.
+    /// The record that becomes the original of the group; `None` if the visitor chose no record.
     pub(super) original: Option<RecordId>,
     /// The latest change before the visitor looked at the records.
     pub(super) as_of: Seq,
@@ -194,7 +194,7 @@ pub(super) struct PlannedAction {
 }
 
 impl PlannedAction {
-    /// Makes the decisions and keeps what undoes them.
+    /// Makes the decisions and stores the data for undoing them.
     pub(super) async fn carry_out(
         self,
         app: &App,
@@ -221,16 +221,17 @@ impl PlannedAction {
     }
 }
 
-/// Returns the id under which the decisions of a form are kept. Equal forms have one id, so that one step takes back what two equal
-/// submissions have decided together.
+/// Returns the id under which the decisions of a form are stored. Equal forms have one id, so that one step withdraws the decisions of two equal
+/// submissions.
 fn action_id(form: &FormFields) -> String {
     let state =
         form.raw("state").filter(|state| state.len() == 16 && state.bytes().all(|byte| byte.is_ascii_hexdigit()));
     state.map_or_else(clock::unique_id, str::to_owned)
 }
 
-/// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided
-/// in the meantime, and a pair with a record that was replaced after the change `as_of`. If a decision fails after the first, the earlier decisions stay and are returned, so that they can be taken back.
+/// Makes the decisions one after the other, and returns the decisions that were made. Skips a pair about which another person has decided in the
+/// meantime, and a pair with a record that was replaced after the change `as_of`. If a decision fails after the first, the earlier decisions stay
+/// and are returned, so that the visitor can withdraw them.
 async fn decide_all(
     engine: &Engine,
     collection: &CollectionName,
@@ -272,7 +273,7 @@ pub async fn undo(
 ) -> Result<Response, Problem> {
     let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
-        let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
+        let detail = "this was withdrawn before, or is too long ago; withdraw the decisions one by one";
         Problem::conflict(ErrorCode::NothingToUndo, detail)
     })?;
     let of = made.len();
@@ -292,8 +293,8 @@ pub async fn undo(
     Ok(SeeOther::to(back).telling(&FlashMessage::Undone { done, of }).into_response())
 }
 
-/// Takes decisions back, and skips pairs about which a person has decided since. Returns the number of decisions taken back, and the
-/// decisions that are left if the store fails.
+/// Withdraws decisions, and skips pairs about which a person has decided since. Returns the number of withdrawn decisions, and the remaining
+/// decisions if the store fails.
 async fn undo_all(
     engine: &Engine,
     collection: &CollectionName,
@@ -304,11 +305,11 @@ async fn undo_all(
     made.reverse();
     while let Some(MadeDecision { one, other, seen, before }) = made.last() {
         let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
-        // The earlier judgement holds again, whatever the texts are now.
+        // The earlier judgement holds again, even if the texts have changed since.
         let seen = SeenState { rulings: *seen, as_of: Seq::MAX };
         match engine.decide_having_seen(collection, (one, other), opinion, seen).await {
             Ok(DecisionOutcome::Stored(_)) => done += 1,
-            // If a record was deleted since, there is nothing to take back.
+            // If a record was deleted since, the decision no longer exists.
             Ok(DecisionOutcome::Meanwhile(_) | DecisionOutcome::Replaced(_))
             | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
             Err(error) => {

@@ -132,7 +132,7 @@ pub struct RegroupPlan {
 }
 
 impl RegroupPlan {
-    /// Plans `action` for the group of the record `id`. `form` is the form of the preview, if there is one.
+    /// Plans `action` for the group of the record `id`. `form` is the form of the preview; `None` for the preview itself.
     ///
     /// # Errors
     /// 404 if the record does not exist any more or is in no group; 409 if the group is too large; 422.
@@ -209,7 +209,7 @@ impl RegroupPlan {
         fields
     }
 
-    /// True if the two records of a cut stay in one group all the same.
+    /// True if the cut does not separate its two records, because other pairs still connect them.
     pub fn is_held_together(&self) -> bool {
         let GroupAction::Cut(one, other) = &self.action else { return false };
         self.after.iter().any(|group| group.contains(one) && group.contains(other))

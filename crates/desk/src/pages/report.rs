@@ -54,7 +54,7 @@ pub struct PeriodReport {
     /// The most important numbers.
     pub summary: Vec<SummaryLine>,
     pub view: CountsView,
-    /// The frequent events and the places, or the reason why there are none.
+    /// The frequent events and the places, or the reason why the report has none.
     pub found: Result<ReportEvents, MissingEvents>,
 }
 
@@ -88,13 +88,13 @@ impl SummaryLine {
 pub struct ReportEvents {
     /// The rule for frequent events.
     pub hint: String,
-    /// The events, the one with the most reports in the period first.
+    /// The events by their number of reports in the period, the largest first.
     pub events: Vec<ReportEvent>,
     /// Note that there are more events.
     pub more: Option<String>,
     /// Note that early records are not compared.
     pub left_out: Option<String>,
-    /// The places, the one that most records name first.
+    /// The places by the number of records that name them, the largest first.
     pub places: Vec<ReportPlace>,
 }
 

@@ -28,7 +28,7 @@ use doppel_http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchP
 const MOST_ROWS: usize = 1_000;
 /// Number of records that a file reads at once.
 const READ_AT_ONCE: usize = 100;
-/// The part of the collection with the page, and the one with the file.
+/// The paths of the page and of the file, below the path of the collection.
 const PAGE: &str = "search";
 const FILE: &str = "search.csv";
 

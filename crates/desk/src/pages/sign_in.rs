@@ -114,7 +114,7 @@ pub async fn show(
     page::html(StatusCode::OK, &SignInPage { was_sent_here, ..SignInPage::new(&visitor, &app, &desk, next) })
 }
 
-/// Redirects to the inbox of the collection that has the name of this page; to the start page if there is none.
+/// Redirects to the inbox of the collection that has the name of this page; without such a collection, to the start page.
 ///
 /// # Errors
 /// Errors of the engine.

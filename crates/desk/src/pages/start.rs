@@ -244,8 +244,7 @@ pub(super) async fn exists(engine: &Engine, name: &CollectionName) -> Result<boo
     }
 }
 
-/// Receives a file, and creates the collection that the form names if it does not exist. The fields of a new collection are those of the
-/// columns.
+/// Receives a file, and creates the collection that the form names if it does not exist. A new collection gets the fields of the columns.
 ///
 /// # Errors
 /// 403; 409 if the collection keeps no text; 422 for a wrong name; the errors of [`upload::take`].
@@ -259,7 +258,9 @@ pub async fn upload(
     let name = named_collection(&visitor, &upload::first_text(&app, &mut form, "name").await?)?;
     let is_there = exists(&app.engine, &name).await?;
     if is_there {
-        app.engine.check_keeps_text(&name, "a file is kept until it is worked off; use doppel check or import").await?;
+        app.engine
+            .check_keeps_text(&name, "the desk keeps a file until it is processed; use doppel check or import")
+            .await?;
     }
     let taking = upload::take(&app, &desk.files, visitor.caller(), name.clone(), form);
     let job = arrival(&app, taking).await?;

@@ -1,4 +1,4 @@
-//! The statistics page: the records of a period by day or month, verdict and the values that the office wrote beside them, and the shares of
+//! The statistics page: the records of a period by day or month, by verdict and by the values of the office's own fields, and the shares of
 //! repeats.
 
 use askama::Template;

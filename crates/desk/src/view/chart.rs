@@ -46,7 +46,7 @@ fn spark_edge(at: usize, numbers: &[usize]) -> usize {
 const COLUMNS: usize = 60;
 /// Distance between two columns, and between two dots of a column.
 const STEP: usize = 12;
-/// Largest number of dots of a time line. More dots cannot be told apart; the others are counted.
+/// Largest number of dots of a time line. People cannot distinguish more dots; the page shows the number of the others.
 const MOST_DOTS: usize = 300;
 /// Largest number of dots in a column.
 const HIGHEST: usize = 12;
@@ -60,7 +60,7 @@ pub const LINE_WIDTH: usize = COLUMNS * STEP;
 /// A member on a time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberDot {
-    /// Index of the member in the given list.
+    /// Index of the member in the list.
     pub member: usize,
     /// X coordinate of the centre.
     pub x: usize,

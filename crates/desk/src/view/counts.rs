@@ -29,7 +29,7 @@ pub struct CountsView {
     pub kinds: Vec<(&'static str, &'static str)>,
     /// The chart of the parts; `None` if the period has no records.
     pub chart: Option<StackChart>,
-    /// The parts, the latest one first.
+    /// The parts, the latest part first.
     pub parts: Vec<CountLine>,
     /// The sum of the parts.
     pub sum: CountLine,
@@ -45,7 +45,7 @@ pub struct CountTable {
     pub heading: String,
     /// The heading of the column with the values.
     pub name: String,
-    /// The values, the most usual one first.
+    /// The values, the most frequent value first.
     pub lines: Vec<CountLine>,
 }
 
@@ -67,7 +67,7 @@ impl CountLine {
         count(self.tally.repeats())
     }
 
-    /// Returns the share of repeats; nothing if there are no records.
+    /// Returns the share of repeats; an empty text without records.
     pub fn share(&self) -> String {
         share(self.tally.repeats(), self.tally.total())
     }
@@ -83,7 +83,7 @@ impl CountLine {
     }
 }
 
-/// Returns a share in per cent; nothing if there is no whole.
+/// Returns a share in per cent; an empty text if the whole is 0.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{}%", percent(part as f64 / whole as f64)) }
 }

@@ -76,7 +76,7 @@ impl EventLine {
     }
 }
 
-/// Returns the path of the page of an event. The query contains the rule unless it is the usual one.
+/// Returns the path of the page of an event. The query contains the rule unless it is the default rule.
 fn event_path(collection: &CollectionName, event: &EventView, rule: FrequencyRule) -> String {
     let path = page::event(collection, &event.id);
     let usual = FrequencyRule::default();

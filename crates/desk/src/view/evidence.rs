@@ -17,13 +17,13 @@ const LEAST: f64 = 0.04;
 /// The steps that lead to a probability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvidenceSteps {
-    /// The probability before anything is compared, then one step for each feature, the largest effect first.
+    /// The probability before the comparison, then one step for each feature, the largest effect first.
     pub steps: Vec<EvidenceStep>,
-    /// The position of a probability of one half.
+    /// The position of the probability 0.5.
     pub middle: usize,
 }
 
-/// A feature and what it adds.
+/// A feature and its effect on the probability, as a bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvidenceStep {
     /// The feature in plain words.
@@ -39,7 +39,7 @@ pub struct EvidenceStep {
 }
 
 impl EvidenceSteps {
-    /// Returns the steps of the evidence model; `None` if the texts are equal, so that nothing was weighed.
+    /// Returns the steps of the evidence model; `None` if the texts are equal, so that the model was not used.
     pub fn of(explained: &Explanation, words: &EvidenceWords) -> Option<Self> {
         if explained.decided_by != ProbabilitySource::Evidence {
             return None;

@@ -11,7 +11,7 @@ pub enum MarkReason {
     Shared,
     /// The piece is not in the compared record.
     Different,
-    /// The piece is also in the compared record, and in so many other records that it means little.
+    /// The piece is also in the compared record, and in many other records, so that it is weak evidence.
     Common,
 }
 
@@ -31,9 +31,9 @@ impl MarkReason {
 pub struct MarkedPiece {
     /// The characters.
     pub text: String,
-    /// Its mark, if it has one.
+    /// The mark of the piece; `None` for a piece without a mark.
     pub mark: Option<MarkReason>,
-    /// The id that a link on the page uses to reach the piece, if it has one.
+    /// The id of the piece for links on the page; `None` if no link leads to the piece.
     pub anchor: Option<&'static str>,
 }
 

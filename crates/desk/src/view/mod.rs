@@ -27,7 +27,7 @@ pub struct VerdictBadge {
     pub class: &'static str,
     /// The text: the decision or the verdict.
     pub says: &'static str,
-    /// The verdict at the registration, if the text says something else.
+    /// The verdict at the registration, if it differs from the shown text.
     pub registered_as: Option<&'static str>,
 }
 

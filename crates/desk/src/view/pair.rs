@@ -56,7 +56,7 @@ pub struct RulingLine {
     pub judgement: &'static str,
     /// The name of the person; empty if it is not known.
     pub by: String,
-    /// The reason; empty if none was given.
+    /// The reason; empty without a reason.
     pub note: String,
     /// The time.
     pub at: String,
@@ -76,7 +76,7 @@ pub struct DecideBox {
     /// The latest change before the texts of the page were read, as a cursor.
     pub as_of: String,
     pub holds: Option<Judgement>,
-    /// All rulings, the last one first.
+    /// All rulings, the last ruling first.
     pub history: Vec<RulingLine>,
     /// The path of the page to show after the decision.
     pub back: String,

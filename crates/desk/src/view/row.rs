@@ -14,7 +14,7 @@ use crate::view::marked::beginning;
 use crate::view::time::ZonedClock;
 use crate::words::RecordWords;
 
-/// Largest length of a title that is made of a text, in characters.
+/// Largest length of a title that is made from a text, in characters.
 const TITLE_CHARS: usize = 36;
 /// Largest length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 120;

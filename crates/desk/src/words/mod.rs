@@ -1,5 +1,5 @@
-//! The texts of the interface. Each page has a table, in which a text stands in all languages side by side. A text that is missing in a
-//! language is therefore an error at compile time.
+//! The texts of the interface. Each page has a table in which each text has all languages side by side. A text that is missing in a language is
+//! therefore an error at compile time.
 //!
 //! Tables contain no data: a text with data is a function. `title` is the heading of a page, and in the navigation the name of its section.
 //! The terms are those of the regulations (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).

@@ -9,7 +9,7 @@ words! {
         /// Text for an administrator if there are no collections.
         welcome: "还没有信访件。可以先交来一份台账，也可以先用演示数据试一试。",
             "There are no records yet. Import a register of your office, or try the desk with demo data first.";
-        /// Text for other visitors if there are no collections.
+        /// Text for other visitors if no collection exists.
         none: "还没有数据集，或者当前密钥看不到。请管理员建立数据集，或为您开通权限。",
             "There are no collections that your key can see. Ask your administrator to create one or to give you access.";
         waiting: "今日待办", "Waiting today";

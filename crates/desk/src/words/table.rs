@@ -10,8 +10,8 @@
 /// * `name: Type = …, …;` is a value of any type.
 /// * `name: OtherWords;` is another table.
 ///
-/// The first rule passes the rows to the other rules. Each of these takes one row away and adds its field and its two values to the lists
-/// in braces, until no row is left.
+/// The first rule passes the rows to the other rules. Each of the other rules removes one row and adds the field of the row and its two values to
+/// the lists in braces, until no row is left.
 macro_rules! words {
     ($(#[$doc:meta])* pub struct $table:ident { $($rows:tt)* }) => {
         words!(@ [$(#[$doc])* $table] {} {} {} $($rows)*);

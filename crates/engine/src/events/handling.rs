@@ -1,9 +1,9 @@
 //! The handling of events: its status, the unit, and notes of people, with their history.
 //!
-//! A history is a named value of the store ([`doppel_store::values`]), filed under the id of the event's first record. It survives regrouping,
-//! because the event that has most of its records is found again. If events are merged, both histories belong to the event: the latest step with
-//! a status says the status. If the record is deleted, the history goes on to the earliest record that was in the event with it. It ends with
-//! the last of these.
+//! A history is a named value of the store ([`doppel_store::values`]), stored under the id of the event's first record. A history survives
+//! regrouping, because the event that has most of its records is found again. If events are merged, both histories belong to the event: the latest
+//! step with a status gives the status. If the record is deleted, the history moves to the earliest other record of the event. If no record of the
+//! event remains, the history is deleted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use doppel_store::{Store, StoreError};
 const PREFIX: &str = "events/";
 /// Longest name of a unit, in characters.
 pub const MAX_UNIT_CHARS: usize = 200;
-/// Largest number of steps of one history. An office that needs more has a process to mend first.
+/// Largest number of steps of one history.
 pub const MAX_STEPS: usize = 1_000;
 /// Largest number of members that are kept with a history.
 const MAX_MEMBERS: usize = 1_000;
@@ -96,11 +96,10 @@ pub struct HandlingView {
     pub at: String,
 }
 
-/// A history as it is stored.
+/// A history in the form of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredHandling {
-    /// The records of the event at the last step, in the order of their registration; at most 1,000. Records that were deleted since may
-    /// be among them.
+    /// The records of the event at the last step, in the order of their registration; at most 1,000. Some of these records may be deleted since.
     pub members: Vec<RecordId>,
     /// The steps in the order of their times.
     pub steps: Vec<HandlingStep>,
@@ -112,7 +111,7 @@ impl StoredHandling {
         Self { members: self.members.iter().filter(|member| *member != id).cloned().collect(), ..self.clone() }
     }
 
-    /// Adds the steps of another history that this one lacks.
+    /// Adds the steps of another history that this history lacks.
     fn add(&mut self, other: Self) {
         for step in other.steps {
             if !self.steps.contains(&step) {
@@ -124,7 +123,7 @@ impl StoredHandling {
     }
 }
 
-/// The histories of a collection, by the id under which they are filed.
+/// The histories of a collection, by the id of the record under which each is stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectionHandlings(Arc<BTreeMap<RecordId, StoredHandling>>);
 
@@ -149,7 +148,8 @@ fn name_of(id: &RecordId) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Returns at most `limit` histories of a collection after the one that is filed under `after`, by the ids under which they are filed.
+/// Returns a page of the histories of a collection: at most `limit` histories in the order of their ids, from the first id after `after`. Each
+/// history is stored under the id of a record.
 ///
 /// # Errors
 /// [`Error::Store`].
@@ -169,8 +169,8 @@ pub async fn handlings_after(
     read.collect()
 }
 
-/// Adds a history to the one that is filed under `id`: for moving collections between stores, and for records that are deleted. Steps that are
-/// there already are not added again.
+/// Adds a history to the history under `id`: for moving collections between stores, and for deleted records. Skips steps that the history already
+/// has.
 ///
 /// # Errors
 /// [`Error::Store`].
@@ -187,7 +187,7 @@ pub async fn add_handling(
     .await
 }
 
-/// Changes the history that is filed under `id`; repeats this if somebody else changes it meanwhile.
+/// Changes the history under `id`; repeats the change if somebody else changes the history meanwhile.
 async fn change_handling(
     store: &dyn Store,
     collection: &CollectionName,
@@ -279,7 +279,7 @@ impl Engine {
         Ok(self.event_of(collection, id, rule).await?.event)
     }
 
-    /// Files the history of a deleted record under another record of its event. Without another one, deletes the history.
+    /// Moves the history of a deleted record to another record of its event. If the event has no other record, deletes the history.
     pub(crate) async fn refile_handling(&self, collection: &CollectionName, id: &RecordId) {
         if let Err(error) = self.try_to_refile(collection, id).await {
             // The history stays under the id of the deleted record, and is shown with the event of the members that it names.
@@ -382,13 +382,13 @@ impl EventsEntry {
 
 /// The histories of the events of a collection.
 pub(super) struct EventHandlings<'a> {
-    /// By the first position of the event.
+    /// The histories by the first position of their event.
     by_event: HashMap<u32, Vec<&'a StoredHandling>>,
 }
 
 impl CollectionEvents {
-    /// Finds the event of each history: the event with most of its members, and of equal ones the first in the order of the members. The record
-    /// under which the history is filed is the first member.
+    /// Finds the event of each history: the event that has most members of the history; among equal events, the event of the first member. The
+    /// first member is the record under which the history is stored.
     pub(super) fn event_handlings(&self) -> EventHandlings<'_> {
         let mut by_event: HashMap<u32, Vec<&StoredHandling>> = HashMap::new();
         for (id, handling) in self.handlings.0.iter() {
@@ -403,7 +403,7 @@ impl CollectionEvents {
                     None => counts.push((event[0], 1)),
                 }
             }
-            // If counts are equal, `max_by_key` returns the last one; the list is reversed, so that this is the first member's event.
+            // If counts are equal, `max_by_key` returns the last event; the list is reversed, so that this is the event of the first member.
             if let Some((event, _)) = counts.into_iter().rev().max_by_key(|(_, count)| *count) {
                 by_event.entry(event).or_default().push(handling);
             }

@@ -1,4 +1,4 @@
-//! The events of a collection: the records about one real-world problem, in whichever words.
+//! The events of a collection. An event has the records about one real-world problem, in any words.
 //!
 //! [`doppel_core::events`] finds the events. From the first request on, the records of a collection are kept in memory in the form that the search
 //! for events needs. Each request brings them up to date by the change feed. The links that are known without the event model are the
@@ -6,7 +6,7 @@
 //!
 //! The rarity of texts is counted at the same numbers of records as the document frequencies of the collection
 //! ([`counted_of`](doppel_core::schemes::frequencies::counted_of)), in the first records in commit order, or in all records at the end of an
-//! import. So the events depend on nothing but the settings, the records in their order, and the decisions; they are the same after a restart.
+//! import. The events therefore depend only on the settings, the records in their order, and the decisions; they are the same after a restart.
 //!
 //! Failpoint (feature `failpoints`): `events::finding`, after all records of a collection were read.
 
@@ -39,11 +39,11 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::text::normalise::Normaliser;
 use doppel_store::Seq;
 
-/// Longest time that a request for events waits for them. Reading a large collection for the first time goes on after it.
+/// Longest time that a request for events waits for them. The first reading of a large collection continues after this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest time that a request for related records waits for the records to compare.
 const RELATED_PATIENCE: Duration = Duration::from_secs(1);
-/// Longest time that a report waits for its events. It says so if they are not ready.
+/// Longest time that a report waits for its events. If they are not ready, the report has a note about this.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest time that a page waits for events that it can do without.
 const PAGE_PATIENCE: Duration = Duration::from_millis(100);
@@ -57,13 +57,13 @@ pub(super) struct EventsEntry {
     events: Arc<tokio::sync::Mutex<Option<CollectionEvents>>>,
     /// The background reading with newly counted rarities.
     next: Mutex<NextEvents>,
-    /// The histories of the handling of events, as they were read last.
+    /// The histories of the handling of events, from the last reading.
     handlings: tokio::sync::Mutex<Option<ReadHandlings>>,
     /// True if histories of records that do not exist were looked for.
     are_handlings_swept: AtomicBool,
 }
 
-/// How much must be up to date before a request is answered.
+/// The part of the events that must be up to date before a request gets its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventsPart {
     /// The records, to compare them with others.
@@ -93,7 +93,7 @@ impl EventsEntry {
         }
     }
 
-    /// True if the caller should begin the background reading, because none was begun.
+    /// True if the caller should begin the background reading, because no reading has begun.
     fn begin_next(&self) -> bool {
         let mut next = self.next.lock();
         let is_first = matches!(*next, NextEvents::None);
@@ -128,8 +128,8 @@ impl Engine {
         .await
     }
 
-    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records). Waits two seconds at most; the first
-    /// reading of a large collection goes on after it.
+    /// Returns the frequent events and the places of a period, at most `most` of each. O(held records). Waits at most two seconds; the first
+    /// reading of a large collection continues after this time.
     ///
     /// # Errors
     /// The errors of [`Engine::events`].
@@ -231,8 +231,8 @@ impl Engine {
         }
     }
 
-    /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Records that
-    /// are not known are left out; `None` if the collection keeps no text or its records are being read for the first time.
+    /// Returns for a row and each of some records whether they report one event. `id` is the id under which the row is stored. Leaves out unknown
+    /// records; returns `None` if the collection keeps no text or the first reading of its records is not complete.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] for a row that is not acceptable.
@@ -298,7 +298,7 @@ impl Engine {
         off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
     }
 
-    /// Brings the events of a collection up to date; without `kept` ones, reads all records. After an error the records stay, except if a
+    /// Brings the events of a collection up to date; without `kept` events, reads all records. After an error the records stay, except if a
     /// computation ended abnormally.
     async fn bring_up_to_date(
         &self,

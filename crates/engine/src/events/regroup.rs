@@ -1,4 +1,4 @@
-//! Decisions about whole events: merging events, splitting an event, and confirming one.
+//! Decisions about whole events: merging events, splitting an event, and confirming an event.
 //!
 //! As for groups ([`crate::groups::regroup`]), each operation is a series of decisions about pairs of records, so that exports, snapshots and
 //! the change feed contain it, and it survives a reindex. The operations are not atomic: a caller whose request was interrupted sends it again.
@@ -22,14 +22,14 @@ use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_store::decisions::Judgement;
 
-/// Largest number of decisions by which one request confirms an event: some seconds on a store that is a server.
+/// Largest number of decisions by which one request confirms an event. They take some seconds on a store that is a server.
 pub const MAX_CONFIRMED: usize = 1_000;
 
 /// An operation on events.
 #[derive(Clone, Debug)]
 pub enum EventAction {
-    /// Declare the events of these records, at least two, one event. A record without an event counts as an event of one. The first record of
-    /// each further event is decided to report one event with the first record of the first one.
+    /// Declare the events of these records, at least two, one event. A record without an event counts as an event of one record. The operation
+    /// decides that the first record of each further event and the first record of the first event report one event.
     Merge(Vec<RecordId>),
     /// Separate records from the other members of the event of `of`: each named record and each other member are decided to be different
     /// matters.
@@ -39,9 +39,8 @@ pub enum EventAction {
         /// The records to separate.
         records: Vec<RecordId>,
     },
-    /// Decide that all members of the event of a record report one event, so that it stays together even if new records come. Members that
-    /// duplicates and decisions join with the first one need no decision. At most [`MAX_CONFIRMED`] decisions; a repeated call makes the
-    /// others.
+    /// Decide that all members of the event of a record report one event, so that the event stays together even if new records come. Members that
+    /// duplicates and decisions join with the first member need no decision. At most [`MAX_CONFIRMED`] decisions; a repeated call makes the others.
     Confirm(RecordId),
 }
 
@@ -60,7 +59,7 @@ impl EventAction {
 pub struct EventRegrouping {
     /// Number of decisions that the operation made.
     pub decisions: usize,
-    /// The events of the records of these decisions after the operation, by first record. A record that is in no event is in none of them.
+    /// The events of the records of these decisions after the operation, by first record. They do not contain records without an event.
     pub events: Vec<EventView>,
 }
 
@@ -180,7 +179,7 @@ impl CollectionEvents {
         // The first member of the event of each member.
         let mut members: BTreeMap<u32, u32> = BTreeMap::new();
         for id in ids {
-            // A record without text, or one that is too early to be held, is in no event and cannot be joined with others here.
+            // A record without text, or a record that is too early to be held, is in no event and cannot be joined with other records here.
             let Some(position) = self.seqs.get(id).and_then(|seq| self.position(*seq)) else {
                 return Err(Error::NotCompared(id.clone()));
             };
@@ -201,7 +200,7 @@ impl CollectionEvents {
         firsts[1..].iter().map(|other| self.id_pair([firsts[0], *other])).collect()
     }
 
-    /// Returns the pairs of a named member and one of the other members.
+    /// Returns the pairs of a named member and another member.
     fn pairs_to_split(&self, name: CollectionName, id: &RecordId, named: &[RecordId]) -> Result<Vec<RecordIds>> {
         let members = self.members_in_order(id).ok_or(Error::NoEvent(name))?;
         let in_event: BTreeSet<u32> = members.iter().copied().collect();
@@ -225,7 +224,7 @@ impl CollectionEvents {
         pairs.take(MAX_SPLIT_PAIRS).collect()
     }
 
-    /// Returns the pairs that must be joined so that joining links connect all members with the first one.
+    /// Returns the pairs that must be joined so that joining links connect all members with the first member.
     fn pairs_to_confirm(&self, name: CollectionName, id: &RecordId) -> Result<Vec<RecordIds>> {
         let members = self.members_in_order(id).ok_or(Error::NoEvent(name))?;
         let in_event: BTreeSet<u32> = members.iter().copied().collect();

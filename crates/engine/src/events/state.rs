@@ -1,4 +1,4 @@
-//! The records of one collection in the form in which events are found, and the way from the store to them.
+//! The records of one collection in the form for finding events, and their reading from the store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use doppel_store::{CollectionNumber, Seq, StoreError, StoredRecord};
 
 /// Number of records that are read from the store at once: at most some hundred megabytes.
 const PIECE: usize = 256;
-/// Longest time for which a request applies changes. Then it answers with older events and says so.
+/// Longest time for which a request applies changes. After this time it answers with older events and marks them as such.
 const LONGEST_CATCHING_UP: Duration = Duration::from_secs(2);
 /// Collections of up to this number of records are read again while a request waits.
 const SMALL: u64 = 4_096;
@@ -53,7 +53,7 @@ pub(super) struct CollectionEvents {
     counted: u64,
     /// The last of these records.
     counted_to: Seq,
-    /// True if one of these records changed since.
+    /// True if one of these records has changed since the count.
     counted_record_changed: bool,
     /// True if records changed since the last search for events.
     needs_search: bool,
@@ -114,7 +114,7 @@ impl CollectionEvents {
         self.insert(context, final_states.into_values().flatten().collect());
     }
 
-    /// Adds records that are not held, and then removes the earliest ones beyond the largest number.
+    /// Adds records that are not held, and then removes the earliest records beyond the largest number.
     fn insert(&mut self, context: &Context, records: Vec<StoredRecord>) {
         let read = event_records(context, &records);
         for StoredRecord { id, seq, .. } in records {
@@ -243,8 +243,8 @@ impl Engine {
         })
     }
 
-    /// Applies the changes since the last update. If there are so many that this takes too long, the next request applies the rest. False if
-    /// all records must be read, because there are none or the log does not go back so far.
+    /// Applies the changes since the last update. If they take too long, the next request applies the rest. Returns false if all records must be
+    /// read, because none are held or the log no longer has all changes.
     pub(super) async fn apply_changes(
         &self,
         context: &Arc<Context>,

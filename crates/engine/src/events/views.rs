@@ -25,7 +25,7 @@ use doppel_store::Seq;
 /// The order of a list of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventOrder {
-    /// The frequent ones first, by number of reports in their window, then by number of reports.
+    /// The frequent events first, by number of reports in their window, then by number of reports.
     #[default]
     Frequent,
     /// By number of reports.
@@ -73,7 +73,7 @@ pub struct EventWindow {
 /// An event as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventView {
-    /// The member that was registered first. It names the event as long as it is its first member.
+    /// The member that was registered first. Its id is the id of the event as long as it is the first member.
     pub id: RecordId,
     /// The place and the problem that most members name; empty if they agree on neither.
     pub name: String,
@@ -85,7 +85,7 @@ pub struct EventView {
     pub petitioners: usize,
     /// Number of records without a petitioner.
     pub anonymous: usize,
-    /// Whether enough reports lie within the days of the request.
+    /// The result of the test for enough reports within the days of the request.
     pub frequency: FrequencyState,
     /// The window of consecutive days with the most reports; `null` if no report contains its time.
     pub window: Option<EventWindow>,
@@ -95,7 +95,7 @@ pub struct EventView {
     pub last_time: Option<String>,
     /// The names of places and organisations that at least two members contain, by number of members; at most 8.
     pub places: Vec<String>,
-    /// The most usual category, if a record has one.
+    /// The most frequent category; absent if no record has a category.
     pub category: Option<String>,
     /// The handling of the event; `null` if nobody made a step.
     pub handling: Option<HandlingView>,
@@ -110,7 +110,7 @@ pub struct EventView {
 pub struct EventLink {
     /// The other member.
     pub other: RecordId,
-    /// Why the two records belong together.
+    /// The reason why the two records belong together.
     pub kind: LinkKind,
     /// Probability by the event model that the two records report one event: from their texts, times and petitioners, without duplicates,
     /// citations and decisions.
@@ -124,9 +124,9 @@ pub struct EventMember {
     pub id: RecordId,
     /// Time of its submission (RFC 3339, UTC), if the record contains it.
     pub time: Option<String>,
-    /// Its strongest link with another member.
+    /// The strongest link of the record with another member.
     pub link: Option<EventLink>,
-    /// The members whose numbers it cites. Such a record is no report of its own.
+    /// The members whose numbers the record cites. Such a record does not count as another report.
     pub cites: Vec<RecordId>,
 }
 
@@ -149,11 +149,11 @@ pub struct EventDetail {
     /// The description of the event in lists.
     #[serde(flatten)]
     pub event: EventView,
-    /// Its records in the order of registration, at most 1000.
+    /// The members of the event in the order of registration, at most 1000.
     pub members: Vec<EventMember>,
     /// The values that identify the object: known ones, on which the members agree, and contradicted ones.
     pub facts: Vec<EventFact>,
-    /// The kinds of places of which no member names one.
+    /// The kinds of places that no member names.
     pub unknown: Vec<ObjectKind>,
     /// The steps of its handling, in the order of their times.
     pub history: Vec<HandlingStep>,
@@ -170,11 +170,11 @@ pub struct EventDetail {
 pub struct EventWithMembers {
     /// The description of the event in lists.
     pub event: EventView,
-    /// Its records, at most 1,000.
+    /// The members of the event, at most 1,000.
     pub members: Vec<RecordId>,
 }
 
-/// Whether two records report one event.
+/// The probability that two records report one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventChance {
     /// The probability by the event model, rounded to four digits.
@@ -311,7 +311,7 @@ impl CollectionEvents {
         places.into_iter().take(most).map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// Returns for a row and each of some records whether they report one event. Records that are not held are left out.
+    /// Returns for a row and each of some records whether they report one event. Leaves out records that are not held.
     pub(super) fn chances(
         &self,
         context: &Context,

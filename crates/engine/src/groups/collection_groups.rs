@@ -47,14 +47,14 @@ pub(super) struct CollectionGroups {
     /// The generations whose pairs are read.
     pub(super) sources: Vec<ReadSource>,
     pub(super) set: GroupSet,
-    /// The groups of those components that requests asked for, by lowest member: finding the single links of a large component takes longer
-    /// than a page may take. An entry is removed before its component changes.
+    /// The groups of the requested components, by lowest member: finding the single links of a large component takes longer than a page may take.
+    /// An entry is removed before its component changes.
     pub(super) pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
     pub(super) members: HashMap<Seq, GroupMember>,
     pub(super) by_id: HashMap<RecordId, Seq>,
     /// The times of the choices of originals, by the chosen record and the other record of the decision that contains the choice.
     pub(super) chosen: BTreeMap<(u64, u64), String>,
-    /// The pairs about which a person decided that they report one event, the lower seq first.
+    /// The pairs of records that report one event by the decision of a person, the lower seq first.
     pub(super) of_one_event: BTreeSet<(u64, u64)>,
     /// The changes up to this seq are applied.
     pub(super) followed_to: Seq,
@@ -78,7 +78,7 @@ impl From<PairSource> for ReadSource {
 }
 
 impl CollectionGroups {
-    /// True if an update is enough. `shared_at` is the current time if other processes change the store, too.
+    /// True if an update is enough. `shared_at` is the current time if other processes also change the store.
     pub(super) fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);
         let sources = self.sources.iter().map(|read| read.source);
@@ -181,7 +181,7 @@ impl CollectionGroups {
         group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
     }
 
-    /// Returns the seq of the original: the member that a person chose last, or else the earliest one.
+    /// Returns the seq of the original: the member that a person chose last; otherwise the earliest member.
     pub(super) fn original(&self, group: &Group) -> u64 {
         self.chosen_original(group).unwrap_or_else(|| self.earliest(group))
     }
@@ -200,9 +200,9 @@ impl CollectionGroups {
         self.chosen.range((seq, 0)..=(seq, u64::MAX))
     }
 
-    /// Returns the seq of the earliest member: of the members that contain the time of their submission the earliest one, of those with the
-    /// same time the one with the lowest id; without such members the first that was registered. It does not depend on the order of
-    /// registration as long as members contain their time.
+    /// Returns the seq of the earliest member: the member with the earliest time of submission; of members with the same time, the member with the
+    /// lowest id; without times, the member that was registered first. The result does not depend on the order of registration if members contain
+    /// their time.
     pub(super) fn earliest(&self, group: &Group) -> u64 {
         let dated = group.members.iter().filter_map(|seq| {
             let member = self.members.get(&Seq(*seq)).filter(|member| member.has_own_time)?;

@@ -19,8 +19,8 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::ObjectKind;
 use doppel_store::Seq;
 
-/// Number of records of a matter that are read for the names in their texts: the latest ones. The number is enough to find the names that
-/// most of them contain, and small enough for all matters of a page.
+/// Number of records of a matter that are read for the names in their texts: the latest records. The number is enough to find the names that most
+/// of them contain, and small enough for all matters of a page.
 const SAMPLED: usize = 8;
 /// Largest number of matters of a petitioner that are listed; the others are counted.
 const MOST_MATTERS: usize = 3;
@@ -72,7 +72,7 @@ pub struct RepeatPetitioner {
 
 #[derive(Clone, Debug)]
 pub struct PetitionerMatter {
-    /// Their earliest record about the matter.
+    /// The earliest record of the petitioner about the matter.
     pub id: RecordId,
     /// Number of their records about the matter.
     pub records: usize,
@@ -98,7 +98,7 @@ struct PetitionerRecords {
     recent: usize,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
-    /// For each matter, their earliest record and their number of records.
+    /// For each matter, the earliest record and the number of records of the petitioner.
     matters: Vec<(Seq, usize)>,
 }
 
@@ -122,16 +122,16 @@ impl Engine {
         self.with_groups(collection, move |groups| {
             let issues = groups.since(since).into_iter().map(|group| groups.issue(&group, since, &begins));
             let mut issues: Vec<HotIssue> = issues.collect();
-            // The sort is stable: among equal matters the one with the earliest group comes first.
+            // The sort is stable: of equal matters, the matter with the earliest group comes first.
             issues.sort_by_key(|issue| std::cmp::Reverse((issue.group.recent_petitioners, issue.recent)));
             Ok(RankingPart::part(issues, skip, limit))
         })
         .await
     }
 
-    /// Returns the petitioners with more than one record about one matter, and at least one of them since `since`: most records since then
-    /// first, then most records; `limit` petitioners after the first `skip`. Matters without a record since then do not count. Same
-    /// complexity as [`Engine::hot_issues`].
+    /// Returns the petitioners with more than one record about one matter, of which at least one is later than `since`: most records since then
+    /// first, then most records; `limit` petitioners after the first `skip`. Matters without a record since then do not count. Same complexity as
+    /// [`Engine::hot_issues`].
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -160,8 +160,8 @@ impl Engine {
         .await
     }
 
-    /// Returns the road, place, water, organisation or district that most of these records name; among equals the one with the most precise
-    /// location. `None` if no name occurs in two of the records, or in the only one. O(records) reads, most of them from memory.
+    /// Returns the road, place, water, organisation or district that most of these records name; of equal names, the name with the most precise
+    /// location. `None` if no name occurs in two of the records, or in the only record. O(records) reads, most of them from memory.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
@@ -232,7 +232,7 @@ impl PetitionerRecords {
     }
 }
 
-/// Returns the earlier of two times, if there is one.
+/// Returns the earlier of two times; `None` without a time.
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
 }

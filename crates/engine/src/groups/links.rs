@@ -7,7 +7,7 @@ use doppel_core::events::KnownLink;
 use doppel_core::index::groups::Decision;
 use doppel_store::Seq;
 
-/// A link between two records, the earlier one first.
+/// A link between two records, the earlier record first.
 pub(crate) type GroupLink = ([Seq; 2], KnownLink);
 
 impl CollectionGroups {

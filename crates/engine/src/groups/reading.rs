@@ -18,7 +18,7 @@ use doppel_store::{Seq, StoreError};
 
 /// Number of lists of pairs, decisions or log entries that are read at once.
 const PIECE: usize = 1_000;
-/// Largest number of changes between two requests that are applied one by one; after more changes everything is read again.
+/// Largest number of changes between two requests that are applied one by one; after more changes all groups are read again.
 const MAX_FOLLOWED: usize = 100_000;
 /// Largest number of readings for one request. A reindex changes the generations three times while groups are read: it activates a generation,
 /// its pairs become complete, and earlier generations are dropped. Two reindexes may follow each other at the end of an import.
@@ -145,8 +145,8 @@ impl Engine {
         Ok(Some(groups))
     }
 
-    /// Returns the records that were replaced, updated, removed or decided about after the change `after`, and moves `after` to the last
-    /// change; `None` if the log does not go back so far, or there are too many changes.
+    /// Returns the records that were replaced, updated, removed or decided about after the change `after`, and moves `after` to the last change;
+    /// `None` if the log no longer has all changes, or has too many.
     async fn changed_since(&self, name: &CollectionName, after: &mut Seq) -> Result<Option<BTreeSet<RecordId>>> {
         let mut changed = BTreeSet::new();
         while changed.len() < MAX_FOLLOWED {

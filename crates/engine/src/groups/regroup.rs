@@ -50,7 +50,7 @@ impl RegroupAuthor {
 pub struct Regrouping {
     /// Number of decisions that the operation made.
     pub decisions: usize,
-    /// The groups of the named records after the operation, by first record. A record without a group is in none of them.
+    /// The groups of the named records after the operation, by first record. They do not contain records without a group.
     pub groups: Vec<GroupView>,
 }
 
@@ -58,8 +58,8 @@ pub struct Regrouping {
 pub type RecordIds = (RecordId, RecordId);
 
 impl Engine {
-    /// Declares the groups of these records, at least two, one matter. A record without a group counts as a group of one. The group of each
-    /// further record is confirmed to be the same matter as the group of the first one.
+    /// Declares the groups of these records, at least two, one matter. A record without a group counts as a group of one record. The operation
+    /// confirms that the group of each further record and the group of the first record are the same matter.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for fewer than two records or too many;
@@ -149,8 +149,8 @@ impl Engine {
         self.group_of(collection, id, DAYS).await
     }
 
-    /// Decides that two records are the same matter or report one event, unless a person has decided that they do not. A pair that is the same
-    /// matter by decision stays so.
+    /// Decides that two records are the same matter or report one event, unless a person has decided the opposite. A pair that is the same matter
+    /// by decision stays unchanged.
     ///
     /// # Errors
     /// [`Error::RejectedPair`], also if the other decision is made at the same time; the errors of [`Engine::decide`].

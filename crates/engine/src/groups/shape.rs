@@ -35,7 +35,7 @@ pub struct MemberShape {
 /// A petitioner of a matter.
 #[derive(Clone, Debug)]
 pub struct PetitionerShape {
-    /// Their earliest record, which contains their name.
+    /// The earliest record of the petitioner, which contains the name.
     pub example: RecordId,
     /// Number of their records.
     pub records: usize,
@@ -49,9 +49,9 @@ pub struct PetitionerShape {
 pub struct GroupShape {
     /// The description of the group in lists.
     pub group: GroupView,
-    /// Its records in the order of registration, at most 10,000.
+    /// The members of the group in the order of registration, at most 10,000.
     pub members: Vec<MemberShape>,
-    /// Its petitioners, most records first.
+    /// The petitioners of the group, most records first.
     pub petitioners: Vec<PetitionerShape>,
     /// Indices of the members to draw: the ends of single links, then the earliest members.
     pub drawn: Vec<usize>,
@@ -101,8 +101,8 @@ impl Engine {
         .await
     }
 
-    /// Returns the groups in which the members of a group and the named records would be after supposed decisions, by first record; a
-    /// record that would be in no group forms a list of its own. Changes nothing. O(members + pairs) of the components.
+    /// Returns the groups in which the members of a group and the named records would be with supposed decisions, by first record; a record that
+    /// would be in no group forms a list of one record. Changes nothing. O(members + pairs) of the components.
     ///
     /// # Errors
     /// The errors of [`Engine::group_shape`].
@@ -193,7 +193,7 @@ impl CollectionGroups {
         }
     }
 
-    /// Returns the petitioners, most records first; among equals the one with the earliest record.
+    /// Returns the petitioners, most records first; of equal petitioners, the petitioner with the earliest record first.
     fn petitioners(&self, seqs: &[u64], keys: &PetitionerKeys) -> Vec<(u64, PetitionerShape)> {
         let mut found: BTreeMap<u64, (u64, PetitionerShape)> = BTreeMap::new();
         for seq in seqs {

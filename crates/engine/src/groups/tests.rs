@@ -93,7 +93,8 @@ impl TwoSetsDesk {
         self.engine.register(&self.name, Some(id(name)), row, IfDuplicate::Keep).await.unwrap();
     }
 
-    /// Returns the groups of `of` after the supposed decisions.
+    /// Returns the groups into which the group of the record `of` would fall with the decisions `supposed`; each group as the ids of its members,
+    /// joined by spaces.
     async fn supposed(&self, of: &str, supposed: &[(&str, &str, bool)]) -> Vec<String> {
         let supposed: Vec<SupposedDecision> = supposed
             .iter()
@@ -316,7 +317,7 @@ async fn groups_that_are_read_while_their_generation_is_dropped_are_complete() {
     let listed = desk.listed().await;
     // The first step of a request for groups.
     let context = engine.context(name).await.unwrap();
-    // Before its next step, a reindex makes another generation live and drops the one that the request knows.
+    // Before the next step of the request, a reindex makes another generation live and drops the generation that the request knows.
     let settings = engine.settings(name).await.unwrap();
     let begun = engine.begin_generation(name, &settings, None, Vec::new()).await.unwrap();
     let mut rebuild = engine.rebuild(name, begun.id, Seq(0), |_| ()).await.unwrap();

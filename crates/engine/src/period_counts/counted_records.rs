@@ -1,4 +1,4 @@
-//! The records of a collection as they are counted.
+//! The records of a collection in the form for counting.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::changes::{Change, ChangeKind};
 use doppel_store::{CollectionNumber, Seq, StoredRecord};
 
-/// One part in so many may be held above the largest number, so that many of the earliest records are removed at a time.
+/// The held records may exceed the largest number by one part in this number, so that many of the earliest records are removed at a time.
 pub(super) const SLACK: usize = 16;
-/// Largest number of different values of a role that are told apart.
+/// Largest number of different values of a role that are counted separately.
 const MOST_VALUES: usize = 10_000;
 /// Largest length of a value in characters; longer values are cut.
 const MAX_VALUE_CHARS: usize = 60;
@@ -85,7 +85,7 @@ struct MemberRoles {
     roles: Vec<Option<Role>>,
 }
 
-/// The records of one collection as they are counted.
+/// The records of one collection in the form for counting.
 pub(super) struct CollectionCounts {
     collection: CollectionNumber,
     settings: Settings,
@@ -182,7 +182,7 @@ impl CollectionCounts {
         Handling::by_roles(&self.members.roles, row).unwrap_or_default()
     }
 
-    /// Adds records that are later than all held ones.
+    /// Adds records that are later than all held records.
     pub(super) fn append(&mut self, records: &[StoredRecord]) {
         for record in records {
             let read = self.read(record);
@@ -222,7 +222,7 @@ impl CollectionCounts {
         if must_search {
             self.records.retain(|record| !changed.contains_key(&record.id));
         }
-        // A changed record before the held ones stays out.
+        // A changed record that is earlier than all held records is not added.
         let earliest = self.records.first().filter(|_| self.is_cut).map_or(Seq(0), |record| record.seq);
         let first_added = if must_search { 0 } else { self.records.len() };
         self.records.extend(changed.into_values().flatten().filter(|record| record.seq >= earliest));

@@ -32,10 +32,10 @@ const PIECE: usize = 500;
 /// Number of pairs that are measured together: their records are in memory at the same time.
 const TOGETHER: usize = 64;
 
-/// Permits to measure a collection: one, however many requests wait. A measurement uses the rebuilding threads for a second or two.
+/// Permits to measure a collection: one at a time. A measurement uses the rebuilding threads for a second or two.
 static TURN: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(1));
 
-/// Two stored records, the earlier one first, with the decision and the result for them.
+/// Two stored records, the earlier record first, with the decision and the result for them.
 struct StoredPair {
     earlier: Arc<ReadRecord>,
     later: Arc<ReadRecord>,
@@ -45,8 +45,8 @@ struct StoredPair {
 }
 
 impl Engine {
-    /// Compares the decisions of people with the pairs that were found and, if `threshold` is given, with its effect. Changes nothing.
-    /// Measures all pairs again: O(decisions + pairs), up to [`MOST_DECISIONS`] and [`MOST_RECORDED`]. One call at a time.
+    /// Compares the decisions of people with the found pairs, and with the effect of `threshold` if it is present. Changes nothing. Measures all
+    /// pairs again: O(decisions + pairs), up to [`MOST_DECISIONS`] and [`MOST_RECORDED`]. One call at a time.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].

@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct BatchRecord {
     pub id: RecordId,
-    /// Its row as JSON.
+    /// The row of the record as JSON.
     pub row: Arc<str>,
 }
 

@@ -1,5 +1,5 @@
-//! Making a stored generation live again: it answers at once, and then gets the pairs of the records that were registered meanwhile. Until
-//! then groups use the pairs of the previous generation, too.
+//! Making a stored generation live again: the generation answers at once, and then gets the pairs of the records that were registered meanwhile.
+//! Until then groups also use the pairs of the previous generation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -45,7 +45,7 @@ pub(super) struct TaskHandle {
     state: Mutex<TaskState>,
     /// True after the point from which on the task must be finished.
     committed: AtomicBool,
-    /// Locked during a change, because each change names the version that the previous one made.
+    /// Locked during a change, because each change names the version of the previous change.
     changing: tokio::sync::Mutex<()>,
     pace: Mutex<PaceMeasurement>,
 }
@@ -119,7 +119,8 @@ impl TaskHandle {
         if stored.is_null() {
             return Ok(T::default());
         }
-        let unreadable = |_| StoreError::Internal("the checkpoint of the task cannot be read; start the task again".into());
+        let unreadable =
+            |_| StoreError::Internal("the checkpoint of the task cannot be read; start the task again".into());
         serde_json::from_value(stored).map_err(unreadable).map_err(Error::Store)
     }
 

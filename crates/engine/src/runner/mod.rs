@@ -1,8 +1,9 @@
-//! Long operations: a task is created over HTTP, stored, and run here, a few at a time in a process, and one for each collection.
+//! Long operations: a caller creates a task over HTTP, the store keeps it, and this module runs it, a few tasks at a time in a process, and one for
+//! each collection.
 //!
-//! The process that runs a task holds a lease on it. Every few seconds it renews the lease and stores the task's progress. If the process
-//! dies, the lease ends, and another process (or the same one after a restart) continues from the last checkpoint. Every change names the
-//! version that it changes, so that a process whose lease ended notices it at its next change and stops.
+//! The process that runs a task holds a lease on it. Every few seconds it renews the lease and stores the task's progress. If the process dies, the
+//! lease ends, and another process (or the same process after a restart) continues from the last checkpoint. Every change names the version that it
+//! changes, so that a process whose lease ended notices this at its next change and stops.
 //!
 //! Failpoints (feature `failpoints`): `task::begun`, and the failpoints of the modules with the operations.
 
@@ -44,11 +45,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts while the store is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Number of tasks that a process runs at the same time, so that a slow task does not hold up the others. They share the rebuilding
-/// threads; a reindex also needs memory for an index.
+/// Number of tasks that a process runs at the same time, so that a slow task does not delay the others. They share the rebuilding threads; a
+/// reindex also needs memory for an index.
 const AT_ONCE: usize = 4;
 
-/// Runs tasks until the service drains. Then each running task is given back at its last checkpoint, for the next process.
+/// Runs tasks until the service drains. Then releases each running task at its last checkpoint, for the next process.
 pub async fn run(engine: Engine, draining: CancellationToken) {
     let mut running = RunningTasks { holder: engine.new_id(), ids: HashMap::new(), tasks: JoinSet::new() };
     loop {
@@ -81,8 +82,8 @@ impl TaskRunner {
         Self { engine: engine.clone(), draining, running }
     }
 
-    /// Waits until no collection is being renewed, at most `longest`. Then it stops: unfinished tasks are given back at their last
-    /// checkpoint, for the next process. False if a renewal is unfinished.
+    /// Waits until no renewal of a collection runs, at most `longest`. Then stops and releases unfinished tasks at their last checkpoint, for the
+    /// next process. Returns false if a renewal is unfinished.
     pub async fn end(self, longest: Duration) -> bool {
         let is_settled = self.engine.all_settled(patience(longest)).await;
         self.draining.cancel();
@@ -175,8 +176,8 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
 const REPLACED: &str =
     "the collection was deleted, and another one of the same name created, after this task was created";
 
-/// True if the collection of this name is not the one that the task was created for. Numbers ascend: a lower number is in the memory of
-/// this instance until it learns of the collection that another instance created.
+/// True if the collection of this name is not the collection of the task. Numbers ascend: a lower number is in the memory of this instance until it
+/// reads the collection that another instance created.
 ///
 /// # Errors
 /// [`Error::UnknownCollection`] if there is no collection with this name; [`Error::Store`] when the store cannot be asked.
@@ -301,7 +302,7 @@ impl Engine {
     }
 }
 
-/// Returns the time limit of a wait, or none if the failpoint `task::impatient` is set to `return`.
+/// Returns the time limit of a wait; 0 if the failpoint `task::impatient` is set to `return`.
 fn patience(longest: Duration) -> Duration {
     #[cfg(feature = "failpoints")]
     fail::fail_point!("task::impatient", |_| Duration::ZERO);

@@ -1,5 +1,5 @@
-//! Purge: of each group of duplicates one record stays, and the others are deleted (papers: MD5 in agricultural data cleaning, 2008, which
-//! keeps the record with the largest time). By default it includes only exact duplicates, and is a dry run.
+//! Purge: keeps one record of each group of duplicates and deletes the others (papers: MD5 in agricultural data cleaning, 2008, which keeps the
+//! record with the largest time). By default it includes only exact duplicates, and is a dry run.
 
 use serde_json::Value;
 

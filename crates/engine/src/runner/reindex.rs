@@ -1,4 +1,5 @@
-//! Reindex: a new generation is built next to the live one and then becomes the live one.
+//! Reindex: builds a new generation while the live generation answers, and then makes it live. The field `checkpoint` of the task has the
+//! checkpoint; `Tasks::put_task` stores it with the task.
 //!
 //! 1. *count*: the number of records with each word, if a channel weighs by it;
 //! 2. *announce*: from now on registrations are signed for the new generation, too;
@@ -35,9 +36,9 @@ struct ReindexCheckpoint {
     /// The generation that was live at the announcement.
     #[serde(default)]
     previous: Option<GenerationId>,
-    /// Records below this seq must be filed.
+    /// Records below this seq must get index entries.
     scan_end: Seq,
-    /// Records up to this seq are filed.
+    /// Records up to this seq have index entries.
     filed_to: Seq,
     /// The matches of records up to this seq are found; see [`catch_up`].
     #[serde(default)]
@@ -59,7 +60,7 @@ pub(super) async fn run(handle: &TaskHandle, request: Reindex) -> Result<Value, 
     let done_to = at.filed_to.max(at.paired_to);
     let mut rebuild = engine.rebuild(&collection, generation, done_to, |loaded| handle.done(loaded)).await?;
     rebuild.check_rules()?;
-    // The generation may be live although the checkpoint does not say so, if the process was killed in between.
+    // If the process was killed after the activation, the generation is live although the checkpoint does not record this.
     if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
         handle.forbid_cancel();
@@ -86,8 +87,8 @@ pub(super) async fn run(handle: &TaskHandle, request: Reindex) -> Result<Value, 
     }))
 }
 
-/// Drops the complete generations that are older than the previously live one, and that one, too, if the request does not keep it. A
-/// generation that is gone was dropped by an earlier run of this task.
+/// Drops the complete generations that are older than the previously live generation, and also this generation if the request does not keep it. If
+/// a generation does not exist, an earlier run of this task has dropped it.
 async fn drop_previous(handle: &TaskHandle, request: &Reindex, at: &ReindexCheckpoint) -> Result<(), StopReason> {
     let Some(previous) = at.previous else { return Ok(()) };
     let dropped = match request.keep_previous {

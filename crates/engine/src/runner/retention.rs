@@ -1,5 +1,5 @@
-//! Creates a deletion task once a day for the records past a collection's retention. If several instances share a store, the first one
-//! creates the task, and one of them runs it. The list of tasks, which all instances share, contains the time of the last deletion.
+//! Creates a deletion task once a day for the records past a collection's retention. If several instances share a store, the first instance creates
+//! the task, and one of them runs it. The list of tasks, which all instances share, contains the time of the last deletion.
 
 use std::collections::HashMap;
 use std::time::Duration;

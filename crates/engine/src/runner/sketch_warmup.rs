@@ -1,5 +1,5 @@
-//! Work that is done once after a start, at a lower priority than requests. It is no task: nobody requested it, and nothing is lost when it
-//! stops. Collections that were due for a renewal when the service stopped are renewed.
+//! Work that is done once after a start, at a lower priority than requests. This work is no task: nobody requested it, and its interruption loses
+//! no data. It also renews the collections that were due for a renewal when the service stopped.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ pub async fn warm_up(engine: Engine, draining: CancellationToken) {
     }
 }
 
-/// Longest wait for the renewal of a collection before the next one begins.
+/// Longest wait for the renewal of a collection before the next renewal begins.
 const RENEWED_WITHIN: Duration = Duration::from_secs(600);
 
 async fn all_collections(engine: &Engine) -> Result<()> {
     for collection in engine.collection_names().await? {
         let begun = Instant::now();
-        // On a shared store, the next registration does so.
+        // On a shared store, the next registration begins the renewal.
         if !engine.tasks_are_shared() {
             // One collection after the other: after an upgrade many may be due.
             match engine.renew_if_due(&collection, RENEWED_WITHIN).await {

@@ -32,7 +32,7 @@ fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// Creates an engine with its own clock over a store that others may use, too.
+/// Creates an engine with its own clock over a store that other engines may also use.
 fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
     let options = Options {
         auto_create: true,
@@ -217,7 +217,7 @@ async fn a_reindex_with_other_settings_and_back_restores_the_first_answers() {
     let second = office.answers(&ids).await;
     assert_ne!(second, first.0, "other settings find other duplicates here");
 
-    // The answers are those of a collection that had these settings from the beginning.
+    // The answers equal the answers of a collection that had these settings from the beginning.
     let fresh = TaskOffice::new().await;
     fresh.engine.put_collection(&fresh.name, Settings::preset(Preset::Paper)).await.unwrap();
     filled(&fresh, 40, 3).await;
@@ -485,7 +485,7 @@ async fn a_purge_keeps_the_selected_record_and_a_dry_run_deletes_nothing() {
     assert_eq!(deleted(&office.purge(Survivor::Earliest, false, true).await), set(&["old", "new", "mid", "same"]));
     assert_eq!(deleted(&office.purge(Survivor::First, false, true).await), set(&["new", "mid", "same", "none"]));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 6);
-    // If one record of a set is in the window, all superfluous records of the set are deleted, whatever their times.
+    // If one record of a set is in the window, all superfluous records of the set are deleted, also those outside the window.
     let some = office.purge_within(Some("2020-01-15"), Some("2020/2/2")).await;
     assert_eq!(deleted(&some), set(&["old", "new", "mid", "none"]));
     assert_eq!(some.result["from"], "2020-01-14T16:00:00Z", "the collection's time zone");

@@ -49,7 +49,7 @@ const GZIP_WINDOW_BITS: u8 = 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// The body is incomplete, or not valid in its coding.
-    #[error("the body is not whole and valid {}", .0.name())]
+    #[error("the body is not complete and valid {}", .0.name())]
     Malformed(ContentCoding),
     /// The body expands too much.
     #[error("the body expands to more than {MOST_EXPANSION} times its size")]

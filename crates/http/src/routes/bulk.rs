@@ -86,9 +86,9 @@ pub enum LineAnswer<'a> {
 
 /// Register many records
 ///
-/// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
-/// problem and the rest go on. The body may have any size; read the answers while sending. A body that comes too slowly, or for hours,
-/// ends with a line 408 (`limits.min_stream_bytes_per_s`, `limits.max_stream_s`).
+/// Takes newline-delimited JSON. doppel registers the lines in their order and answers each line with one line. A refused line gets its problem,
+/// and doppel continues with the next line. The body may have any size; read the answers while sending. If a body comes too slowly, or for hours,
+/// the answer ends with a line 408 (`limits.min_stream_bytes_per_s`, `limits.max_stream_s`).
 ///
 /// If every row has an `id`, the request can be repeated safely. A row without an `id` becomes a new record each time, unless the request
 /// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.

@@ -36,8 +36,8 @@ pub struct ChangeParams {
     /// Largest number of changes in the answer, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Where there is no change yet, seconds to wait for one, 0 to 25; 0 unless given. The wait may be shorter, where more callers wait
-    /// than may (`limits.max_watchers`).
+    /// Longest time in seconds to wait for a change if there is none yet, 0 to 25. The default is 0. The wait ends early if too many callers wait
+    /// (`limits.max_watchers`).
     #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
     pub wait_s: u64,
 }

@@ -14,7 +14,7 @@ pub(super) fn expected(reason: &str) -> String {
         return format!("the key {} is missing; give it", name.replace('`', "\""));
     }
     let Some((given, wanted)) = reason.rsplit_once("expected ") else {
-        return "the value is not one of those allowed; /openapi.yaml says which are".into();
+        return "the value is not allowed; /openapi.yaml lists the allowed values".into();
     };
     let wanted = wanted.replace('`', "\"");
     match given {

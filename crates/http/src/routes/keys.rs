@@ -55,7 +55,7 @@ pub struct KeyInput {
 /// A key, without its secret and without the secret's hash.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Key {
-    /// Its name.
+    /// The name of the key.
     pub name: String,
     /// The scopes of the key.
     pub scopes: Vec<String>,
@@ -181,7 +181,7 @@ fn read(mut input: ObjectReader) -> Result<ManagedKey, Problem> {
     let days = input.number("expires_in_days", 1, MOST_DAYS);
     let at = input.text("expires_at").and_then(|text| match instant(&text) {
         Some(at) if at > now => Some(at),
-        Some(_) => input.refuse("expires_at", ErrorCode::OutOfRange, "give a time that is yet to come"),
+        Some(_) => input.refuse("expires_at", ErrorCode::OutOfRange, "give a time in the future"),
         None => {
             input.refuse("expires_at", ErrorCode::UnreadableTime, "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)")
         }

@@ -118,7 +118,7 @@ async fn next(app: &App, streamed: &mut SnapshotReceiver, caller: Option<&ShownK
         if !app.keys.still_allows(caller, Scope::Admin) {
             // If no snapshot is being taken, it has already ended.
             let _ = app.snapshots.cancel();
-            return Some(Err(io::Error::other("the key was revoked or has expired since this was begun")));
+            return Some(Err(io::Error::other("the key was revoked or has expired since the request began")));
         }
         tokio::select! {
             piece = streamed.next() => return piece,

@@ -114,7 +114,7 @@ pub enum BenchPart {
 /// The format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum BenchFormat {
-    /// For people.
+    /// A table for people.
     Table,
     /// One JSON object.
     Json,

@@ -294,7 +294,7 @@ fn no_experiment_writes_over_what_it_reads() {
         let output = command.arg(option).arg(file).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("written over while it is in use"), "{said}");
+        assert!(said.contains("is in use and would be overwritten"), "{said}");
     }
     assert_eq!(fs::read_to_string(&groups).expect("readable"), "[\"1\"]\n");
 }

@@ -187,7 +187,8 @@ async fn after_a_change_of_settings_records_are_read_with_the_new_settings() {
     let state = store.collection(&name).await.expect("a look").expect("it is there");
     let mut settings = state.settings.clone();
     settings.text.synonyms = vec![vec!["路灯".into(), "街灯".into()]];
-    // The model store accepts new settings only for an empty collection. With records, the engine would use a reindex.
+    // The test removes the record first, because the model store accepts new settings only for an empty collection. (The engine would start a
+    // reindex for a collection with records.)
     running.engine.remove(&name, &id("a")).await.expect("a removal");
     running.engine.put_collection(&name, settings).await.expect("new settings");
     running.put("b", "街灯坏了").await;

@@ -86,7 +86,7 @@ pub async fn check(
         findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
     }
     if opened.connection.dialect() == SqlDialect::Odbc {
-        findings.push(fine("by ODBC it can be read as a whole, and not be followed"));
+        findings.push(fine("doppel can import this ODBC source once, but cannot follow it"));
         opened.connection.close().await;
         return Ok(findings);
     }
@@ -96,7 +96,8 @@ pub async fn check(
         findings.push(match apart.abs() <= CLOCKS_S {
             true => fine(format!("the clocks of this machine and of the database differ by {:.1} s", apart.abs())),
             false => warning(format!(
-                "the clock of the database is {:.0} s {} that of this machine; the database's counts here, but set both by NTP",
+                "the clock of the database is {:.0} s {} the clock of this machine; doppel uses the clock of the \
+                    database, but set both by NTP",
                 apart.abs(),
                 if apart > 0.0 { "ahead of" } else { "behind" }
             )),
@@ -107,7 +108,7 @@ pub async fn check(
         check_watermark(config, names, &mut opened, now, &mut findings).await?;
         check_index(&mut opened, &mut findings).await?;
     } else {
-        findings.push(fine("no watermark: it is not followed, and can be read as a whole"));
+        findings.push(fine("no watermark: doppel can import this source once, but cannot follow it"));
     }
     opened.connection.close().await;
     Ok(findings)
@@ -134,9 +135,10 @@ async fn check_ids(
     }
     let repeated = count(opened, sql::repeated(dialect, &opened.origin, &id)).await?;
     findings.push(match repeated {
-        0 => fine(format!("every {id} is one row's")),
+        0 => fine(format!("every {id} belongs to one row")),
         _ => wrong(format!(
-            "{repeated} values of {id} are of several rows, which would be one record; name a column that is unique ({})",
+            "{repeated} values of {id} belong to several rows each, which would become one record; name a column that \
+                is unique ({})",
             names.id
         )),
     });
@@ -160,7 +162,8 @@ async fn check_watermark(
     let nulls = count(opened, sql::nulls(dialect, &opened.origin, &name)).await?;
     if nulls > 0 {
         findings.push(wrong(format!(
-            "{nulls} rows have no {name}, so that no round reads them, only the comparison of ids{}; fill it, and make it NOT NULL",
+            "{nulls} rows have no {name}, so that only the comparison of ids reads them{}; fill it, and make it NOT \
+                NULL",
             names.sweep
         )));
     }
@@ -168,8 +171,8 @@ async fn check_watermark(
     if highest != SqlValue::Null {
         let Ok(newest) = shape.read(&highest) else {
             findings.push(wrong(format!(
-                "the highest {name} is no time (as 9999-12-31, infinity or text that is none), so that no round reads its row, only the \
-                 comparison of ids{}; set it to when the row was last changed",
+                "the highest {name} is not a real time (such as 9999-12-31, infinity or other text), so that only the \
+                    comparison of ids reads its row{}; set it to the time of the last change of the row",
                 names.sweep
             )));
             return Ok(());
@@ -177,8 +180,8 @@ async fn check_watermark(
         let ahead = now.seconds_before(newest);
         if ahead > AHEAD_S {
             findings.push(wrong(format!(
-                "the newest {name} is {:.1} hours ahead of the clock of the database, so that rows are read late; it says times of another \
-                 zone than {}: set {}",
+                "the newest {name} is {:.1} hours ahead of the clock of the database, so that rows are read late; its \
+                    times are of another zone than {}: set {}",
                 ahead / 3600.0,
                 if config.time_zone.is_empty() { "the collection's" } else { &config.time_zone },
                 names.time_zone
@@ -190,7 +193,7 @@ async fn check_watermark(
 
 async fn check_index(opened: &mut ReadableSource, findings: &mut Vec<SourceFinding>) -> anyhow::Result<()> {
     let RowOrigin::Table(table) = &opened.origin else {
-        findings.push(warning("a query is read: whether an index serves its watermark and id, EXPLAIN says"));
+        findings.push(warning("the source is a query: EXPLAIN shows whether an index serves its watermark and id"));
         return Ok(());
     };
     let Some(watermark) = &opened.watermark else { return Ok(()) };

@@ -3,10 +3,10 @@
 //! Each source has a worker. A worker is not a task, because a collection has only one task at a time, and a task that never ends would
 //! block a reindex. A worker registers a few rows at a time, so that other callers do not wait for it.
 //!
-//! The progress is a checkpoint of the collection ([`state::SourceCheckpoint`]). It is written after the rows before it are registered. Rows have
-//! stable ids, so that reading a row twice changes nothing. After the death of a worker, another one therefore continues from the
-//! checkpoint. The checkpoint also contains a lease: of several instances with the same store, one reads the source. When that instance
-//! dies, another one continues.
+//! The progress is a checkpoint of the collection ([`state::SourceCheckpoint`]). The worker writes the checkpoint after it has registered the rows
+//! before it. Rows have stable ids, so that reading a row twice changes nothing; after the death of a worker, another worker therefore continues
+//! from the checkpoint. The checkpoint also contains a lease: of several instances with the same store, one instance reads the source. When that
+//! instance dies, another instance continues.
 //!
 //! A [`round`] reads new rows in the order of (watermark, id). A round cannot see deleted rows, and rows that were committed with a much
 //! earlier watermark. A [`sweep`] compares all ids and finds them.

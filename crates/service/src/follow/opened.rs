@@ -135,7 +135,7 @@ impl ReadableSource {
         let next = RowPosition { watermark, id: self.ordered(self.id_of(row))? };
         anyhow::ensure!(
             before != Some(&next),
-            "reading does not get on: the database gives rows again that are not behind the last one in the order of {}",
+            "reading makes no progress: the database returns rows that are not after the last row in the order of {}",
             self.id
         );
         Ok(next)
@@ -160,7 +160,7 @@ impl ReadableSource {
     /// Returns the time of the clock of the database.
     pub(super) async fn now(&mut self) -> anyhow::Result<Watermark> {
         let micros = self.connection.now().await?;
-        Watermark::of_micros(micros).context("the clock of the database is out of all bounds")
+        Watermark::of_micros(micros).context("the clock of the database is out of range")
     }
 
     /// Reads the rows of a `SELECT`, up to the size of a page.

@@ -1,8 +1,8 @@
 //! A round reads the rows that were written since the last round, in the order of (watermark, id).
 //!
-//! A round ends `delay_s` before the present time of the database, because an open transaction may still write rows with an earlier
-//! watermark. It begins `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows
-//! that were read before and have not changed are not registered again.
+//! A round ends `delay_s` before the present time of the database, because an open transaction may still write rows with an earlier watermark. The
+//! round begins `read_back_s` before the last row of the previous round, because a transaction may have been open for longer. Rows that were read
+//! before and have not changed are not registered again.
 
 use super::intake::{RecentRows, SourceIntake, hash};
 use super::opened::{PAGE, ReadableSource};

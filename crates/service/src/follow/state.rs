@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use doppel_sources::database::SqlValue;
 use doppel_sources::database::sql::RowPosition;
 
-/// A watermark or an id in a checkpoint, as it was read from the database.
+/// A watermark or an id in a checkpoint, in the form that the database returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub(super) enum CheckpointValue {
@@ -106,7 +106,7 @@ pub struct SourceImport {
     pub asked_at: String,
     /// The time at which all rows were read.
     pub finished_at: Option<String>,
-    /// Number of rows registered so far.
+    /// Number of registered rows.
     pub rows: u64,
     /// Number of rows that could not be registered.
     pub rejected: u64,

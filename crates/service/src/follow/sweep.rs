@@ -1,8 +1,8 @@
 //! A sweep compares all ids: it finds rows that no round has read, and records whose rows no longer exist.
 //!
-//! It takes about 20 bytes of memory a record. Before it changes anything, it reads the found rows and records again, because they may have
-//! changed during the comparison. It deletes records only if the configuration allows it, and never so many that a mistake is likely
-//! (another table, or a table that is being filled again).
+//! The comparison takes about 20 bytes of memory for each record. Before it changes anything, it reads the found rows and records again, because
+//! they may have changed meanwhile. It deletes records only if the configuration allows this, and never so many that a mistake is likely (another
+//! table, or a table that is being filled again).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -185,7 +185,7 @@ async fn take_skipped(
         let rows = lease.asking(all_of(opened, select)).await?;
         let mut late = Vec::new();
         for cells in rows {
-            // The next round reads newer rows. No round reads rows without a watermark or with one far in the future.
+            // The next round reads newer rows. No round reads rows without a watermark or with a watermark far in the future.
             let mark =
                 opened.watermark.as_ref().and_then(|watermark| watermark.shape.read(cells.get(watermark.at)?).ok());
             if mark.is_some_and(|mark| reached.is_none_or(|reached| mark > reached) && now >= Some(mark)) {
@@ -211,7 +211,7 @@ async fn take_skipped(
     Ok(())
 }
 
-/// Returns the records that had no row and still have none.
+/// Returns the records that had no row before and have no row now.
 async fn missing(
     opened: &mut ReadableSource,
     engine: &Engine,

@@ -1,4 +1,4 @@
-//! The worker of one source. It holds the lease, reads rows, reports errors and continues after them.
+//! The worker of one source. It holds the lease, reads rows, reports errors and continues after an error.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use doppel_store::values::NamedValue;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
-/// Interval at which the lease is renewed during long work, so that one renewal may fail.
+/// Interval at which the worker renews the lease during long work. A renewal may be late by three intervals. A failed renewal ends the work.
 const RENEW_EVERY: Duration = Duration::from_secs(15);
 /// The first pause after an error. Each further error in a row doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause after an error.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// Interval at which the worker checks whether another instance was asked for an import or has given up the lease.
+/// Interval at which the worker checks whether another instance has received a request for an import or has given up the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Number of attempts to write a checkpoint that an administrator changes at the same time.
 const TRIES: u32 = 10;
@@ -362,7 +362,7 @@ async fn note_trouble(engine: &Engine, entry: &SourceEntry, holder: &str, reason
 /// Stores the request to read all rows.
 pub(super) async fn ask_import(engine: &Engine, entry: &SourceEntry) -> Result<(), AskError> {
     let collection = CollectionName::new(&entry.config.collection)
-        .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be: {reason}")))?;
+        .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be created: {reason}")))?;
     if matches!(engine.collection(&collection).await, Err(Error::UnknownCollection(_))) {
         engine.put_collection(&collection, Settings::default()).await?;
     }

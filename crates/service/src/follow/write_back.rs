@@ -1,8 +1,8 @@
 //! Writes verdicts to a table of the source. A verdict replaces the earlier verdict with the same id, so that writing a verdict twice has
 //! no further effect.
 //!
-//! If the table cannot be written, rows are registered nevertheless and the problem is reported. When the table can be written again, the
-//! rows since then are read again ([`super::state::UnwrittenVerdicts`]).
+//! If the table cannot be written, the worker registers rows nevertheless and reports the problem. When the table can be written again, the worker
+//! reads the rows since then again ([`super::state::UnwrittenVerdicts`]).
 
 use doppel_config as config;
 use doppel_core::record::RecordId;
@@ -12,7 +12,7 @@ use doppel_sources::database::{ConnectionAccess, DatabaseConnection, DatabaseErr
 /// Number of rows in one statement, far below the limits of databases.
 const AT_ONCE: usize = 200;
 
-/// The table of verdicts of a source, if it has one and the table can be written.
+/// The table of verdicts of a source; `None` if the source has no such table or the table cannot be written.
 #[derive(Default)]
 pub(super) struct VerdictTable {
     table: Option<WriteBack>,
@@ -67,8 +67,8 @@ struct WriteBack {
 }
 
 impl WriteBack {
-    /// Opens a second connection, because the first one only reads, and creates the table if it is missing. If the table exists, the
-    /// account does not need the right to create it.
+    /// Opens a second connection, because the first connection only reads, and creates the table if it is missing. If the table exists, the account
+    /// does not need the right to create it.
     async fn open(config: &config::SourceConfig) -> anyhow::Result<Option<Self>> {
         let Some(config::WriteBack { table }) = &config.write_back else { return Ok(None) };
         let password = config.password()?;

@@ -1,8 +1,8 @@
 //! Signing in at an identity provider: the authorisation code flow of OpenID Connect with PKCE, `state` and `nonce`.
 //!
-//! doppel takes three things from the provider: the name of the account, the shown name and the role. It keeps no token of the provider. The
-//! addresses and keys of the provider come from its description, which is read again after an hour, and at the earliest after a minute for a
-//! key that is not known. While it cannot be read again, the earlier one is used for a day.
+//! doppel takes three values from the provider: the name of the account, the shown name and the role. It keeps no token of the provider. The
+//! addresses and keys of the provider come from its description. doppel reads the description again after an hour, and at the earliest after a
+//! minute for an unknown key. If the description cannot be read again, doppel uses the earlier one for a day.
 //!
 //! Sources: OpenID Connect Core 1.0 (sections 3.1 and 5.1), OpenID Connect Discovery 1.0, RFC 6749, RFC 7636, RFC 9700.
 
@@ -82,7 +82,7 @@ pub struct ProvidedPerson {
     pub name: String,
     /// The name to show; empty if the provider gives none.
     pub display_name: String,
-    /// The role; `None` if the configuration takes no roles from the provider, or if it knows none of the person's.
+    /// The role; `None` if the configuration takes no roles from the provider, or does not contain the roles of the person.
     pub role: Option<PersonRole>,
 }
 
@@ -138,7 +138,7 @@ impl IdentityProvider {
         // Installs the provider of cryptography of this process. This fails if it is installed already, and there is only one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder().timeout(TIMEOUT).redirect(Policy::none()).no_proxy();
-        // Plain http is for this machine only and needs no certificates, and some systems have none.
+        // Plain http is for this machine only and needs no certificates. Some systems have no certificates.
         let is_plain = config.issuer.starts_with("http://");
         let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
         let client = builder.build().context("the client of the identity provider cannot be created")?;
@@ -229,9 +229,9 @@ impl IdentityProvider {
             .finish()
     }
 
-    /// Returns the description and the keys of the provider, not older than `most_age`; older ones if they cannot be read again.
+    /// Returns the description and the keys of the provider, not older than `most_age`; an older description if it cannot be read again.
     async fn known(&self, most_age: Duration) -> Result<KnownProvider, OidcError> {
-        // Others wait for the one who reads, so that the provider is asked once.
+        // Other callers wait for the caller that reads, so that the provider gets one request.
         let mut readings = self.readings.lock().await;
         if let Some(known) = readings.younger_than(most_age) {
             return Ok(known);

@@ -1,7 +1,7 @@
-//! Scheduled snapshots: a snapshot is taken when the latest one in the directory is older than the configured interval.
+//! Scheduled snapshots: the service takes a snapshot when the latest snapshot in the directory is older than the configured interval.
 //!
-//! The clock may be wrong now, or may have been wrong when a snapshot was written. Snapshots with a time in the future are ignored here.
-//! Otherwise one such snapshot would prevent all others, or cause one at every check.
+//! The clock may be wrong now, or may have been wrong when a snapshot was written. The schedule therefore ignores snapshots with a time in the
+//! future. Otherwise one such snapshot would prevent all others, or cause a snapshot at every check.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const LAST_SUCCESS: &str = "doppel_snapshot_last_success_seconds";
 const INTERVAL: &str = "doppel_snapshot_interval_seconds";
 
 impl Snapshots {
-    /// Takes a snapshot whenever the latest one in the directory is older than the configured interval, until `stopped`. Then cancels the
-    /// snapshot that is being taken, also one that a client requested, and begins no other.
+    /// Takes a snapshot whenever the latest snapshot in the directory is older than the configured interval, until `stopped`. Then cancels the
+    /// snapshot in progress, also a snapshot that a client requested, and begins no other.
     pub async fn keep_schedule(self, stopped: CancellationToken) {
         tokio::select! {
             () = self.follow_schedule() => {}

@@ -1,13 +1,13 @@
 //! Webhooks: messages about repeats and events, which the service sends to configured addresses.
 //!
 //! A worker for each webhook follows the change feed of its collections. Its progress is a named value of the collection
-//! ([`doppel_store::values`]), so that it survives a restart, and so that only one instance sends. A message that is not accepted is sent again
-//! with growing pauses, and the later messages of the collection wait. No registration waits for a message. The messages of a hundred changes at
-//! most wait in the progress; the change feed has the others.
+//! ([`doppel_store::values`]), so that the progress survives a restart and only one instance sends. The worker sends a refused message again with
+//! growing pauses, and the later messages of the collection wait. No registration waits for a message. The progress contains the waiting messages
+//! of a hundred changes at most; the change feed has the others.
 //!
-//! A message has no text of records: ids, numbers, times, and the names, places and categories of events. It is signed as Standard Webhooks says: header
-//! `webhook-signature`, HMAC-SHA256 of id, time and body. Redirects are not followed, and addresses in private networks get nothing unless the
-//! configuration allows it.
+//! A message has no text of records. It has ids, numbers, times, and the names, places and categories of events. Its signature follows Standard
+//! Webhooks: header `webhook-signature`, HMAC-SHA256 of id, time and body. The worker follows no redirects, and sends nothing to addresses in
+//! private networks unless the configuration allows it.
 
 mod message;
 mod progress;
@@ -28,7 +28,7 @@ use doppel_config::WebhookConfig;
 use doppel_core::collection::CollectionName;
 use doppel_store::{CollectionNumber, StoreError};
 
-/// A collection, and the number that tells it from an earlier one with the same name.
+/// A collection, and the number that distinguishes it from an earlier collection with the same name.
 type NumberedCollection = (CollectionName, CollectionNumber);
 
 /// Returns the collections that exist when the process begins, before it takes requests.

@@ -12,7 +12,7 @@ use doppel_store::Seq;
 
 /// Number of deliveries that the log keeps.
 pub const MAX_LOGGED: usize = 50;
-/// Number of frequent events that are remembered, the latest ones. A forgotten event that changes is told once more.
+/// Number of frequent events that a webhook remembers, the latest events. If a forgotten event changes, the webhook sends its message again.
 pub const MAX_FREQUENT: usize = 2_000;
 /// Number of records by which a frequent event is known again.
 const KNOWN_BY: usize = 3;
@@ -52,7 +52,7 @@ pub(super) struct PendingMessage {
 pub struct WebhookProgress {
     /// The process that sends the messages.
     pub(super) holder: String,
-    /// The end of its lease (microseconds since 1970, by the store's clock).
+    /// The end of the lease of `holder` (microseconds since 1970, by the store's clock).
     pub(super) held_until: u64,
     /// The messages of the changes up to this number are sent or pending. `None` before the first round.
     pub(super) number: Option<Seq>,
@@ -66,13 +66,13 @@ pub struct WebhookProgress {
     pub(super) sent: u64,
     /// Number of messages that were given up.
     pub(super) dropped: u64,
-    /// Time and text of the last error; none after a message was accepted.
+    /// Time and text of the last error; `None` after an accepted message.
     pub(super) last_error: Option<(String, String)>,
     pub(super) log: VecDeque<Delivery>,
 }
 
 impl WebhookProgress {
-    /// Notes that the first pending message is done: accepted with a status, or given up.
+    /// Records that the first pending message is finished: accepted with a status, or given up.
     pub(super) fn done(&mut self, id: &str, kind: MessageKind, status: Option<u16>) {
         let attempts = std::mem::take(&mut self.attempts) + u32::from(status.is_some());
         self.pending.pop_front();
@@ -90,7 +90,7 @@ impl WebhookProgress {
         self.log.push_back(Delivery { id: id.to_owned(), kind, at: crate::clock::now(), attempts, status });
     }
 
-    /// Notes a refused attempt. Returns true if the message is to be given up: no message was accepted for at least `give_up_s`.
+    /// Records a refused attempt. Returns true if the message must be given up, because no message was accepted for at least `give_up_s`.
     pub(super) fn refused(&mut self, reason: String, now: u64, give_up_s: u64) -> bool {
         self.attempts += 1;
         self.last_error = Some((crate::clock::now(), reason));
@@ -98,7 +98,7 @@ impl WebhookProgress {
     }
 }
 
-/// The frequent events that were told, each by some of its records.
+/// The frequent events whose messages were sent, each with some of its records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct FrequentEvents {
     /// The rule: reports and days. Under another rule other events are frequent.

@@ -41,7 +41,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(60);
 const PIECE: usize = 100;
 /// Number of events that are read at once.
 const EVENTS_PIECE: usize = 200;
-/// Number of pieces of changes of one collection whose messages are sent before the other collections have their turn.
+/// Number of pieces of changes of one collection whose messages the worker sends before it continues with the other collections.
 const PIECES_AT_ONCE: usize = 4;
 /// Name of the value with the frequent events, after the name of the webhook.
 const FREQUENT: &str = "/frequent";
@@ -53,7 +53,7 @@ pub struct WebhookState {
     pub name: String,
     /// The kinds of messages.
     pub messages: Vec<MessageKind>,
-    /// Its collections, sorted by name.
+    /// The collections of the webhook, sorted by name.
     pub collections: Vec<CollectionDeliveries>,
 }
 
@@ -83,7 +83,7 @@ pub struct CollectionDeliveries {
     pub log: Vec<Delivery>,
 }
 
-/// Why the messages of a collection wait.
+/// The reason why the messages of a collection wait.
 #[derive(Debug, thiserror::Error)]
 enum WhyWaiting {
     /// Another instance serves the webhook.
@@ -103,11 +103,12 @@ pub(super) struct WebhookWorker {
     pub(super) sender: WebhookSender,
     /// The name of this process in leases.
     pub(super) holder: String,
-    /// The collections that existed when the process began. Webhooks begin at the present of these. Of later ones all changes are told.
+    /// The collections that existed when the process began. A new webhook sends no messages about earlier changes of these collections. For later
+    /// collections it sends messages about all changes.
     pub(super) earlier: Arc<BTreeSet<CollectionNumber>>,
 }
 
-/// When a collection is next looked at.
+/// The time of the next round of a collection.
 struct NextRound {
     at: Instant,
     pause: Duration,
@@ -184,7 +185,7 @@ impl WebhookWorker {
                 }
                 () = draining.cancelled() => return,
             }
-            // Several instances ask one database.
+            // Several instances query one database.
             let pause = if self.engine.store().is_shared() { LOOK_AGAIN } else { FIRST_PAUSE };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -276,7 +277,7 @@ impl WebhookWorker {
         served.progress.holder.clone_from(&self.holder);
         served.keep().await?;
         if served.progress.number.is_none() {
-            // A webhook that serves all collections has missed one only if it was created since the last round.
+            // A webhook for all collections has missed a collection only if the collection was created since the last round.
             let is_new = !self.earlier.contains(number) || is_known && self.config.collections.is_empty();
             served.begin(if is_new { Seq(0) } else { last }).await?;
         }
@@ -311,7 +312,7 @@ impl ServedCollection<'_> {
         Ok(())
     }
 
-    /// Begins after a change: nothing is sent about earlier ones.
+    /// Begins after a change: no message is sent about earlier changes.
     async fn begin(&mut self, number: Seq) -> anyhow::Result<()> {
         if self.worker.config.gets(MessageKind::EventFrequent) {
             let (version, _) = self.stored_frequent().await?;
@@ -399,7 +400,7 @@ impl ServedCollection<'_> {
         self.progress.pending = pending;
         self.progress.number = Some(next_since);
         self.keep().await?;
-        // If the process ends here, a frequent event is told again after its next change.
+        // If the process ends here, the message about a frequent event is sent again after the next change of the event.
         if let Some((version, frequent)) = told {
             self.store_frequent(version, &frequent).await?;
         }

@@ -80,7 +80,7 @@ pub(super) fn check(dialect: SqlDialect, url: &Url) -> Result<(), LocationError>
     if parameter(url, authority).is_some() && !is_looked_at {
         let strictest = modes.last().map_or("", |(name, _)| name);
         return Err(LocationError::Part(format!(
-            "the URL names an authority ({}), but without {}={strictest} no certificate is looked at; add that",
+            "the URL names an authority ({}), but without {}={strictest} no certificate is checked; add that parameter",
             authority[0], mode[0]
         )));
     }
@@ -124,12 +124,12 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
         rustls::Error::InvalidCertificate(error) => match error {
             // Two authorities may have the same name. Then only the signature does not fit.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                "its certificate is not of an authority that is trusted here; give the file of that authority's certificate (PEM): \
-                 ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"
+                "no trusted authority has signed its certificate; give the file of the authority's certificate (PEM): \
+                    ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"
                     .into()
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "its certificate is of another host; write the name that the certificate has into the URL".into()
+                "its certificate names another host; write the name of the certificate into the URL".into()
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "its certificate has expired; have it renewed".into()
@@ -137,9 +137,9 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "its certificate is not valid yet; compare the clocks of both machines".into()
             }
-            other => format!("its certificate cannot be taken: {other}"),
+            other => format!("its certificate cannot be used: {other}"),
         },
-        other => format!("no encrypted connection comes about: {other}"),
+        other => format!("the encrypted connection failed: {other}"),
     };
     Some(DatabaseError::Untrusted(what))
 }

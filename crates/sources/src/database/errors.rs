@@ -17,7 +17,7 @@ pub enum DatabaseError {
     )]
     Denied(String),
     /// The certificate of the server is missing or refused.
-    #[error("the database is not taken for the one that is meant: {0}")]
+    #[error("doppel cannot verify that this is the intended database: {0}")]
     Untrusted(String),
     /// The database cannot carry out the request.
     #[error("the database refuses: {0}")]

@@ -23,8 +23,9 @@ const HAS_ODBC: bool = cfg!(feature = "odbc");
 pub enum LocationError {
     /// The URL contains a password.
     #[error(
-        "the URL holds a password, which others can see in the list of processes and in logs: leave it out, and give it in a file \
-         (--password-file, or password_file in the configuration) or in the environment (DOPPEL_DATABASE_PASSWORD)"
+        "the URL contains a password, which others can see in the list of processes and in logs: remove it, and give \
+            it in a file (--password-file, or password_file in the configuration) or in the environment \
+            (DOPPEL_DATABASE_PASSWORD)"
     )]
     Password,
     /// The URL has an unknown scheme.

@@ -25,7 +25,7 @@ pub enum TextEncoding {
     /// UTF-16, the higher byte first
     #[cfg_attr(feature = "clap", value(name = "utf-16be"))]
     Utf16Be,
-    /// GB18030, and with it GBK and GB2312: what Excel writes in Chinese
+    /// GB18030 with GBK and GB2312: the encoding of Chinese files from Excel
     #[cfg_attr(feature = "clap", value(name = "gb18030", aliases = ["gbk", "gb2312"]))]
     Gb18030,
 }

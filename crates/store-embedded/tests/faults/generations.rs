@@ -235,7 +235,8 @@ async fn only_the_live_generation_is_in_memory_except_during_an_activation() {
     fail::remove("generation::before_swap");
     drop(go);
     caller.await.expect("no panic");
-    // The index of the second generation may be larger than that of the first one.
+    // The swap must free at least three quarters of the size of the first index. The rest is tolerance: the second index may be larger than the
+    // first one.
     let most = both - one * 3 / 4;
     let live = index_bytes(&desk).await;
     assert!(live < most, "{live} of {both}, of which the first generation had {one}");

@@ -15,7 +15,7 @@ type SharedStore = Arc<dyn Store>;
 
 /// Long enough for any change to be seen.
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough to notice that a wait ends although it should continue.
+/// Time that a check waits to show that a call does not return although nothing has happened.
 const A_MOMENT: Duration = Duration::from_millis(400);
 
 /// A change in words.

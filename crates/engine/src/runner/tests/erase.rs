@@ -18,7 +18,7 @@ fn of(name: &str, dry_run: bool) -> Work {
     Work::Erase(Erase { which: ErasedRecords::Identity(Some(name.into())), dry_run, by_retention: false })
 }
 
-/// Creates an office with two records of 2020 and one of today.
+/// Creates an office with two records of 2020 and one record of today.
 async fn with_old_records() -> TaskOffice {
     let store = Arc::<ModelStore>::default();
     let office = TaskOffice::over(Arc::clone(&store));

@@ -78,7 +78,7 @@ async fn a_reindex_ends_when_its_collection_is_deleted_and_created_again() {
         counts_all: true,
     };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
-    // All records are filed at once; then the task waits for ten seconds.
+    // All records get their index entries at once; then the task waits for ten seconds.
     while office.engine.task(&task.id).await.unwrap().done < 10 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -29,7 +29,7 @@ pub(super) enum WriterRelation {
 #[derive(Debug)]
 pub(super) struct TopicMatter {
     pub(super) who: WriterRelation,
-    /// Last parts of the name of the company, separated by `|`.
+    /// Endings of company names, separated by `|`.
     pub(super) firm: &'static str,
     /// The offices that handle the matter, separated by `|`: the official name, `/`, and the name that people use.
     pub(super) offices: &'static str,
