@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use doppel_core::collection::SimhashChannel;
-use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup, Slot};
+use doppel_core::index::{Entry, GenerationIndex, HammingRange, Lookup, Slot};
 use doppel_core::verdict::Fingerprint;
 use doppel_lab::bench::synthetic::{self, KEYS, entry, fingerprint};
 
@@ -46,16 +46,16 @@ fn measure(records: u64, skewed_percent: u64) {
     for radius in [3, 7, 11] {
         let queries = queries(records, skewed_percent, if radius == 3 { LOOKUPS } else { 512 });
         timed(&format!("lookup, radius {radius}"), &queries, |&query| {
-            let ball = Ball { centre: query, within: SimhashChannel::first(radius) };
-            black_box(index.propose(&Lookup { ball: Some(ball), ..Lookup::default() }));
+            let hamming = HammingRange { centre: query, within: SimhashChannel::first(radius) };
+            black_box(index.propose(&Lookup { hamming: Some(hamming), ..Lookup::default() }));
         });
     }
     let new: Vec<Entry> = (0..LOOKUPS).map(|n| entry(records + n, skewed_percent, KEYS)).collect();
     timed("lookup, whole record", &new, |entry| {
-        let ball = entry.fingerprint.map(|centre| Ball { centre, within: SimhashChannel::first(3) });
+        let hamming = entry.fingerprint.map(|centre| HammingRange { centre, within: SimhashChannel::first(3) });
         black_box(index.propose(&Lookup {
             digest_key: Some(entry.digest_key),
-            ball,
+            hamming,
             keys: &entry.keys,
             ..Lookup::default()
         }));

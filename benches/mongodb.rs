@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use doppel_core::collection::{Channel, CollectionName, Preset, Settings, SimhashChannel};
-use doppel_core::index::Ball;
+use doppel_core::index::HammingRange;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
-use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictInputs};
 use doppel_store::content::RecordContent;
 use doppel_store::generations::{FiledSignatures, GenerationSpec, GenerationStore as _};
 use doppel_store::{
@@ -70,7 +70,7 @@ impl CandidateJudge for Near {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts {
+            VerdictInputs {
                 too_short: false,
                 fingerprint: Some(self.0),
                 generation: GenerationId(1),
@@ -160,7 +160,7 @@ impl Bench {
             collection: self.name.clone(),
             generation: GenerationId(1),
             digest: Some(signed(fingerprint, u64::MAX).digest),
-            ball: Some(Ball { centre: Fingerprint(fingerprint), within: SimhashChannel::first(RADIUS) }),
+            hamming: Some(HammingRange { centre: Fingerprint(fingerprint), within: SimhashChannel::first(RADIUS) }),
             signed: None,
             except: None,
             confirmed: Vec::new(),

@@ -79,7 +79,7 @@ fn events_are_selected_by_rule_time_place_and_page() {
     assert_eq!(listed(&desk, "?order=recent"), ["dirt-1", "noise-1", "lamp-1"]);
     assert_eq!(listed(&desk, "?from=2024-03-10&to=2024-03-20"), ["dirt-1"]);
     assert_eq!(listed(&desk, "?place=%E6%9D%BE%E5%B2%97%E8%8A%B1%E5%9B%AD"), ["noise-1"]);
-    assert_eq!(listed(&desk, "?least=4"), Vec::<String>::new());
+    assert_eq!(listed(&desk, "?min_reports=4"), Vec::<String>::new());
     let first = list(&desk, "?limit=2");
     let cursor = first["next"].as_str().expect("a cursor");
     let rest = list(&desk, &format!("?limit=2&cursor={cursor}"));

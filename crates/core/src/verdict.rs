@@ -276,15 +276,20 @@ impl VerdictKind {
 impl Verdict {
     /// Returns an empty verdict, for a record that is not judged, or whose verdict is not needed.
     pub fn blank() -> Self {
-        let facts =
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(0), statistics: 0, truncated: false };
+        let facts = VerdictInputs {
+            too_short: false,
+            fingerprint: None,
+            generation: GenerationId(0),
+            statistics: 0,
+            truncated: false,
+        };
         Self::conclude(Vec::new(), facts)
     }
 
     /// Concludes the verdict from `matches`. The first kind that applies is taken: exact, near, too short, original.
     /// `duplicate_of` is the match with the lowest seq.
     pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
-        let Facts { too_short, fingerprint, generation, statistics, truncated } = facts;
+        let VerdictInputs { too_short, fingerprint, generation, statistics, truncated } = facts;
         let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
             (true, ..) => VerdictKind::ExactDuplicate,
             (false, false, _) => VerdictKind::NearDuplicate,
@@ -305,7 +310,7 @@ impl Verdict {
 
 /// The parts of a verdict besides its matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct VerdictInputs {
     /// True if the record has fewer than `min_features` features.
     pub too_short: bool,
     /// The record's fingerprint.
@@ -322,8 +327,13 @@ mod tests {
     use super::*;
 
     fn verdict(matches: Vec<Match>) -> Verdict {
-        let facts =
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated: false, statistics: 7 };
+        let facts = VerdictInputs {
+            too_short: false,
+            fingerprint: None,
+            generation: GenerationId(1),
+            truncated: false,
+            statistics: 7,
+        };
         Verdict::conclude(matches, facts)
     }
 

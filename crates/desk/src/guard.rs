@@ -187,7 +187,7 @@ fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> VisitorFacts 
         person,
         scopes,
         reach,
-        is_open: !app.keys.are_there(),
+        is_open: !app.keys.have_any(),
         language: language(headers),
         flash: cookies::get(headers, cookies::FLASH).and_then(|text| FlashMessage::decode(&text)),
         name: cookies::get(headers, cookies::NAME).filter(|name| !name.trim().is_empty()),

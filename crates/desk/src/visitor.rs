@@ -12,7 +12,7 @@ use crate::flash::FlashMessage;
 use crate::words::{self, DeskWords};
 use doppel_config::auth::{PersonRole, Scope};
 use doppel_core::error_code::ErrorCode;
-use doppel_http::auth::{Admin, CollectionReach, Lead, NeededScope, Read, Write};
+use doppel_http::auth::{Admin, CollectionReach, LeadScope, NeededScope, Read, Write};
 use doppel_http::keys::not_this_collection;
 use doppel_http::people::PersonFacts;
 use doppel_http::problem::Problem;
@@ -129,7 +129,7 @@ pub type ReadingVisitor = ScopedVisitor<Read>;
 /// A visitor who may decide and register.
 pub type WritingVisitor = ScopedVisitor<Write>;
 /// A visitor who may decide about many records at once.
-pub type LeadVisitor = ScopedVisitor<Lead>;
+pub type LeadVisitor = ScopedVisitor<LeadScope>;
 /// A visitor who may change collections.
 pub type AdminVisitor = ScopedVisitor<Admin>;
 

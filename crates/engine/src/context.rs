@@ -23,12 +23,12 @@ use doppel_core::collection::{
 };
 use doppel_core::columns;
 use doppel_core::error_code::ErrorCode;
-use doppel_core::index::{Ball, Lookup, ProposalOrder};
+use doppel_core::index::{HammingRange, Lookup, ProposalOrder};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
-use doppel_core::similarity::{Named, Sketches, Verifier};
+use doppel_core::similarity::{NamesInText, Sketches, Verifier};
 use doppel_core::text::objects::NamedObject;
 use doppel_core::text::{Document, Reader};
 use doppel_core::violation::{Violation, child};
@@ -215,10 +215,10 @@ impl Context {
     }
 
     /// Returns the names in a normalised text.
-    pub(super) fn named(&self, text: &str) -> Named {
+    pub(super) fn named(&self, text: &str) -> NamesInText {
         let own = self.own_text(text);
         let objects = self.profile.objects(&own);
-        Named::new(&own, objects)
+        NamesInText::new(&own, objects)
     }
 
     /// Returns a normalised text without the text of forms.
@@ -378,8 +378,8 @@ impl Context {
     }
 
     /// Returns the index query for a record's fingerprint.
-    pub(super) fn ball(&self, signed: &Signed) -> Option<Ball> {
-        Ball::of(signed, self.state.settings.simhash())
+    pub(super) fn hamming(&self, signed: &Signed) -> Option<HammingRange> {
+        HammingRange::of(signed, self.state.settings.simhash())
     }
 
     /// Returns the index query for a record.
@@ -456,8 +456,8 @@ pub(super) fn warm_up() {
     profile.sign(&a);
     let text_a = a.joined();
     let text_b = b.joined();
-    let named_a = Named::new(&text_a, profile.objects(&text_a));
-    let named_b = Named::new(&text_b, profile.objects(&text_b));
+    let named_a = NamesInText::new(&text_a, profile.objects(&text_a));
+    let named_b = NamesInText::new(&text_b, profile.objects(&text_b));
     let contrast = contrasted(&verifier, &named_a, &named_b);
     let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
     verifier.weigh_up(&overlap, &contrast, true, || (text_a, text_b));

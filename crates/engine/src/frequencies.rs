@@ -18,7 +18,7 @@ use crate::{Engine, Result};
 use doppel_core::collection::{CollectionName, Verify};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{
-    CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
+    CountedKinds, CountedSample, Counter, Frequencies, SAMPLED_SHINGLE, counted_of, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
 use doppel_core::text::objects::NamedObject;
@@ -69,8 +69,8 @@ impl CountedParts {
         (!widths.is_empty()).then(|| Self { profile: Arc::clone(profile), widths, objects })
     }
 
-    fn kinds(&self) -> Kinds {
-        Kinds::of(self.widths.iter().copied(), self.objects)
+    fn kinds(&self) -> CountedKinds {
+        CountedKinds::of(self.widths.iter().copied(), self.objects)
     }
 
     /// True if `frequencies` contains counts of all these parts.

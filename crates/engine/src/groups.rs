@@ -52,7 +52,7 @@ pub struct GroupSelection {
     /// Number of days for [`GroupView::recent_petitioners`].
     pub days: u32,
     /// Smallest number of records of a group.
-    pub least: usize,
+    pub min_members: usize,
     /// Conditions that at least one record of a group meets.
     pub record: RecordFilter,
 }
@@ -60,7 +60,7 @@ pub struct GroupSelection {
 impl Default for GroupSelection {
     /// All groups, the largest first.
     fn default() -> Self {
-        Self { order: GroupOrder::Size, days: 30, least: 2, record: RecordFilter::default() }
+        Self { order: GroupOrder::Size, days: 30, min_members: 2, record: RecordFilter::default() }
     }
 }
 
@@ -247,12 +247,12 @@ impl Engine {
         after: Option<GroupCursor>,
         limit: usize,
     ) -> Result<(Vec<RankedGroup>, bool)> {
-        let &GroupSelection { order, days, least, ref record } = selection;
+        let &GroupSelection { order, days, min_members, ref record } = selection;
         let since = self.days_ago(days);
         let with_members = !record.is_empty();
         self.with_groups(collection, move |groups| {
             let mut ranked = Vec::new();
-            groups.each_group(least, |group| {
+            groups.each_group(min_members, |group| {
                 let view = groups.view(group, since);
                 let cursor = GroupCursor { rank: rank(order, &view, groups.last(group)), first: Seq(group.members[0]) };
                 let members = match with_members {

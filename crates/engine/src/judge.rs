@@ -10,16 +10,17 @@ use crate::decisions::RecordRulings;
 use crate::read_records::ReadRecord;
 use crate::stages::StageRecorder;
 use doppel_core::collection::{ChannelPosition, ScopeExclusion, ScopeValues, ScopedRecord};
-use doppel_core::index::{Ball, Via};
+use doppel_core::index::{HammingRange, Via};
 use doppel_core::schemes::Signature;
 use doppel_core::similarity::{
-    Alignment, Contrast, Evidence, NameSieve, Named, Sieve, Sifted, TokenText, Verifier, Weighed, align_tokens,
-    contrast, named_in, names_in, sketch, with_names,
+    Alignment, Contrast, Evidence, NameFilter, NamesInText, SketchComparison, SketchFilter, TokenText, Verifier,
+    WeightedShingles, align_tokens, contrast, named_in, names_in, sketch, with_names,
 };
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::{
-    Difference, Facts, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_NAMES, VIA_URL, Verdict,
+    Difference, Fingerprint, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_NAMES, VIA_URL, Verdict,
+    VerdictInputs,
 };
 use doppel_store::content::{ContentHashes, RecordContent};
 use doppel_store::stages::{RegistrationStage, StageSpan};
@@ -41,11 +42,11 @@ pub(super) struct RecordJudge {
     /// True if recorded pairs are judged again: the present status of a record then has no effect.
     ignores_status: bool,
     /// The record's shingles, made when the first candidate is verified.
-    sieve: OnceLock<Sieve>,
+    filter: OnceLock<SketchFilter>,
     /// The numbers of candidates by result.
     candidates: CandidateCounts,
     /// The names in the record's text, found when the first candidate is contrasted.
-    named: OnceLock<NameSieve>,
+    named: OnceLock<NameFilter>,
     /// The tokens of the record's text, found when the first candidate is aligned.
     tokens: OnceLock<TokenText>,
     /// The comparison with the last candidate, for the next candidate if it has the same text: a letter that thousands of people sent is
@@ -96,7 +97,7 @@ impl RecordJudge {
             rulings,
             templates: false,
             ignores_status: false,
-            sieve: OnceLock::new(),
+            filter: OnceLock::new(),
             candidates: CandidateCounts::default(),
             named: OnceLock::new(),
             tokens: OnceLock::new(),
@@ -123,7 +124,7 @@ impl RecordJudge {
     /// Makes the data that candidates are compared with; otherwise the first candidate would wait for it.
     pub(super) fn prepare(&self) {
         if let Some(verifier) = &self.context.verifier {
-            self.sieve(verifier);
+            self.filter(verifier);
             self.own_names(verifier);
         }
     }
@@ -188,32 +189,32 @@ impl RecordJudge {
         accepting
     }
 
-    fn sieve(&self, verifier: &Verifier) -> &Sieve {
-        self.sieve.get_or_init(|| {
+    fn filter(&self, verifier: &Verifier) -> &SketchFilter {
+        self.filter.get_or_init(|| {
             let document = &self.subject.document;
-            Sieve::new(verifier.weigh(verifier.shingles(&document.joined())), !document.contacts.is_empty())
+            SketchFilter::new(verifier.weigh(verifier.shingles(&document.joined())), !document.contacts.is_empty())
         })
     }
 
-    fn own_names(&self, verifier: &Verifier) -> &NameSieve {
+    fn own_names(&self, verifier: &Verifier) -> &NameFilter {
         self.named.get_or_init(|| {
             let text = self.subject.document.joined();
-            let found = self.subject.named.as_ref().map(|objects| Named::new(&text, Arc::clone(objects)));
+            let found = self.subject.named.as_ref().map(|objects| NamesInText::new(&text, Arc::clone(objects)));
             let named =
                 found.unwrap_or_else(|| self.context.named(&text)).with_contacts(&self.subject.document.contacts);
-            NameSieve::new(named, verifier.settings().shingle, verifier.weighing_names())
+            NameFilter::new(named, verifier.settings().shingle, verifier.weighing_names())
         })
     }
 
     /// Returns the names in a candidate's text: from its sketch, or found now.
-    fn names_of(&self, candidate: &CandidateRecord<'_>, text: &str) -> Named {
+    fn names_of(&self, candidate: &CandidateRecord<'_>, text: &str) -> NamesInText {
         let sketches = &self.context.sketches;
         let remembered = match candidate.seq_is_immutable {
             true => sketches.compare(self.context.owner, candidate.record.seq.0, named_in).flatten(),
             false => None,
         };
         match remembered {
-            Some(objects) => Named::new(&self.context.own_text(text), objects),
+            Some(objects) => NamesInText::new(&self.context.own_text(text), objects),
             None => self.context.named(text),
         }
     }
@@ -231,7 +232,7 @@ impl RecordJudge {
             new = true;
             verifier.shingles(text)
         });
-        let overlap = verifier.overlap(self.sieve(verifier).weighed(), shingles);
+        let overlap = verifier.overlap(self.filter(verifier).weighed(), shingles);
         let contacts = self.shares_contact(&other.document);
         let undecided = self.templates || is_copy || verifier.could_accept(&overlap, contacts);
         let named = (undecided && verifier.settings().objects).then(|| {
@@ -242,7 +243,7 @@ impl RecordJudge {
         });
         // The sketch lets a later comparison refuse the candidate without reading its text.
         if new && candidate.seq_is_immutable {
-            let names = named.map(Named::objects);
+            let names = named.map(NamesInText::objects);
             remember_sketch(
                 &self.context,
                 candidate.record.seq,
@@ -285,7 +286,7 @@ struct VerifiedCandidate {
 }
 
 /// Compares the names in two texts, if the collection's settings ask for names.
-pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
+pub(super) fn contrasted(verifier: &Verifier, ours: &NamesInText, theirs: &NamesInText) -> Contrast {
     if !verifier.settings().objects {
         return Contrast::default();
     }
@@ -317,7 +318,7 @@ pub(super) fn remember(context: &Context, record: &StoredRecord) {
 fn remember_sketch<'a>(
     context: &Context,
     seq: Seq,
-    weighed: impl FnOnce() -> Cow<'a, Weighed>,
+    weighed: impl FnOnce() -> Cow<'a, WeightedShingles>,
     named: Option<&[NamedObject]>,
 ) {
     let owner = context.owner;
@@ -544,22 +545,22 @@ impl CandidateJudge for RecordJudge {
         if is_equal {
             return false;
         }
-        let sieve = self.sieve(verifier);
+        let filter = self.filter(verifier);
         let compared = self.context.sketches.compare(self.context.owner, seq.0, |theirs| {
-            let sifted = sieve.compare(theirs, verifier, self.named.get());
+            let compared_sketch = filter.compare(theirs, verifier, self.named.get());
             // Names are compared with a copy of the sketch, because other requests wait while the sketch is locked.
-            (sifted, (sifted == Sifted::ByNames).then(|| theirs.to_vec()))
+            (compared_sketch, (compared_sketch == SketchComparison::ByNames).then(|| theirs.to_vec()))
         });
-        let sifted = match compared {
+        let compared_sketch = match compared {
             None => return false,
-            Some((sifted, None)) => sifted,
+            Some((compared_sketch, None)) => compared_sketch,
             Some((_, Some(theirs))) => {
                 let names = self.own_names(verifier);
                 names.learn(names_in(&theirs).unwrap_or_default(), verifier.weighing_names());
-                sieve.compare(&theirs, verifier, Some(names))
+                filter.compare(&theirs, verifier, Some(names))
             }
         };
-        let dismissed = sifted == Sifted::RuledOut;
+        let dismissed = compared_sketch == SketchComparison::RuledOut;
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed
     }
@@ -573,14 +574,14 @@ impl CandidateJudge for RecordJudge {
     fn stored(&self, seq: Seq) {
         let Some(verifier) = &self.context.verifier else { return };
         // The first verification makes the shingles of a long text, because other requests wait here.
-        if self.sieve.get().is_none() && !self.subject.is_short() {
+        if self.filter.get().is_none() && !self.subject.is_short() {
             return;
         }
         let named = match &self.subject.named {
             Some(named) => Some(&**named),
             None => self.named.get().map(|names| names.named().objects()),
         };
-        remember_sketch(&self.context, seq, || Cow::Borrowed(self.sieve(verifier).weighed()), named);
+        remember_sketch(&self.context, seq, || Cow::Borrowed(self.filter(verifier).weighed()), named);
     }
 
     fn took(&self, stage: RegistrationStage, span: StageSpan) {
@@ -595,7 +596,7 @@ impl CandidateJudge for RecordJudge {
         let signed = &self.subject.signed;
         Verdict::conclude(
             matches,
-            Facts {
+            VerdictInputs {
                 too_short: signed.too_short,
                 fingerprint: signed.fingerprint(),
                 generation: self.context.state.generation,
@@ -609,20 +610,20 @@ impl CandidateJudge for RecordJudge {
 /// Judges by fingerprint alone. Nothing is verified, so that a match states no similarity.
 pub(super) struct FingerprintJudge {
     context: Arc<Context>,
-    ball: Ball,
+    hamming: HammingRange,
     noted: StageRecorder,
 }
 
 impl FingerprintJudge {
-    pub(super) fn new(context: Arc<Context>, ball: Ball) -> Self {
+    pub(super) fn new(context: Arc<Context>, hamming: HammingRange) -> Self {
         let noted = StageRecorder::new(&context.stages);
-        Self { context, ball, noted }
+        Self { context, hamming, noted }
     }
 }
 
 impl CandidateJudge for FingerprintJudge {
     fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match> {
-        let fingerprint = candidate.fingerprint.filter(|fingerprint| self.ball.contains(*fingerprint))?;
+        let fingerprint = candidate.fingerprint.filter(|fingerprint| self.hamming.contains(*fingerprint))?;
         let time = match &candidate.record.content {
             RecordContent::Row(_) => {
                 let other = self.context.profile.read(&candidate.record.content.read()?).ok()?;
@@ -632,7 +633,7 @@ impl CandidateJudge for FingerprintJudge {
         };
         Some(Match {
             via: vec!["simhash".into()],
-            distance: Some(self.ball.centre.distance(fingerprint)),
+            distance: Some(self.hamming.centre.distance(fingerprint)),
             time,
             ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
@@ -649,7 +650,13 @@ impl CandidateJudge for FingerprintJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         let generation = self.context.state.generation;
         let statistics = self.context.statistics();
-        let facts = Facts { too_short: false, fingerprint: Some(self.ball.centre), generation, statistics, truncated };
+        let facts = VerdictInputs {
+            too_short: false,
+            fingerprint: Some(self.hamming.centre),
+            generation,
+            statistics,
+            truncated,
+        };
         Verdict::conclude(matches, facts)
     }
 }

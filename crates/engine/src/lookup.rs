@@ -14,7 +14,7 @@ use crate::tasks::Window;
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn, off_thread};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
 use doppel_core::error_code::ErrorCode;
-use doppel_core::index::Ball;
+use doppel_core::index::HammingRange;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
 use doppel_core::violation::Violation;
@@ -216,17 +216,17 @@ impl Engine {
             return Err(Error::Invalid(vec![Violation::new("?fingerprint", ErrorCode::NoFingerprints, detail)]));
         };
         let within = SimhashChannel { radius: radius.unwrap_or(own.radius), ..own };
-        let ball = Ball { centre: fingerprint, within };
+        let hamming = HammingRange { centre: fingerprint, within };
         let query = LookupQuery {
             collection: collection.clone(),
             generation: context.state.generation,
             digest: None,
-            ball: Some(ball),
+            hamming: Some(hamming),
             signed: None,
             except: None,
             confirmed: Vec::new(),
         };
-        let judge = Arc::new(FingerprintJudge::new(context, ball));
+        let judge = Arc::new(FingerprintJudge::new(context, hamming));
         self.list(query, judge, Some(fingerprint), wanted).await
     }
 
@@ -311,7 +311,7 @@ fn query_of(context: &Context, subject: &SignedRow, except: Option<RecordId>, ru
         collection: context.state.name.clone(),
         generation: context.state.generation,
         digest: Some(subject.signed.digest),
-        ball: context.ball(&subject.signed),
+        hamming: context.hamming(&subject.signed),
         signed: Some(subject.signed.clone()),
         except,
         confirmed: rulings.that_are(true),

@@ -6,7 +6,7 @@ use crate::answers::FieldRange;
 use doppel_core::collection::{Role, Settings};
 use doppel_core::record::{Row, Value};
 use doppel_core::text::normalise::Normaliser;
-use doppel_core::text::{Document, Removed, read_mapped};
+use doppel_core::text::{Document, RemovedNoise, read_mapped};
 
 /// Largest number of characters whose offsets are stored: each takes 32 bytes. The field with which the number would be exceeded, and all
 /// later fields, have no offsets.
@@ -67,7 +67,7 @@ impl OriginalOffsets {
 }
 
 /// Returns the origin of each character of a compared text, from the origins of the whole value. O(length).
-fn compared<T: Clone>(whole: Vec<Option<T>>, removed: Option<&Removed>) -> Vec<Option<T>> {
+fn compared<T: Clone>(whole: Vec<Option<T>>, removed: Option<&RemovedNoise>) -> Vec<Option<T>> {
     let Some(removed) = removed else { return whole };
     let kept = removed.kept().into_iter();
     kept.map(|kept| kept.and_then(|(at, _)| whole.get(at as usize).cloned().flatten())).collect()

@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 use crate::context::Context;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Digest;
-use doppel_core::similarity::{Named, ShingleSet, TokenText};
+use doppel_core::similarity::{NamesInText, ShingleSet, TokenText};
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
 use doppel_store::{GenerationId, Seq, StoredRecord};
@@ -33,7 +33,7 @@ pub(super) struct ReadRecord {
     /// status.
     content: u64,
     shingles: OnceLock<ShingleSet>,
-    named: OnceLock<Named>,
+    named: OnceLock<NamesInText>,
     tokens: OnceLock<TokenText>,
 }
 
@@ -62,7 +62,7 @@ impl ReadRecord {
     }
 
     /// Returns the names in its text, with its contacts; the first call finds the names with `find`.
-    pub(super) fn named(&self, find: impl FnOnce(&str) -> Named) -> &Named {
+    pub(super) fn named(&self, find: impl FnOnce(&str) -> NamesInText) -> &NamesInText {
         self.named.get_or_init(|| find(&self.document.joined()).with_contacts(&self.document.contacts))
     }
 
@@ -73,7 +73,7 @@ impl ReadRecord {
 
     /// Returns the objects that its text names, if they were found before.
     pub(super) fn known_objects(&self) -> Option<&[NamedObject]> {
-        self.named.get().map(Named::objects)
+        self.named.get().map(NamesInText::objects)
     }
 }
 

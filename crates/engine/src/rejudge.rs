@@ -15,7 +15,7 @@ use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
-use doppel_core::similarity::Weighed;
+use doppel_core::similarity::WeightedShingles;
 use doppel_store::Seq;
 use doppel_store::generations::RecordMatches;
 
@@ -103,7 +103,7 @@ fn without_refused(
 struct RecordedPairs<'a> {
     context: &'a Context,
     record: &'a ReadRecord,
-    weighed: OnceLock<Weighed>,
+    weighed: OnceLock<WeightedShingles>,
 }
 
 impl RecordedPairs<'_> {

@@ -51,9 +51,9 @@ needs! {
 
 /// Permission to decide about many records at once. Only pages of the desk need it.
 #[derive(Clone, Copy, Debug)]
-pub struct Lead;
+pub struct LeadScope;
 
-impl NeededScope for Lead {
+impl NeededScope for LeadScope {
     const SCOPE: Scope = Scope::Lead;
 }
 

@@ -337,7 +337,7 @@ impl ApiKeys {
     }
 
     /// True if there are keys or accounts; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
-    pub fn are_there(&self) -> bool {
+    pub fn have_any(&self) -> bool {
         !self.known.load().0.is_empty()
     }
 

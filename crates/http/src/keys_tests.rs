@@ -113,11 +113,11 @@ fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
 #[test]
 fn a_service_whose_last_key_has_expired_is_not_open() {
     let keys = ApiKeys::new(&AuthConfig::default(), 0);
-    assert!(!keys.are_there() && keys.authorise(None, Scope::Admin).is_ok());
+    assert!(!keys.have_any() && keys.authorise(None, Scope::Admin).is_ok());
     let (key, header) = managed("clerk");
     let expired = ManagedKey { expires_at: Some("2000-01-01T00:00:00Z".into()), ..key };
     keys.manage(&KeyRing { version: 1, keys: vec![expired], ..KeyRing::default() });
-    assert!(keys.are_there());
+    assert!(keys.have_any());
     assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), ErrorCode::MissingKey);
     assert_eq!(keys.authorise(Some(&header), Scope::Read).unwrap_err().code(), ErrorCode::ExpiredKey);
 }

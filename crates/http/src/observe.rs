@@ -148,7 +148,7 @@ async fn work(
     page: Option<PageKind>,
 ) -> Result<Response, Problem> {
     header_checks::check(&request)?;
-    let only = RequestRestrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
+    let only = RequestRestrictions { loopback_only: !app.keys.have_any(), own_pages_only: page.is_some() };
     app.origins.check(only, request.method(), request.uri(), request.headers())?;
     // The reader of a body without a length checks the length.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;

@@ -150,7 +150,7 @@ impl ServerConnections {
 
     /// Takes a place of the connections, if necessary the place of an idle one; otherwise a place beyond the limit.
     fn place(&self, peer: Option<ClientAddress>) -> HeldPlace {
-        let keys = self.app.keys.are_there();
+        let keys = self.app.keys.have_any();
         if let Some(place) = self.app.connections.enter(peer.map(|ClientAddress(address)| address), keys) {
             return HeldPlace::Counted(place);
         }

@@ -54,7 +54,7 @@ pub enum RunStatus {
 /// The destination of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Destination {
+pub enum SnapshotDestination {
     /// The configured directory.
     Directory,
     /// The client that requested the stream.
@@ -63,11 +63,11 @@ pub enum Destination {
 
 /// The snapshot in progress, or the last snapshot since the start of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Run {
+pub struct SnapshotRun {
     /// The status.
     pub status: RunStatus,
     /// The destination.
-    pub to: Destination,
+    pub to: SnapshotDestination,
     /// The time of the content.
     #[schema(format = DateTime)]
     pub taken_at: String,
@@ -90,7 +90,7 @@ pub struct Run {
 
 /// A snapshot in the directory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Kept {
+pub struct StoredSnapshot {
     /// The name.
     pub id: String,
     /// The time of the content.
@@ -108,7 +108,7 @@ pub struct Kept {
 
 /// The reasons why no snapshot was begun.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum SnapshotRefusal {
     #[error("a snapshot is being taken; wait for its end (GET /v1/admin/snapshots), or cancel it")]
     Running,
     #[error("the service has no directory for snapshots; set snapshots.dir in its configuration, or read the stream")]
@@ -141,7 +141,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    run: Option<Run>,
+    run: Option<SnapshotRun>,
     /// The controls of the snapshot in progress.
     under_way: Option<UnderWay>,
     /// True after [`Snapshots::close`]: no snapshot is begun any more.
@@ -176,7 +176,7 @@ impl Snapshots {
     }
 
     /// Returns the snapshot in progress, or the last snapshot.
-    pub fn run(&self) -> Option<Run> {
+    pub fn run(&self) -> Option<SnapshotRun> {
         let state = self.0.state.lock();
         let mut run = state.run.clone()?;
         if let Some(under_way) = &state.under_way {
@@ -189,19 +189,19 @@ impl Snapshots {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn kept(&self) -> Result<Vec<Kept>, Error> {
+    pub fn kept(&self) -> Result<Vec<StoredSnapshot>, Error> {
         let Some(dir) = self.0.dir.as_deref().filter(|dir| Repository::is_in(dir)) else { return Ok(Vec::new()) };
         let listed = Repository::open(dir)?.list()?;
-        Ok(listed.into_iter().map(Kept::of).collect())
+        Ok(listed.into_iter().map(StoredSnapshot::of).collect())
     }
 
     /// Begins a snapshot of this moment, to the directory.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub async fn begin(&self) -> Result<Run, Refusal> {
-        let dir = self.0.dir.clone().ok_or(Refusal::Off)?;
-        let taking = self.taking(Destination::Directory).await?;
+    /// [`SnapshotRefusal`].
+    pub async fn begin(&self) -> Result<SnapshotRun, SnapshotRefusal> {
+        let dir = self.0.dir.clone().ok_or(SnapshotRefusal::Off)?;
+        let taking = self.taking(SnapshotDestination::Directory).await?;
         let shared = Arc::clone(&self.0);
         let begun = taking.run.clone();
         taking.start(move |taking| {
@@ -216,9 +216,9 @@ impl Snapshots {
     /// Begins a snapshot of this moment, and returns it as a stream.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub async fn stream(&self) -> Result<SnapshotReceiver, Refusal> {
-        let taking = self.taking(Destination::Stream).await?;
+    /// [`SnapshotRefusal`].
+    pub async fn stream(&self) -> Result<SnapshotReceiver, SnapshotRefusal> {
+        let taking = self.taking(SnapshotDestination::Stream).await?;
         let stopped = taking.under_way.stopped.clone();
         let (sending, say_end, streamed) = stream::stream(stopped.clone(), LIMITS);
         taking.start(move |taking| {
@@ -238,13 +238,13 @@ impl Snapshots {
     /// Cancels the snapshot in progress.
     ///
     /// # Errors
-    /// [`Refusal::Idle`].
-    pub fn cancel(&self) -> Result<Run, Refusal> {
+    /// [`SnapshotRefusal::Idle`].
+    pub fn cancel(&self) -> Result<SnapshotRun, SnapshotRefusal> {
         match &self.0.state.lock().under_way {
             Some(under_way) => under_way.stop(),
-            None => return Err(Refusal::Idle),
+            None => return Err(SnapshotRefusal::Idle),
         }
-        self.run().ok_or(Refusal::Idle)
+        self.run().ok_or(SnapshotRefusal::Idle)
     }
 
     /// Cancels the snapshot in progress and waits for its end. No snapshot begins afterwards.
@@ -261,7 +261,7 @@ impl Snapshots {
     }
 
     /// Takes the turn for a snapshot, and makes a reader of this moment.
-    async fn taking(&self, to: Destination) -> Result<Taking, Refusal> {
+    async fn taking(&self, to: SnapshotDestination) -> Result<Taking, SnapshotRefusal> {
         let mut is_first = false;
         self.0.busy.send_if_modified(|busy| {
             is_first = !*busy;
@@ -269,12 +269,12 @@ impl Snapshots {
             is_first
         });
         if !is_first {
-            return Err(Refusal::Running);
+            return Err(SnapshotRefusal::Running);
         }
         let turn = Turn(Arc::clone(&self.0));
         let reader = self.0.engine.snapshot().await?;
         let records = reader.moment().collections.iter().map(|collection| collection.records).sum();
-        let run = Run {
+        let run = SnapshotRun {
             status: RunStatus::Processing,
             to,
             taken_at: crate::clock::now(),
@@ -289,7 +289,7 @@ impl Snapshots {
         let under_way = UnderWay::default();
         let mut state = self.0.state.lock();
         if state.is_closed {
-            return Err(Refusal::Stopping);
+            return Err(SnapshotRefusal::Stopping);
         }
         (state.run, state.under_way) = (Some(run.clone()), Some(under_way.clone()));
         drop(state);
@@ -353,13 +353,16 @@ impl Drop for Turn {
 struct Taking {
     turn: Turn,
     reader: Box<dyn SnapshotReader>,
-    run: Run,
+    run: SnapshotRun,
     under_way: UnderWay,
 }
 
 impl Taking {
     /// Runs `work` on a new thread, which records the result.
-    fn start(self, work: impl FnOnce(&mut Self) -> Result<String, Error> + Send + 'static) -> Result<(), Refusal> {
+    fn start(
+        self,
+        work: impl FnOnce(&mut Self) -> Result<String, Error> + Send + 'static,
+    ) -> Result<(), SnapshotRefusal> {
         let mut taking = self;
         let run = move || {
             // This changes only the priority of this thread. If it fails, the thread works with its usual priority.
@@ -411,13 +414,13 @@ impl Taking {
     }
 }
 
-impl Run {
+impl SnapshotRun {
     fn read(&mut self, progress: &SnapshotProgress) {
         (self.entries, self.bytes, self.new_bytes) = (progress.entries(), progress.bytes(), progress.new_bytes());
     }
 }
 
-impl Kept {
+impl StoredSnapshot {
     fn of(ListedSnapshot { id, manifest }: ListedSnapshot) -> Self {
         let id = id.to_string();
         match manifest {

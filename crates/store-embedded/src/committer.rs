@@ -1,6 +1,6 @@
 //! The third stage of a change: the one thread that writes.
 //!
-//! It orders the changes of each collection by position, settles them, writes all ready changes as one batch, syncs, publishes and
+//! It orders the changes of each collection by position, settles them, writes all ready changes as one batch, syncs (fsync), publishes and
 //! answers. Answers are sent after the sync, because an acknowledged change must survive `kill -9` and a power failure. New changes
 //! arrive during the sync: this is group commit without a timer. Because changes are settled in order, a record is never written
 //! before a record that it names, and all changes after a failed batch also fail.

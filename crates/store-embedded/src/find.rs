@@ -75,7 +75,7 @@ impl SharedState {
             check_live(query.generation, live.id)?;
             let lookup = Lookup {
                 digest_key: query.digest.map(|digest| digest.key()),
-                ball: query.ball,
+                hamming: query.hamming,
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
                 order: live.order,
             };

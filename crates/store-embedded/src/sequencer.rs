@@ -1,7 +1,8 @@
 //! The first stage of a change: it decides the order of changes.
 //!
-//! In one critical section, a change takes its position, reads the index and changes it. The committer settles changes strictly in
-//! the order of their positions, so that all earlier changes are settled before a change.
+//! In one critical section, a change takes its position, reads the index and changes it. Therefore exactly one of several equal
+//! records that arrive together is the original. The committer settles changes strictly in the order of their positions, so that
+//! all earlier changes are settled before a change.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ impl SharedStore {
         question.add(query.digest.as_ref(), keys);
         let known = self.full_lists.known(place, question.keys());
         let mut answer = KnownLists::answer(known.as_ref(), &mut question);
-        let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
+        let (centre, within) = query.hamming.map(|hamming| (hamming.centre, hamming.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
         let mut finds = question.finds(place);

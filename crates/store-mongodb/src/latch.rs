@@ -1,4 +1,5 @@
-//! The latch of a collection: its document.
+//! The latch of a collection: its document. It serialises all changes of the collection, so that of equal records exactly one is the
+//! original.
 //!
 //! Every transaction that changes the index, the generations or the decisions of a collection begins by raising the number of
 //! commits in the document of the collection. This has three effects. Two such transactions conflict, so that the later one sees

@@ -373,7 +373,7 @@ mod tests {
 
     use super::*;
     use doppel_core::collection::SimhashChannel;
-    use doppel_core::index::{Ball, GenerationIndex, Lookup};
+    use doppel_core::index::{GenerationIndex, HammingRange, Lookup};
 
     fn postings(seqs: &[Seq]) -> Vec<RecordPosting> {
         let postings = seqs.iter().map(|&seq| RecordPosting { id: format!("r{seq}").into(), seq });
@@ -416,7 +416,7 @@ mod tests {
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| hashed_key(k)).collect();
             let expected = index.propose(&Lookup {
-                digest_key: Some(digest_key(0)), ball: Some(Ball { centre: target, within }), keys: &keys, order,
+                digest_key: Some(digest_key(0)), hamming: Some(HammingRange { centre: target, within }), keys: &keys, order,
             });
             if order == ProposalOrder::LatestFirst {
                 exact.reverse();

@@ -66,7 +66,7 @@ use self::content::{HashKey, RecordContent};
 use self::generations::{GenerationState, PairSource};
 use self::stages::{RegistrationStage, StageSpan};
 use doppel_core::collection::{CollectionName, Keep, Settings};
-use doppel_core::index::{Ball, IndexFull, Via};
+use doppel_core::index::{HammingRange, IndexFull, Via};
 pub use doppel_core::numbers::{GenerationId, Seq};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
@@ -344,7 +344,7 @@ pub struct LookupQuery {
     /// The digest; `None` if only a fingerprint is looked up.
     pub digest: Option<Digest>,
     /// The fingerprints to find by Hamming distance.
-    pub ball: Option<Ball>,
+    pub hamming: Option<HammingRange>,
     /// The posting keys.
     pub signed: Option<Arc<Signed>>,
     /// A record that must not be found: the record that the query is about.

@@ -11,11 +11,11 @@ use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::progress::CommandProgress;
-use doppel_core::index::{Ball, Entry, Via};
+use doppel_core::index::{Entry, HammingRange, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
-use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_core::verdict::{Match, Verdict, VerdictInputs};
 use doppel_store::generations::GenerationPhase;
 use doppel_store::{
     CandidateJudge, CandidateRecord, CollectionState, ExaminationReport, GenerationId, LookupEnd, LookupQuery, Seq,
@@ -188,7 +188,7 @@ impl InspectedCollection {
             collection: self.state.name.clone(),
             generation: self.state.generation,
             digest: Some(signed.digest),
-            ball: Ball::of(&signed, self.state.settings.simhash()),
+            hamming: HammingRange::of(&signed, self.state.settings.simhash()),
             signed: Some(Arc::new(signed)),
             except: None,
             confirmed: Vec::new(),
@@ -253,7 +253,13 @@ impl CandidateJudge for SingleRecordJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(0), statistics: 0, truncated },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(0),
+                statistics: 0,
+                truncated,
+            },
         )
     }
 }

@@ -35,7 +35,7 @@ pub struct EventRecord {
     /// The normalised title.
     pub title: Box<str>,
     /// The names in the text.
-    pub(super) named: Named,
+    pub(super) named: NamesInText,
     /// Codes of the pairs of neighbouring characters: each once, ascending.
     pub(super) pairs: Vec<u32>,
     /// Codes of the runs of three characters: each once, ascending.
@@ -99,7 +99,7 @@ impl EventRecord {
             problems: problem_kinds(&title, &text),
             length: text.chars().filter(|&c| counts(c)).count() as u32,
             title: title.into(),
-            named: Named::new(&text, objects.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>()),
+            named: NamesInText::new(&text, objects.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>()),
         }
     }
 

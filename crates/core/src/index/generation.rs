@@ -22,7 +22,9 @@ use super::block::{BlockIndex, BlockTuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{Ball, CommonKeys, Lookup, POSTINGS_PER_KEY, Proposal, Proposals, Seq, Slot, Via, looked_up, weight};
+use super::{
+    CommonKeys, HammingRange, Lookup, POSTINGS_PER_KEY, Proposal, Proposals, Seq, Slot, Via, looked_up, weight,
+};
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
@@ -136,7 +138,7 @@ impl GenerationIndex {
     pub fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
         let order = lookup.order;
         Scratch::with(|scratch| {
-            if let Some(Ball { centre, within }) = lookup.ball {
+            if let Some(HammingRange { centre, within }) = lookup.hamming {
                 let end = self.end.load(Ordering::Acquire);
                 let limit = POSTINGS_PER_KEY + 1;
                 self.blocks.search(centre, within.radius.0, &self.slots, end, limit, &mut scratch.near);

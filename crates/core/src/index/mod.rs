@@ -184,7 +184,7 @@ pub struct Lookup<'a> {
     /// The key of the digest, for the exact stage.
     pub digest_key: Option<u64>,
     /// The fingerprints to find by Hamming distance.
-    pub ball: Option<Ball>,
+    pub hamming: Option<HammingRange>,
     /// The posting keys.
     pub keys: &'a [PostingKey],
     /// The order of the proposals.
@@ -194,20 +194,25 @@ pub struct Lookup<'a> {
 impl<'a> Lookup<'a> {
     /// Makes the query that finds candidates for a signed record.
     pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>, order: ProposalOrder) -> Self {
-        Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys, order }
+        Self {
+            digest_key: Some(signed.digest.key()),
+            hamming: HammingRange::of(signed, simhash),
+            keys: &signed.keys,
+            order,
+        }
     }
 }
 
 /// A Hamming ball: all fingerprints within a radius of one fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ball {
+pub struct HammingRange {
     /// The fingerprint in the centre.
     pub centre: Fingerprint,
     /// The channel, which sets the radius.
     pub within: SimhashChannel,
 }
 
-impl Ball {
+impl HammingRange {
     /// Makes the ball around the fingerprint of a signed record. `None` if the record has no fingerprint or the profile has no Simhash channel.
     pub fn of(signed: &Signed, simhash: Option<SimhashChannel>) -> Option<Self> {
         Some(Self { centre: signed.fingerprint()?, within: simhash? })

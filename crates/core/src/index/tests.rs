@@ -36,9 +36,9 @@ impl IndexModel {
             let slots = self.slots_where(|entry| entry.digest_key == digest);
             key(Via::EXACT, false, POSTINGS_PER_KEY, slots);
         }
-        if let Some(ball) = lookup.ball {
-            let slots = self.slots_where(|entry| entry.fingerprint.is_some_and(|f| ball.contains(f)));
-            key(Via::channel(ball.within.position), true, POSTINGS_PER_KEY, slots);
+        if let Some(hamming) = lookup.hamming {
+            let slots = self.slots_where(|entry| entry.fingerprint.is_some_and(|f| hamming.contains(f)));
+            key(Via::channel(hamming.within.position), true, POSTINGS_PER_KEY, slots);
         }
         let mut proposing: Vec<(ChannelPosition, Vec<u32>)> = Vec::new();
         for own in lookup.keys {
@@ -89,12 +89,12 @@ fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> E
 
 /// Makes a lookup by the digest, the fingerprint and all posting keys of an entry.
 fn lookup(entry: &Entry, radius: u8) -> Lookup<'_> {
-    let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, radius));
-    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys, ..Lookup::default() }
+    let hamming = entry.fingerprint.map(|fingerprint| hamming(fingerprint, radius));
+    Lookup { digest_key: Some(entry.digest_key), hamming, keys: &entry.keys, ..Lookup::default() }
 }
 
-fn ball(centre: Fingerprint, radius: u8) -> Ball {
-    Ball { centre, within: SimhashChannel::first(radius) }
+fn hamming(centre: Fingerprint, radius: u8) -> HammingRange {
+    HammingRange { centre, within: SimhashChannel::first(radius) }
 }
 
 fn posting(channel: u8, key: u64) -> PostingKey {
@@ -214,8 +214,8 @@ fn splitting_and_widening_a_popular_bucket_loses_no_record() {
     }
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
-            let query = ball(Fingerprint(popular(n).0 ^ flips), 3);
-            let found = index.propose(&Lookup { ball: Some(query), ..Lookup::default() });
+            let query = hamming(Fingerprint(popular(n).0 ^ flips), 3);
+            let found = index.propose(&Lookup { hamming: Some(query), ..Lookup::default() });
             assert!(found.items.iter().any(|item| item.seq == Seq(n + 1)), "{n} with {flips:x}");
         }
     }
@@ -240,7 +240,7 @@ fn a_key_proposes_its_256_earliest_records_and_reports_truncation() {
     }
     let ways = [
         Lookup { digest_key: Some(5), ..Lookup::default() },
-        Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() },
+        Lookup { hamming: Some(hamming(twin, 3)), ..Lookup::default() },
         Lookup { keys: &key, ..Lookup::default() },
     ];
     for way in &ways {
@@ -333,10 +333,10 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
-    let found = index.propose(&Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() });
+    let found = index.propose(&Lookup { hamming: Some(hamming(twin, 3)), ..Lookup::default() });
     assert!(found.truncated && found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
-    let found = index.propose(&Lookup { ball: Some(ball(twin, 3)), ..Lookup::default() });
+    let found = index.propose(&Lookup { hamming: Some(hamming(twin, 3)), ..Lookup::default() });
     assert!(found.items.iter().map(|item| item.seq).eq((1_001..=1_256).map(Seq)));
 }
 
@@ -380,7 +380,7 @@ fn readers_find_records_inserted_before_them_and_none_removed_before_them() {
             let query = numbered_entry(low + (random >> 33) % (high - low));
             let ways = [
                 Lookup { digest_key: Some(query.digest_key), ..Lookup::default() },
-                Lookup { ball: Some(ball(query.fingerprint.unwrap(), 3)), ..Lookup::default() },
+                Lookup { hamming: Some(hamming(query.fingerprint.unwrap(), 3)), ..Lookup::default() },
                 Lookup { keys: &query.keys, ..Lookup::default() },
             ];
             for way in ways {

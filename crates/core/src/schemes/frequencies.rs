@@ -118,9 +118,9 @@ const TAG_BITS: u32 = 24;
 
 /// The kinds of counted text: the widths of shingles (bit `w` for `w` characters), and names (bit 0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds(u64);
+pub struct CountedKinds(u64);
 
-impl Kinds {
+impl CountedKinds {
     /// Makes a set of shingle widths, from 1 to 63 characters, with or without names.
     pub fn of(widths: impl IntoIterator<Item = u8>, names: bool) -> Self {
         Self(widths.into_iter().fold(names.into(), |kinds, width| kinds | 1 << width.min(63)))
@@ -165,7 +165,7 @@ fn share_of(level: u8) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     version: u32,
-    kinds: Kinds,
+    kinds: CountedKinds,
     /// Number of counted records.
     sampled: u32,
     /// Number of records in the collection when they were counted.
@@ -180,14 +180,14 @@ impl Frequencies {
     /// Returns the built-in frequencies, which are version 0.
     pub fn built_in() -> Arc<Self> {
         static BUILT_IN: LazyLock<Arc<Frequencies>> = LazyLock::new(|| {
-            Arc::new(Frequencies::of(0, Kinds::of([SAMPLED_SHINGLE], true), 0, 0, Counter::default().entries()))
+            Arc::new(Frequencies::of(0, CountedKinds::of([SAMPLED_SHINGLE], true), 0, 0, Counter::default().entries()))
         });
         Arc::clone(&BUILT_IN)
     }
 
     fn of(
         version: u32,
-        kinds: Kinds,
+        kinds: CountedKinds,
         sampled: u32,
         records: u64,
         entries: impl ExactSizeIterator<Item = (u64, u8)>,
@@ -229,7 +229,7 @@ impl Frequencies {
     }
 
     /// Returns the kinds of text that were counted. Text of other kinds seems rare.
-    pub fn kinds(&self) -> Kinds {
+    pub fn kinds(&self) -> CountedKinds {
         self.kinds
     }
 
@@ -275,7 +275,7 @@ impl Frequencies {
         if input.byte()? != FORMAT {
             return None;
         }
-        let kinds = Kinds(input.long()?);
+        let kinds = CountedKinds(input.long()?);
         let sampled = input.number()?;
         let records = input.long()?;
         let count = input.number()? as usize;
@@ -301,7 +301,7 @@ fn place(hash: u64, slots: usize) -> (usize, u32) {
 /// Counts in how many records each code occurs.
 #[derive(Debug, Default)]
 pub struct Counter {
-    kinds: Kinds,
+    kinds: CountedKinds,
     records: u32,
     /// For each code, the counted records, and the largest number of records that may have been pruned before.
     counts: HashMap<u64, (u32, u32)>,
@@ -311,7 +311,7 @@ pub struct Counter {
 
 impl Counter {
     /// Makes a counter for text of these kinds.
-    pub fn new(kinds: Kinds) -> Self {
+    pub fn new(kinds: CountedKinds) -> Self {
         Self { kinds, ..Self::default() }
     }
 
@@ -474,13 +474,13 @@ mod tests {
             codes in prop::collection::vec(prop::collection::hash_set(0u64..300, 0..20), 0..50),
             cut: prop::sample::Index, garbage: Vec<u8>,
         ) {
-            let mut counter = Counter::new(Kinds::of([3, 5], true));
+            let mut counter = Counter::new(CountedKinds::of([3, 5], true));
             codes.iter().for_each(|codes| counter.observe(codes.iter().copied()));
             let bytes = counter.encode(7);
             let read = Frequencies::decode(3, &bytes).unwrap();
             let kinds = read.kinds();
-            prop_assert!(kinds.include(Kinds::of([3], true)) && kinds.include(Kinds::of([3, 5], false)));
-            prop_assert!(!kinds.include(Kinds::of([4], false)));
+            prop_assert!(kinds.include(CountedKinds::of([3], true)) && kinds.include(CountedKinds::of([3, 5], false)));
+            prop_assert!(!kinds.include(CountedKinds::of([4], false)));
             prop_assert_eq!((read.version(), read.records(), read.sampled()), (3, 7, codes.len() as u32));
             for code in 0..300 {
                 let count = codes.iter().filter(|codes| codes.contains(&code)).count() as f64;

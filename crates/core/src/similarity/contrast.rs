@@ -108,7 +108,7 @@ impl Contrast {
 
     /// Returns the contrast as it would be if both texts, `a` and `b`, contained the same rare contact, too.
     #[must_use]
-    pub fn with_common_contact(self, a: &Named, b: &Named) -> Self {
+    pub fn with_common_contact(self, a: &NamesInText, b: &NamesInText) -> Self {
         Self { contacts_agree: 1.0, problems_agree: problem_cosine(&a.compact, &b.compact), ..self }
     }
 
@@ -127,7 +127,7 @@ impl Contrast {
 
 /// A text and the objects that it names.
 #[derive(Clone, Debug, Default)]
-pub struct Named {
+pub struct NamesInText {
     objects: Arc<[NamedObject]>,
     /// The letters and digits of the text, in the [`digit_form`].
     compact: String,
@@ -135,7 +135,7 @@ pub struct Named {
     contacts: Box<[u64]>,
 }
 
-impl Named {
+impl NamesInText {
     /// Creates the value from a text in normal form and its objects.
     pub fn new(text: &str, objects: impl Into<Arc<[NamedObject]>>) -> Self {
         let objects = objects.into();
@@ -423,7 +423,7 @@ pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberC
 }
 
 /// Compares the names in two texts. O(names × (names + length)).
-pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
+pub fn contrast(a: &NamesInText, b: &NamesInText, frequencies: Option<&Frequencies>) -> Contrast {
     let (side_a, only_a) = split(a, b, frequencies);
     let (side_b, only_b) = split(b, a, frequencies);
     let found = weigh_up(side_a, side_b, |kind| same_number(kind, a.objects(), b.objects()));
@@ -464,7 +464,7 @@ fn shown_names(only: &[&NamedObject]) -> Vec<String> {
 }
 
 /// Returns the largest weight of a common contact; 0 if there is none. The number of an office is in many texts.
-fn contacts_agree(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> f64 {
+fn contacts_agree(a: &NamesInText, b: &NamesInText, frequencies: Option<&Frequencies>) -> f64 {
     let common = a.contacts.iter().filter(|code| b.contacts.contains(code));
     let weights = common.map(|code| frequencies.map_or(1.0, |frequencies| f64::from(frequencies.weight(*code))));
     weights.fold(0.0, f64::max)
@@ -472,7 +472,11 @@ fn contacts_agree(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> f6
 
 /// Splits the names of a text by whether the other text contains them: returns their weights, and the names that the
 /// other text lacks.
-fn split<'a>(of: &'a Named, other: &Named, frequencies: Option<&Frequencies>) -> (Side, Vec<&'a NamedObject>) {
+fn split<'a>(
+    of: &'a NamesInText,
+    other: &NamesInText,
+    frequencies: Option<&Frequencies>,
+) -> (Side, Vec<&'a NamedObject>) {
     let mut side = Side::default();
     let mut only = Vec::new();
     for object in of.objects().iter().filter(|object| is_name(object.kind)) {
@@ -510,7 +514,7 @@ fn pair_up(only_a: Vec<NamedObject>, mut only_b: Vec<NamedObject>, differs: &mut
     }
 }
 
-fn first_of(kind: ObjectKind, named: &Named) -> Option<&NamedObject> {
+fn first_of(kind: ObjectKind, named: &NamesInText) -> Option<&NamedObject> {
     named.objects().iter().find(|object| object.kind == kind)
 }
 
@@ -531,7 +535,7 @@ mod tests {
 
     fn between(a: &str, b: &str) -> Contrast {
         let words = Words::new(&TextSettings::default());
-        let [a, b] = [a, b].map(|text| Named::new(text, words.objects(text)));
+        let [a, b] = [a, b].map(|text| NamesInText::new(text, words.objects(text)));
         contrast(&a, &b, None)
     }
 
@@ -621,7 +625,7 @@ mod tests {
     #[test]
     fn a_common_contact_agrees_and_other_contacts_are_no_evidence() {
         for (a, b, agree) in [(&[1, 2][..], &[2, 3][..], 1.0), (&[1], &[2], 0.0), (&[1], &[], 0.0)] {
-            let [a, b] = [a, b].map(|contacts| Named::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts));
+            let [a, b] = [a, b].map(|contacts| NamesInText::new("鹤鸣小区停水", Vec::new()).with_contacts(contacts));
             assert_eq!(contrast(&a, &b, None).contacts_agree, agree);
         }
     }
@@ -645,7 +649,7 @@ mod tests {
         (0..2_000).for_each(|_| counter.observe([name_code("雁坪路"), name_code("松岗路")]));
         let common = Frequencies::decode(1, &counter.encode(2_000)).unwrap();
         let words = Words::new(&TextSettings::default());
-        let [a, b] = ["雁坪路停水", "松岗路停水"].map(|text| Named::new(text, words.objects(text)));
+        let [a, b] = ["雁坪路停水", "松岗路停水"].map(|text| NamesInText::new(text, words.objects(text)));
         let found = contrast(&a, &b, Some(&common));
         assert!(found.names_differ < 0.05 && found.differs.is_empty(), "{found:?}");
     }

@@ -21,14 +21,14 @@ const FAR_FEWER: usize = 4;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
-pub struct Weighed {
+pub struct WeightedShingles {
     set: ShingleSet,
     /// The weight of each shingle of the set, in the order of the set.
     weights: Box<[f32]>,
     total: f64,
 }
 
-impl Weighed {
+impl WeightedShingles {
     /// Returns the shingles.
     pub fn set(&self) -> &ShingleSet {
         &self.set
@@ -142,10 +142,10 @@ impl Verifier {
     }
 
     /// Weighs a set. O(n).
-    pub fn weigh(&self, set: ShingleSet) -> Weighed {
+    pub fn weigh(&self, set: ShingleSet) -> WeightedShingles {
         let weights: Box<[f32]> = set.codes().iter().map(|&code| self.weight(code)).collect();
         let total = weights.iter().map(|&weight| f64::from(weight)).sum();
-        Weighed { set, weights, total }
+        WeightedShingles { set, weights, total }
     }
 
     /// Returns how common a passage is: the mean weight of its shingles, and the share of the records that contain the
@@ -161,7 +161,7 @@ impl Verifier {
     }
 
     /// Compares two texts. O(n + m), or O(m log n) if m is far below n.
-    pub fn overlap(&self, ours: &Weighed, theirs: &ShingleSet) -> Overlap {
+    pub fn overlap(&self, ours: &WeightedShingles, theirs: &ShingleSet) -> Overlap {
         let mine = ours.set.codes();
         let others = theirs.codes();
         let far_fewer = others.len().saturating_mul(FAR_FEWER) < mine.len();

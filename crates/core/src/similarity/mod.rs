@@ -20,12 +20,12 @@ mod sketch;
 mod sketches;
 
 pub use alignment::{Alignment, TokenText, align_tokens};
-pub use contrast::{Contrast, Named, contrast};
+pub use contrast::{Contrast, NamesInText, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
-pub use evidence::{Evidence, Overlap, Verifier, Weighed};
+pub use evidence::{Evidence, Overlap, Verifier, WeightedShingles};
 pub use forms::{FormText, MIN_FORM_CHARS};
-pub use names::NameSieve;
+pub use names::NameFilter;
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
 pub use shingles::{Resemblance, ShingleSet};
-pub use sketch::{Sieve, Sifted, named_in, names_in, sketch, with_names};
+pub use sketch::{SketchComparison, SketchFilter, named_in, names_in, sketch, with_names};
 pub use sketches::Sketches;

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::contrast::{
-    Contrast, NUMBERS, Named, NumberComparison, Side, WeighedName, is_alike, is_name, telling_core, weigh_up,
+    Contrast, NUMBERS, NamesInText, NumberComparison, Side, WeighedName, is_alike, is_name, telling_core, weigh_up,
 };
 use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;
@@ -168,8 +168,8 @@ struct Worked {
 
 /// The names of a record, prepared for the comparison with the names of many others.
 #[derive(Debug)]
-pub struct NameSieve {
-    named: Named,
+pub struct NameFilter {
+    named: NamesInText,
     /// The characters of each object of the record, numbers included, in order.
     chars: Vec<NameChars>,
     /// The pairs of the record's letters and digits.
@@ -183,10 +183,10 @@ pub struct NameSieve {
 /// Each name needs one bit.
 const _: () = assert!(MAX_OBJECTS <= u128::BITS as usize);
 
-impl NameSieve {
+impl NameFilter {
     /// Prepares the names of a text. The sketches have shingles of `width` characters. `frequencies` give the weights
     /// of names; without them, all names have the same weight.
-    pub fn new(named: Named, width: u8, frequencies: Option<&Frequencies>) -> Self {
+    pub fn new(named: NamesInText, width: u8, frequencies: Option<&Frequencies>) -> Self {
         let objects = named.objects().iter().take(MAX_OBJECTS);
         let own: Vec<Own> = objects
             .clone()
@@ -206,7 +206,7 @@ impl NameSieve {
     }
 
     /// Returns the text's objects.
-    pub fn named(&self) -> &Named {
+    pub fn named(&self) -> &NamesInText {
         &self.named
     }
 
@@ -340,16 +340,16 @@ mod tests {
             let frequencies = frequencies();
             let by = weighing.then_some(&*frequencies);
             let verifier = Verifier::new(Verify { shingle: width, ..Verify::default() }, frequencies.clone());
-            let a = Named::new(&a, words.objects(&a));
-            let sieve = NameSieve::new(a.clone(), width, by);
+            let a = NamesInText::new(&a, words.objects(&a));
+            let filter = NameFilter::new(a.clone(), width, by);
             // A result for one candidate must also be valid for the next.
             for b in &others {
                 let sketched = sketch(&verifier.weigh(verifier.shingles(b)), Some(words.objects(b).as_slice()));
                 let names = names_in(&sketched).unwrap();
                 prop_assert_eq!(decode(names), words.objects(b));
-                sieve.learn(names, by);
-                let exact = contrast(&a, &Named::new(b, words.objects(b)), by);
-                let bound = sieve.contrast(&sketched, names).expect("they are learned");
+                filter.learn(names, by);
+                let exact = contrast(&a, &NamesInText::new(b, words.objects(b)), by);
+                let bound = filter.contrast(&sketched, names).expect("they are learned");
                 prop_assert!(bound.names_agree + 1e-9 >= exact.names_agree && bound.names_differ <= exact.names_differ + 1e-9);
                 prop_assert!(exact.districts_differ || !bound.districts_differ);
                 let [bound, exact] = [bound, exact].map(|found| {
@@ -364,10 +364,10 @@ mod tests {
         #[test]
         fn names_are_shared_by_the_rule_that_compares_texts(a in NAMING, b in NAMING) {
             let words = Words::new(&TextSettings::default());
-            let named = Named::new(&a, words.objects(&a));
-            let sieve = NameSieve::new(named.clone(), 3, None);
+            let named = NamesInText::new(&a, words.objects(&a));
+            let filter = NameFilter::new(named.clone(), 3, None);
             for object in words.objects(&b) {
-                let theirs = sieve.work_out(&object, None);
+                let theirs = filter.work_out(&object, None);
                 prop_assert_eq!(theirs.shared, is_name(object.kind) && named.names(&object));
                 let names = named.objects().iter().filter(|own| is_name(own.kind));
                 let alike: Vec<u32> = names.zip(0..).filter(|(own, _)| is_alike(own, &object)).map(|(_, at)| at).collect();
@@ -379,11 +379,11 @@ mod tests {
         fn garbage_is_survived(count in 0u64..5, words in prop::collection::vec(0u64..1 << 40, 0..12), more: Vec<u64>) {
             let names = [&[count][..], &words, &more].concat();
             prop_assert!(decode(&names).len() <= count as usize);
-            let sieve = NameSieve::new(Named::new("雁坪路", Vec::new()), 3, None);
-            sieve.learn(&names, None);
+            let filter = NameFilter::new(NamesInText::new("雁坪路", Vec::new()), 3, None);
+            filter.learn(&names, None);
             let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
             let sketched = sketch(&verifier.weigh(verifier.shingles("松岗路的路灯不亮")), None);
-            let found = sieve.contrast(&sketched, &names);
+            let found = filter.contrast(&sketched, &names);
             prop_assert!(found.is_none() || decode(&names).len() == count as usize);
         }
     }
@@ -392,17 +392,17 @@ mod tests {
     fn by_the_sketch_other_places_are_other_places() {
         let words = Words::new(&TextSettings::default());
         let texts = ["雁坪路", "松岗路"].map(|road| format!("{road}的路灯已经连续多日不亮"));
-        let [ours, other] = [&texts[0], &texts[1]].map(|text| Named::new(text, words.objects(text)));
+        let [ours, other] = [&texts[0], &texts[1]].map(|text| NamesInText::new(text, words.objects(text)));
         let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
         let sketched = sketch(&verifier.weigh(verifier.shingles(&texts[1])), Some(other.objects()));
-        let sieve = NameSieve::new(ours.clone(), 3, None);
+        let filter = NameFilter::new(ours.clone(), 3, None);
         let names = names_in(&sketched).unwrap();
-        assert_eq!(sieve.contrast(&sketched, names), None, "nothing is learned");
-        sieve.learn(names, None);
+        assert_eq!(filter.contrast(&sketched, names), None, "nothing is learned");
+        filter.learn(names, None);
         let exact = contrast(&ours, &other, None);
         assert!(exact.names_differ > 0.0);
         assert_eq!(
-            sieve.contrast(&sketched, names),
+            filter.contrast(&sketched, names),
             Some(Contrast { differs: Vec::new(), only_names: Default::default(), ..exact })
         );
     }

@@ -23,8 +23,8 @@
 
 use std::sync::OnceLock;
 
-use super::evidence::{Overlap, Verifier, Weighed};
-use super::names::{self, NameSieve};
+use super::evidence::{Overlap, Verifier, WeightedShingles};
+use super::names::{self, NameFilter};
 use super::shingles::Resemblance;
 use crate::text::objects::NamedObject;
 
@@ -84,7 +84,7 @@ fn high_words(shingles: usize, universe_bits: u32, low_bits: u32) -> usize {
 
 /// Returns the sketch of a weighed set, in words, with the names in its text if they are known. O(n log n) for n
 /// shingles.
-pub fn sketch(weighed: &Weighed, named: Option<&[NamedObject]>) -> Vec<u64> {
+pub fn sketch(weighed: &WeightedShingles, named: Option<&[NamedObject]>) -> Vec<u64> {
     let mut words = sketched(weighed);
     if let Some(named) = named {
         add_names(&mut words, named);
@@ -92,7 +92,7 @@ pub fn sketch(weighed: &Weighed, named: Option<&[NamedObject]>) -> Vec<u64> {
     words
 }
 
-fn sketched(weighed: &Weighed) -> Vec<u64> {
+fn sketched(weighed: &WeightedShingles) -> Vec<u64> {
     let set = weighed.set();
     let shingles = set.len();
     let wanted = usize::BITS - (4 * shingles).saturating_sub(1).leading_zeros();
@@ -139,7 +139,7 @@ pub fn named_in(sketch: &[u64]) -> Option<Vec<NamedObject>> {
     names_in(sketch).map(names::decode)
 }
 
-/// Returns the names of the sketched text as words, for [`NameSieve::learn`].
+/// Returns the names of the sketched text as words, for [`NameFilter::learn`].
 pub fn names_in(sketch: &[u64]) -> Option<&[u64]> {
     match sketch.get(HEAD_WORDS - 1) {
         None | Some(0) => None,
@@ -184,10 +184,10 @@ const WEIGHT_UNITS: f32 = 1024.0;
 
 /// The result of the comparison of a text with a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sifted {
+pub enum SketchComparison {
     /// The pair cannot be accepted. This is certain.
     RuledOut,
-    /// The names in both texts may exclude the pair: compare again after [`NameSieve::learn`] has processed the
+    /// The names in both texts may exclude the pair: compare again after [`NameFilter::learn`] has processed the
     /// [`names_in`] the sketch.
     ByNames,
     /// The texts must be compared.
@@ -196,39 +196,39 @@ pub enum Sifted {
 
 /// A weighed set and its weight on each place, prepared for the comparison with many sketches.
 #[derive(Debug)]
-pub struct Sieve {
-    weighed: Weighed,
+pub struct SketchFilter {
+    weighed: WeightedShingles,
     /// True if the text has contacts. A sketch does not contain the contacts of the other text.
     has_contacts: bool,
     /// The places by universe, computed when they are first needed.
     places: [OnceLock<Places>; UNIVERSES],
 }
 
-impl Sieve {
+impl SketchFilter {
     /// Prepares the set of a text. `has_contacts` is true if the text has contacts.
-    pub fn new(weighed: Weighed, has_contacts: bool) -> Self {
+    pub fn new(weighed: WeightedShingles, has_contacts: bool) -> Self {
         Self { weighed, has_contacts, places: Default::default() }
     }
 
     /// Returns the set.
-    pub fn weighed(&self) -> &Weighed {
+    pub fn weighed(&self) -> &WeightedShingles {
         &self.weighed
     }
 
     /// Compares the text with another text, whose sketch is `sketch`, by the weights of `verifier`. `names` are the
     /// names in this text, if they are known. O(shingles of the other text), at most a map of 8 KiB, and the time of
-    /// [`NameSieve`].
-    pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: Option<&NameSieve>) -> Sifted {
-        let Some(at_most) = self.at_most(sketch) else { return Sifted::Open };
+    /// [`NameFilter`].
+    pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: Option<&NameFilter>) -> SketchComparison {
+        let Some(at_most) = self.at_most(sketch) else { return SketchComparison::Open };
         if !verifier.could_accept(&at_most, self.has_contacts) {
-            return Sifted::RuledOut;
+            return SketchComparison::RuledOut;
         }
         match names_in(sketch).filter(|_| verifier.settings().objects) {
-            None => Sifted::Open,
+            None => SketchComparison::Open,
             Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)) {
-                None => Sifted::ByNames,
-                Some(contrast) if verifier.could_accept_with(&at_most, &contrast) => Sifted::Open,
-                Some(_) => Sifted::RuledOut,
+                None => SketchComparison::ByNames,
+                Some(contrast) if verifier.could_accept_with(&at_most, &contrast) => SketchComparison::Open,
+                Some(_) => SketchComparison::RuledOut,
             },
         }
     }
@@ -369,7 +369,7 @@ mod tests {
     use crate::collection::{TextSettings, Verify};
     use crate::schemes::frequencies::{Counter, Frequencies};
     use crate::similarity::Alignment;
-    use crate::similarity::contrast::{Contrast, Named, contrast};
+    use crate::similarity::contrast::{Contrast, NamesInText, contrast};
     use crate::similarity::shingles::ShingleSet;
     use crate::text::words::Words;
 
@@ -378,23 +378,23 @@ mod tests {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
 
-    fn rules_out(sieve: &Sieve, sketch: &[u64], verifier: &Verifier) -> bool {
-        sieve.compare(sketch, verifier, None) == Sifted::RuledOut
+    fn rules_out(filter: &SketchFilter, sketch: &[u64], verifier: &Verifier) -> bool {
+        filter.compare(sketch, verifier, None) == SketchComparison::RuledOut
     }
 
     fn verifier(verify: Verify) -> Verifier {
         Verifier::new(verify, Frequencies::built_in())
     }
 
-    fn sieve(parts: &[(u64, usize)]) -> Sieve {
+    fn filter(parts: &[(u64, usize)]) -> SketchFilter {
         let codes = parts.iter().flat_map(|&(seed, count)| shingles(seed, count)).collect();
-        Sieve::new(verifier(Verify::default()).weigh(ShingleSet::from_codes(codes)), false)
+        SketchFilter::new(verifier(Verify::default()).weigh(ShingleSet::from_codes(codes)), false)
     }
 
     #[test]
     fn sketches_are_small_and_lists_and_maps_tell_the_same() {
         for (count, bytes) in [(0, 48), (1, 48), (50, 96), (280, 246), (1_000, 536), (5_000, 3_108), (100_000, 8_216)] {
-            let words = sketch(sieve(&[(1, count)]).weighed(), None);
+            let words = sketch(filter(&[(1, count)]).weighed(), None);
             assert!(words.len() * 8 <= bytes, "{count} shingles take {} bytes", words.len() * 8);
             let head = Head::of(words[0]);
             assert_eq!((head.shingles as usize, Head::of(head.word())), (count, head));
@@ -407,8 +407,8 @@ mod tests {
         let verifier = verifier(Verify { objects: false, ..Verify::default() });
         for (ours, theirs) in [(50, 50), (50, 1_000), (900, 60), (300, 300), (700, 280), (1_500, 1_400), (300, 3_000)] {
             let shared = ours.min(theirs) / 10;
-            let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed(), None);
-            let own = sieve(&[(2, shared), (4, ours - shared)]);
+            let words = sketch(filter(&[(2, shared), (3, theirs - shared)]).weighed(), None);
+            let own = filter(&[(2, shared), (4, ours - shared)]);
             assert!(rules_out(&own, &words, &verifier), "{ours} against {theirs}");
         }
     }
@@ -437,7 +437,7 @@ mod tests {
                     ShingleSet::from_codes(codes.collect())
                 });
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
-                let a = Sieve::new(weigher.weigh(a), false);
+                let a = SketchFilter::new(weigher.weigh(a), false);
                 let words = sketch(&weigher.weigh(b.clone()), None);
                 let overlap = weigher.overlap(a.weighed(), &b);
                 let agreeing = if objects { Contrast::most_agreeing(false) } else { Contrast::default() };
@@ -466,8 +466,8 @@ mod tests {
             let base = Verify { shingle, ..Verify::default() };
             let weigher = verifier(base.clone());
             let finder = Words::new(&TextSettings::default());
-            let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
-            let a = Sieve::new(weigher.weigh(weigher.shingles(&a)), false);
+            let [ours, theirs] = [&a, &b].map(|text| NamesInText::new(text, finder.objects(text)));
+            let a = SketchFilter::new(weigher.weigh(weigher.shingles(&a)), false);
             let b = weigher.shingles(&b);
             let contrast = contrast(&ours, &theirs, weigher.weighing_names());
             let overlap = weigher.overlap(a.weighed(), &b);
@@ -475,10 +475,10 @@ mod tests {
             let at = verifier(Verify { duplicate: exact.probability, ..base });
             let plain = sketch(&weigher.weigh(b.clone()), None);
             let named = sketch(&weigher.weigh(b), Some(theirs.objects()));
-            let names = NameSieve::new(ours, shingle, at.weighing_names());
+            let names = NameFilter::new(ours, shingle, at.weighing_names());
             names_in(&named).into_iter().for_each(|theirs| names.learn(theirs, at.weighing_names()));
             for sketch in [&plain, &named] {
-                prop_assert_ne!(a.compare(sketch, &at, Some(&names)), Sifted::RuledOut);
+                prop_assert_ne!(a.compare(sketch, &at, Some(&names)), SketchComparison::RuledOut);
             }
             prop_assert_eq!(Some(named.clone()), with_names(&plain, theirs.objects()));
             prop_assert_eq!((named_in(&plain), named_in(&named)), (None, Some(theirs.objects().to_vec())));

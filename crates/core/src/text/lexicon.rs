@@ -20,7 +20,7 @@ pub(super) const DEFAULT_STOP_WORDS: &str = include_str!("stop_words.txt");
 
 /// The decision about a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate<'a> {
+pub enum WordTreatment<'a> {
     /// The word counts unchanged.
     Kept,
     /// The word does not count.
@@ -102,18 +102,18 @@ impl Lexicon {
 
     /// Returns the decision about `word`.
     #[inline]
-    pub fn fate(&self, word: &str) -> Fate<'_> {
+    pub fn fate(&self, word: &str) -> WordTreatment<'_> {
         let (mut at, tag) = hash(word);
         loop {
             let found = at & (self.tags.len() - 1);
             if self.tags[found] == 0 {
-                return Fate::Kept;
+                return WordTreatment::Kept;
             }
             if self.tags[found] == tag
                 && let (entry, replacement) = &self.entries[self.places[found] as usize]
                 && **entry == *word
             {
-                return replacement.as_deref().map_or(Fate::Dropped, Fate::Replaced);
+                return replacement.as_deref().map_or(WordTreatment::Dropped, WordTreatment::Replaced);
             }
             at += 1;
         }
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn the_default_list_holds_particles_and_courtesies_but_no_matters() {
         let lexicon = Lexicon::new(&TextSettings::default());
-        assert!(["的", "我们", "谢谢", "尊敬", "the"].iter().all(|word| lexicon.fate(word) == Fate::Dropped));
-        assert!(["噪音", "小区", "工资", "拆迁", "noise"].iter().all(|word| lexicon.fate(word) == Fate::Kept));
+        assert!(["的", "我们", "谢谢", "尊敬", "the"].iter().all(|word| lexicon.fate(word) == WordTreatment::Dropped));
+        assert!(["噪音", "小区", "工资", "拆迁", "noise"].iter().all(|word| lexicon.fate(word) == WordTreatment::Kept));
     }
 
     #[test]
@@ -180,22 +180,22 @@ mod tests {
     #[test]
     fn synonyms_become_the_first_of_their_group() {
         let lexicon = lexicon(&[], &[&["番茄", "西红柿", "杨柿子"], &["ＷＩＦＩ", "无线网", "西红柿"]]);
-        assert_eq!(lexicon.fate("杨柿子"), Fate::Replaced("番茄"));
-        assert_eq!(lexicon.fate("西红柿"), Fate::Replaced("番茄"));
-        assert_eq!(lexicon.fate("番茄"), Fate::Kept);
-        assert_eq!(lexicon.fate("无线网"), Fate::Replaced("wifi"));
+        assert_eq!(lexicon.fate("杨柿子"), WordTreatment::Replaced("番茄"));
+        assert_eq!(lexicon.fate("西红柿"), WordTreatment::Replaced("番茄"));
+        assert_eq!(lexicon.fate("番茄"), WordTreatment::Kept);
+        assert_eq!(lexicon.fate("无线网"), WordTreatment::Replaced("wifi"));
     }
 
     #[test]
     fn a_word_whose_first_synonym_is_a_stop_word_is_left_out() {
         let lexicon = lexicon(&["番茄"], &[&["番茄", "西红柿"]]);
-        assert_eq!(lexicon.fate("番茄"), Fate::Dropped);
-        assert_eq!(lexicon.fate("西红柿"), Fate::Dropped);
+        assert_eq!(lexicon.fate("番茄"), WordTreatment::Dropped);
+        assert_eq!(lexicon.fate("西红柿"), WordTreatment::Dropped);
     }
 
     #[test]
     fn a_stop_word_with_a_synonym_that_is_none_counts_as_that() {
         let lexicon = lexicon(&["柿子"], &[&["番茄", "柿子"]]);
-        assert_eq!(lexicon.fate("柿子"), Fate::Replaced("番茄"));
+        assert_eq!(lexicon.fate("柿子"), WordTreatment::Replaced("番茄"));
     }
 }

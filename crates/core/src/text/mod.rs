@@ -73,14 +73,14 @@ pub struct Document {
 
 /// Contacts and noise that were removed from a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Removed {
+pub struct RemovedNoise {
     /// The whole normalised value.
     pub whole: String,
     /// The removed spans of `whole`, in characters, ascending and disjoint.
     pub spans: Vec<std::ops::Range<u32>>,
 }
 
-impl Removed {
+impl RemovedNoise {
     /// Returns for each character of the compared text its position in `whole` and the character; `None` for a space
     /// that replaces removed text. There is no space at an end, or next to another space. O(length).
     pub fn kept(&self) -> Vec<Option<(u32, char)>> {
@@ -113,7 +113,7 @@ pub struct DocumentField {
     /// The normalised value without contacts and noise, which is compared. It is never empty.
     pub text: String,
     /// The parts that were removed from the normalised value; `None` if nothing was removed.
-    pub removed: Option<Box<Removed>>,
+    pub removed: Option<Box<RemovedNoise>>,
     /// For a `whole` field or a column, the value with replaced synonyms, if it differs from `text`. This value is then
     /// the feature. [`Profile::read`](crate::schemes::profile::Profile::read), which has the words, sets it.
     pub merged: Option<String>,

@@ -9,7 +9,7 @@ use super::identity::identity_form;
 use super::normalise::Normaliser;
 use super::shingles::counts;
 use super::url::Addresses;
-use super::{Document, DocumentField, Removed, time};
+use super::{Document, DocumentField, RemovedNoise, time};
 use crate::collection::{
     Channel, Field, MatchScope, Role, ScopeExclusion, ScopeValues, ScopedRecord, Settings, TextFormat,
 };
@@ -163,7 +163,7 @@ impl Reader {
         if spans.is_empty() {
             return field;
         }
-        let removed = Removed { whole: field.text.clone(), spans };
+        let removed = RemovedNoise { whole: field.text.clone(), spans };
         let text: String = removed.kept().into_iter().map(|kept| kept.map_or(' ', |(_, c)| c)).collect();
         if !text.chars().any(counts) {
             return field;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jieba_rs::Tag;
 
-use super::lexicon::{Fate, Lexicon};
+use super::lexicon::{Lexicon, WordTreatment};
 use super::normalise::Normaliser;
 use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, fact_spans, objects};
 use super::segment::{Segmenter, is_word};
@@ -66,9 +66,9 @@ impl Words {
 
     fn pass<'a>(&'a self, token: &'a str, chars: u32, word: &mut impl FnMut(&'a str, u32)) {
         match self.lexicon.fate(token) {
-            Fate::Kept => word(token, chars),
-            Fate::Dropped => {}
-            Fate::Replaced(first) => word(first, first.chars().count() as u32),
+            WordTreatment::Kept => word(token, chars),
+            WordTreatment::Dropped => {}
+            WordTreatment::Replaced(first) => word(first, first.chars().count() as u32),
         }
     }
 
@@ -85,7 +85,7 @@ impl Words {
             let start = token.as_ptr() as usize - text.as_ptr() as usize;
             // Sequences of characters overlap.
             if start >= end
-                && let Fate::Replaced(first) = self.lexicon.fate(token)
+                && let WordTreatment::Replaced(first) = self.lexicon.fate(token)
             {
                 merged.push_str(&text[end..start]);
                 merged.push_str(first);

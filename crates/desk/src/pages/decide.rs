@@ -102,7 +102,8 @@ pub async fn decide(
     let as_of = app.engine.last_change(&collection).await?;
     let context = PageContext::of(app, visitor.0, collection).await?;
     let PageContext { visitor, collection, reader, .. } = &context;
-    let decide = DecideBox::new(visitor, collection, &a, &b, decision.as_ref(), as_of, reader).then(back.clone());
+    let decide =
+        DecideBox::new(visitor, collection, &a, &b, decision.as_ref(), as_of, reader).returning_to(back.clone());
     meanwhile(&context, [&a, &b], messages, decide, back).await
 }
 

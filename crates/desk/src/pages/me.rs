@@ -129,7 +129,9 @@ pub async fn change_password(
     let proof = proof.ok_or_else(|| doppel_engine::Error::UnknownAccount(name.to_owned()))?;
     let token = desk.sessions.begin(proof, place, Instant::now())?;
     let BrowserToken(before) = &browser;
-    Ok(begun(&desk, before, &token, ME.to_owned()).telling(&FlashMessage::PasswordChanged).into_response())
+    Ok(redirect_with_session(&desk, before, &token, ME.to_owned())
+        .telling(&FlashMessage::PasswordChanged)
+        .into_response())
 }
 
 /// Ends a session: one of the visitor's own, or any session for a visitor who may manage people.

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::sign_in::begun;
+use super::sign_in::redirect_with_session;
 use crate::DeskState;
 use crate::form::FormFields;
 use crate::guard::BrowserToken;
@@ -82,7 +82,7 @@ pub async fn finish(
     }
     let proof = proof_of(&app, provider, person).await?;
     let token = desk.sessions.begin(proof, place, Instant::now())?;
-    Ok(begun(&desk, &browser, &token, pending.next).into_response())
+    Ok(redirect_with_session(&desk, &browser, &token, pending.next).into_response())
 }
 
 /// Returns the proof for the account of a person whom the provider knows. If the provider gives roles, the account is created or changed.

@@ -153,7 +153,7 @@ pub async fn sign_in(
         }
     };
     if let Some(token) = token {
-        return Ok(begun(&desk, &before, &token, next).into_response());
+        return Ok(redirect_with_session(&desk, &before, &token, next).into_response());
     }
     page::html(
         StatusCode::FORBIDDEN,
@@ -162,7 +162,12 @@ pub async fn sign_in(
 }
 
 /// Returns the redirect that gives the browser the token of its new session. The session that the browser had before ends.
-pub(super) fn begun(desk: &DeskState, before: &BrowserSecret, token: &BrowserSecret, next: String) -> SeeOther {
+pub(super) fn redirect_with_session(
+    desk: &DeskState,
+    before: &BrowserSecret,
+    token: &BrowserSecret,
+    next: String,
+) -> SeeOther {
     desk.sessions.end(before);
     SeeOther::to(next).with(SetCookie::for_visit(cookies::BROWSER, &token.text()))
 }

@@ -151,7 +151,7 @@ impl CollectionOverview<'_> {
             rule: FrequencyRule::default(),
             frequency: Some(FrequencyState::Frequent),
             status: None,
-            least: FrequencyRule::default().reports,
+            min_reports: FrequencyRule::default().reports,
             window: Window { from: week, to: None },
             place: None,
             category: None,

@@ -117,7 +117,7 @@ impl DecideBox {
 
     /// Returns the same form with `place` as the page to show after the decision.
     #[must_use]
-    pub fn then(self, place: String) -> Self {
+    pub fn returning_to(self, place: String) -> Self {
         Self { back: place, ..self }
     }
 }

@@ -50,7 +50,7 @@ pub struct EventSelection {
     /// Only events whose handling has this status. An event without handling is open.
     pub status: Option<HandlingStatus>,
     /// Smallest number of reports.
-    pub least: usize,
+    pub min_reports: usize,
     /// Only events with a report in this window.
     pub window: Window,
     /// Only events of which a member contains this name of a place.
@@ -401,10 +401,10 @@ impl CollectionEvents {
         selection: &EventSelection,
         handlings: &EventHandlings<'_>,
     ) -> bool {
-        let EventSelection { frequency, status, least, window, place, category, .. } = selection;
+        let EventSelection { frequency, status, min_reports, window, place, category, .. } = selection;
         let counts = &event.counts;
         let collection = self.finder.collection();
-        counts.reports >= *least
+        counts.reports >= *min_reports
             && frequency.is_none_or(|wanted| event.frequency == wanted)
             && status.is_none_or(|wanted| handlings.status(event.members) == wanted)
             && (*window == Window::default() || counts.times.iter().any(|time| is_within(*time, *window)))

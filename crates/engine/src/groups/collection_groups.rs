@@ -151,14 +151,14 @@ impl CollectionGroups {
         Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
     }
 
-    /// Calls `each` with all groups of at least `least` members. The division of large components is kept for the next request.
-    pub(super) fn each_group(&self, least: usize, mut each: impl FnMut(&Group)) {
-        for (first, size) in self.set.components().filter(|(_, size)| *size >= least) {
+    /// Calls `each` with all groups of at least `min_members` members. The division of large components is kept for the next request.
+    pub(super) fn each_group(&self, min_members: usize, mut each: impl FnMut(&Group)) {
+        for (first, size) in self.set.components().filter(|(_, size)| *size >= min_members) {
             let groups = match size >= LARGE_COMPONENT {
                 true => self.component_groups(first),
                 false => Arc::new(self.set.groups_beside(first)),
             };
-            groups.iter().filter(|group| group.members.len() >= least).for_each(&mut each);
+            groups.iter().filter(|group| group.members.len() >= min_members).for_each(&mut each);
         }
     }
 

@@ -20,10 +20,12 @@ use doppel_core::collection::{Settings, Verify};
 use doppel_core::evidence::{Feature, PairFeatures};
 use doppel_core::record::Row;
 use doppel_core::schemes::frequencies::{
-    CountedSample, Counter, Frequencies, Kinds, SAMPLED_SHINGLE, counted_of_batch, name_code,
+    CountedKinds, CountedSample, Counter, Frequencies, SAMPLED_SHINGLE, counted_of_batch, name_code,
 };
 use doppel_core::schemes::profile::Profile;
-use doppel_core::similarity::{Contrast, Named, ShingleSet, TokenText, Verifier, Weighed, align_tokens, contrast};
+use doppel_core::similarity::{
+    Contrast, NamesInText, ShingleSet, TokenText, Verifier, WeightedShingles, align_tokens, contrast,
+};
 use doppel_core::text::shingles;
 
 /// Number of records of a set that are perturbed, at even distances.
@@ -112,8 +114,8 @@ pub struct MeasuredSet {
 /// A record in the form in which it is compared.
 struct PreparedRecord {
     set: ShingleSet,
-    weighed: Weighed,
-    named: Named,
+    weighed: WeightedShingles,
+    named: NamesInText,
     contacts: Vec<u64>,
     text: String,
     tokens: TokenText,
@@ -137,7 +139,7 @@ impl RecordComparer {
         let set = self.verifier.shingles(&text);
         Some(PreparedRecord {
             weighed: self.verifier.weigh(set.clone()),
-            named: Named::new(&text, self.profile.objects(&text)).with_contacts(&document.contacts),
+            named: NamesInText::new(&text, self.profile.objects(&text)).with_contacts(&document.contacts),
             tokens: TokenText::of(&text),
             contacts: document.contacts,
             set,
@@ -337,7 +339,7 @@ fn frequencies_of(plain: &RecordComparer, rows: &[&Row]) -> Arc<Frequencies> {
     }
     let sampled = sample.into_places();
     let counted: Vec<Vec<u64>> = sampled.par_iter().map(|at| counted_codes(plain, rows[*at])).collect();
-    let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
+    let mut counter = Counter::new(CountedKinds::of([SAMPLED_SHINGLE], true));
     counted.into_iter().for_each(|codes| counter.observe(codes));
     decoded(&counter, records)
 }
@@ -386,7 +388,7 @@ fn hot(record: &PreparedRecord) -> Arc<Frequencies> {
     codes.extend(&record.contacts);
     codes.sort_unstable();
     codes.dedup();
-    let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
+    let mut counter = Counter::new(CountedKinds::of([SAMPLED_SHINGLE], true));
     for number in 0..HOT_RECORDS {
         counter.observe(if number % HOT_SHARE == 0 { codes.clone() } else { vec![number] });
     }

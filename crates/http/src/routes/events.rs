@@ -71,7 +71,7 @@ pub struct EventListParams {
     pub status: Option<HandlingStatus>,
     /// Only events with at least this many reports. The default is 1: also events whose other records cite the first one.
     #[param(value_type = Option<u32>, minimum = 1)]
-    pub least: usize,
+    pub min_reports: usize,
     /// Only events with a report at this time or later: RFC 3339, or a local time such as `2024-03-01` in the time zone of the collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
@@ -98,7 +98,7 @@ impl QueryParameters for EventListParams {
             order: query.choice("order", &EventOrder::NAMES).unwrap_or_default(),
             state: query.choice("state", &FrequencyState::NAMES),
             status: query.choice("status", &HandlingStatus::NAMES),
-            least: query.number("least", 1, u64::from(u32::MAX)).unwrap_or(1) as usize,
+            min_reports: query.number("min_reports", 1, u64::from(u32::MAX)).unwrap_or(1) as usize,
             from: query.take("from"),
             to: query.take("to"),
             place: query.take("place").filter(|place| !place.trim().is_empty()),
@@ -141,7 +141,7 @@ impl EventListParams {
             rule: rule.into(),
             frequency: self.state,
             status: self.status,
-            least: self.least,
+            min_reports: self.min_reports,
             window: window(app, collection, self.from.as_deref(), self.to.as_deref()).await?,
             place: self.place.clone(),
             category: self.category.clone(),

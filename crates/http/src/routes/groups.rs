@@ -42,7 +42,7 @@ pub struct ListParams {
     pub days: u32,
     /// Only groups with at least this many records. The default is 2.
     #[param(value_type = Option<u32>, minimum = 2)]
-    pub least: usize,
+    pub min_members: usize,
     /// Largest number of groups in the answer, 1 to 1000. The default is 50.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
@@ -61,9 +61,9 @@ impl QueryParameters for ListParams {
         ];
         let order = query.choice("order", &orders).unwrap_or(GroupOrder::Size);
         let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
-        let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
+        let min_members = query.number("min_members", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
-        Self { order, days: days(query), least, limit, cursor }
+        Self { order, days: days(query), min_members, limit, cursor }
     }
 }
 
@@ -97,8 +97,8 @@ pub async fn list(
     InCollection(collection): InCollection,
     CheckedParameters((params, filters, rows)): CheckedParameters<(ListParams, FilterParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
-    let ListParams { order, days, least, limit, cursor } = params;
-    let selection = GroupSelection { order, days, least, record: filters.into() };
+    let ListParams { order, days, min_members, limit, cursor } = params;
+    let selection = GroupSelection { order, days, min_members, record: filters.into() };
     let (mut items, next) = app.engine.groups(&collection, &selection, cursor, limit).await?;
     rows.show(&app, &collection, &mut items, |group| (&group.id, &mut group.row)).await?;
     Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))

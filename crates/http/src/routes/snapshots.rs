@@ -20,7 +20,7 @@ use crate::routes::accepted;
 use crate::state::App;
 use doppel_config::auth::Scope;
 use doppel_core::error_code::ErrorCode;
-use doppel_service::snapshots::{Kept, Refusal, Run, SnapshotReceiver};
+use doppel_service::snapshots::{SnapshotReceiver, SnapshotRefusal, SnapshotRun, StoredSnapshot};
 
 /// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -29,9 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// The snapshots in the directory of the configuration, oldest first.
-    pub items: Vec<Kept>,
+    pub items: Vec<StoredSnapshot>,
     /// The snapshot that is being taken, or the last one since the service was started.
-    pub run: Option<Run>,
+    pub run: Option<SnapshotRun>,
 }
 
 /// List the snapshots
@@ -48,7 +48,7 @@ pub async fn list(
     // Reading files would block the thread.
     let listed = tokio::task::spawn_blocking(move || (snapshots.kept(), snapshots.run())).await;
     let (items, run) = listed.map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(Json(Snapshots { items: items.map_err(Refusal::from)?, run }))
+    Ok(Json(Snapshots { items: items.map_err(SnapshotRefusal::from)?, run }))
 }
 
 /// Take a snapshot
@@ -57,7 +57,7 @@ pub async fn list(
 /// sent after the answer. It is written to the directory of the configuration (`snapshots.dir`) while the service works. Data that an
 /// earlier snapshot contains is not written again. Only one snapshot can be taken at a time.
 #[utoipa::path(post, path = "/v1/admin/snapshots", operation_id = "takeSnapshot", tag = "admin",
-    responses((status = 202, description = "begun; `Location` tells how far it is", body = Run),
+    responses((status = 202, description = "begun; `Location` tells how far it is", body = SnapshotRun),
         (status = 409, description = "`snapshot_running`: there is one; `snapshots_off`: there is no directory for it; \
             `not_supported`: the records are in MongoDB")))]
 pub async fn begin(
@@ -73,13 +73,13 @@ pub async fn begin(
 ///
 /// Only files that the next snapshot can use are left.
 #[utoipa::path(post, path = "/v1/admin/snapshots/cancel", operation_id = "cancelSnapshot", tag = "admin",
-    responses((status = 200, description = "it was told", body = Run),
+    responses((status = 200, description = "it was told", body = SnapshotRun),
         (status = 409, description = "`no_snapshot`: none is being taken")))]
 pub async fn cancel(
     _: Administrator,
     State(app): State<App>,
     _: CheckedParameters<NoParameters>,
-) -> Result<Json<Run>, Problem> {
+) -> Result<Json<SnapshotRun>, Problem> {
     Ok(Json(app.snapshots.cancel()?))
 }
 
@@ -127,17 +127,17 @@ async fn next(app: &App, streamed: &mut SnapshotReceiver, caller: Option<&ShownK
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<SnapshotRefusal> for Problem {
+    fn from(refusal: SnapshotRefusal) -> Self {
         let detail = refusal.to_string();
         match refusal {
-            Refusal::Running => Self::conflict(ErrorCode::SnapshotRunning, detail),
-            Refusal::Off => Self::conflict(ErrorCode::SnapshotsOff, detail),
-            Refusal::Stopping => Self::shutting_down(),
-            Refusal::Idle => Self::conflict(ErrorCode::NoSnapshot, detail),
-            Refusal::Engine(error) => error.into(),
-            Refusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),
-            Refusal::Failed(_) => Self::internal(detail),
+            SnapshotRefusal::Running => Self::conflict(ErrorCode::SnapshotRunning, detail),
+            SnapshotRefusal::Off => Self::conflict(ErrorCode::SnapshotsOff, detail),
+            SnapshotRefusal::Stopping => Self::shutting_down(),
+            SnapshotRefusal::Idle => Self::conflict(ErrorCode::NoSnapshot, detail),
+            SnapshotRefusal::Engine(error) => error.into(),
+            SnapshotRefusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),
+            SnapshotRefusal::Failed(_) => Self::internal(detail),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::synthetic::{KEYS, entry, fingerprint, query};
 use super::{BenchSetup, ROUNDS, tell};
 use doppel_cli::progress::CommandProgress;
 use doppel_core::collection::SimhashChannel;
-use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup};
+use doppel_core::index::{Entry, GenerationIndex, HammingRange, Lookup};
 use doppel_core::verdict::Fingerprint;
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
@@ -46,16 +46,16 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
         for radius in RADII {
             let Some((asked, rounds)) = variants.next() else { break };
             rounds.push(timed(slice, asked, query, |&query| {
-                let lookup = Lookup { ball: Some(ball(query, radius)), ..Lookup::default() };
+                let lookup = Lookup { hamming: Some(hamming(query, radius)), ..Lookup::default() };
                 drop(black_box(index.propose(&lookup)));
             }));
         }
         if let Some((asked, rounds)) = variants.next() {
             let made = |n| Entry { fingerprint: Some(query(n)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
-                let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, 3));
+                let hamming = entry.fingerprint.map(|fingerprint| hamming(fingerprint, 3));
                 let lookup =
-                    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys, ..Lookup::default() };
+                    Lookup { digest_key: Some(entry.digest_key), hamming, keys: &entry.keys, ..Lookup::default() };
                 drop(black_box(index.propose(&lookup)));
             }));
         }
@@ -107,6 +107,6 @@ fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: 
     RoundResult { value, latency: Some(LatencyPercentiles::of(&mut each, "ns")) }
 }
 
-fn ball(centre: Fingerprint, radius: u8) -> Ball {
-    Ball { centre, within: SimhashChannel::first(radius) }
+fn hamming(centre: Fingerprint, radius: u8) -> HammingRange {
+    HammingRange { centre, within: SimhashChannel::first(radius) }
 }

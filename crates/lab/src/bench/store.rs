@@ -18,7 +18,7 @@ use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
-use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_core::verdict::{Match, Verdict, VerdictInputs};
 use doppel_store::content::RecordContent;
 use doppel_store::{
     CandidateJudge, CandidateRecord, CollectionSpec, GenerationId, Registration, RegistrationMode, Store,
@@ -174,7 +174,13 @@ impl CandidateJudge for RejectingJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                statistics: 0,
+                truncated,
+            },
         )
     }
 }

@@ -14,7 +14,7 @@ use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentRes
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
 use doppel_core::index::single_pass::{SinglePassClusters, single_pass};
-use doppel_core::index::{Ball, GenerationIndex, Lookup};
+use doppel_core::index::{GenerationIndex, HammingRange, Lookup};
 use doppel_core::numbers::Seq;
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
@@ -124,8 +124,8 @@ fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
     let (seconds, found) = timed(|| {
         let mut found = 0;
         for (print, seq) in prints.iter().zip(1..) {
-            let ball = Ball { centre: *print, within: SimhashChannel::first(RADIUS) };
-            let lookup = Lookup { ball: Some(ball), ..Lookup::default() };
+            let hamming = HammingRange { centre: *print, within: SimhashChannel::first(RADIUS) };
+            let lookup = Lookup { hamming: Some(hamming), ..Lookup::default() };
             found += index.propose(&lookup).items.len() as u64;
             index
                 .insert(Seq(seq), seq, Some(*print), &[])

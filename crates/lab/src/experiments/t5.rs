@@ -16,10 +16,10 @@ use super::mysql::{BlockTable, MysqlError};
 use super::report::{ReportChart, ReportTable, UNKNOWN, ms, thousands};
 use super::{ExperimentError, ExperimentProgress, ExperimentReport, ExperimentResult, ExperimentSetup};
 use doppel_core::collection::{Channel, CollectionName, Settings, SimhashChannel, SimhashParams};
-use doppel_core::index::Ball;
+use doppel_core::index::HammingRange;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
-use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictInputs};
 use doppel_eval::plot::{ChartAxis, plot};
 use doppel_eval::svg::PlotLine;
 use doppel_store::content::RecordContent;
@@ -252,7 +252,7 @@ fn query(name: &CollectionName, item: &NewRecord) -> LookupQuery {
         collection: name.clone(),
         generation: GenerationId(1),
         digest: None,
-        ball: Some(Ball { centre: item.fingerprint, within: SimhashChannel::first(RADIUS) }),
+        hamming: Some(HammingRange { centre: item.fingerprint, within: SimhashChannel::first(RADIUS) }),
         signed: None,
         except: None,
         confirmed: Vec::new(),
@@ -305,7 +305,7 @@ impl CandidateJudge for RadiusJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts {
+            VerdictInputs {
                 too_short: false,
                 fingerprint: Some(self.0),
                 generation: GenerationId(1),

@@ -6,7 +6,7 @@ use doppel_core::collection::{Role, Settings};
 use doppel_core::facts::{FactReader, contact_and_noise_spans};
 use doppel_core::record::Row;
 use doppel_core::schemes::hash::city64;
-use doppel_core::text::{Reader, Removed};
+use doppel_core::text::{Reader, RemovedNoise};
 
 /// Reads the texts of the rows of one collection.
 pub struct EmbeddingTexts {
@@ -53,7 +53,7 @@ fn without_contacts(whole: &str) -> String {
     if spans.is_empty() {
         return whole.to_owned();
     }
-    let removed = Removed { whole: whole.to_owned(), spans };
+    let removed = RemovedNoise { whole: whole.to_owned(), spans };
     removed.kept().into_iter().map(|kept| kept.map_or(' ', |(_, c)| c)).collect()
 }
 

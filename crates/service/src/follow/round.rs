@@ -24,7 +24,7 @@ pub(super) async fn run(
     recent: &mut RecentRows,
     lease: &mut SourceLease<'_>,
 ) -> anyhow::Result<()> {
-    let upper = lease.asking(opened.now()).await?.earlier(config.delay_s);
+    let upper = lease.query_with_renewal(opened.now()).await?.earlier(config.delay_s);
     let Some(watermark) = &opened.watermark else { anyhow::bail!("a source that is followed has no watermark") };
     let at = watermark.at;
     let shape = watermark.shape.clone();
@@ -37,14 +37,14 @@ pub(super) async fn run(
         let dialect = opened.connection.dialect();
         let select =
             sql::page(dialect, &opened.origin, opened.order(true), from.as_ref(), Some(&to), after.as_ref(), PAGE);
-        let page = lease.asking(opened.page(select)).await?;
+        let page = lease.query_with_renewal(opened.page(select)).await?;
         let Some(row) = page.rows.last() else { break };
         let mark = row.get(at).cloned().unwrap_or(SqlValue::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
         // Values that are no time come before or after all times.
         let read = page.rows.iter().rev().find_map(|row| Some((row.get(at)?, shape.read(row.get(at)?).ok()?)));
         let new = fresh(opened, at, &shape, &page.rows, recent, &mut seen);
-        let taken = lease.beside(intake.take(new)).await?;
+        let taken = lease.run_with_renewal(intake.take(new)).await?;
         if intake.verdicts.trouble().is_some() {
             note_unwritten(from.as_ref(), &shape, lease);
         }
@@ -55,7 +55,7 @@ pub(super) async fn run(
                 lease.saved.watermark_at = Some(read.0.to_string());
             }
             let reached = highest.map_or(read, |highest| highest.max(read));
-            let now = lease.asking(opened.now()).await?;
+            let now = lease.query_with_renewal(opened.now()).await?;
             show_lag(config, reached, now, lease);
         }
         lease.count(&taken);
@@ -69,7 +69,7 @@ pub(super) async fn run(
         lease.saved.unwritten = None;
     }
     lease.saved.last_round = Some(crate::clock::now());
-    let now = lease.asking(opened.now()).await?;
+    let now = lease.query_with_renewal(opened.now()).await?;
     show_lag(config, upper, now, lease);
     lease.saved.last_error = intake.trouble();
     lease.keep().await
@@ -179,10 +179,10 @@ pub(super) async fn import(
         let dialect = opened.connection.dialect();
         let after = import.position();
         let select = sql::page(dialect, &opened.origin, opened.order(false), None, None, after.as_ref(), PAGE);
-        let page = lease.asking(opened.page(select)).await?;
+        let page = lease.query_with_renewal(opened.page(select)).await?;
         let last = page.rows.last().map(|row| opened.behind(row, None, after.as_ref())).transpose()?;
         let rows = page.rows.iter().map(|cells| (opened.id_text(cells), opened.mapping.row(cells))).collect();
-        let taken = lease.beside(intake.take(rows)).await?;
+        let taken = lease.run_with_renewal(intake.take(rows)).await?;
         if intake.verdicts.trouble().is_some() {
             lease.saved.unwritten = Some(UnwrittenVerdicts::default());
         }

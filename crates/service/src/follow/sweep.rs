@@ -48,14 +48,14 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let engine = intake.engine;
     let collection = intake.collection;
-    let mut records = lease.beside(hashes_of_records(engine, collection)).await?;
+    let mut records = lease.run_with_renewal(hashes_of_records(engine, collection)).await?;
     let mut swept = SweepResult::default();
     let mut skipped = Vec::new();
     let mut after: Option<SqlValue> = None;
     loop {
         let dialect = opened.connection.dialect();
         let select = sql::ids(dialect, &opened.origin, &opened.id, after.as_ref(), IDS);
-        let ids: Vec<SqlValue> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
+        let ids: Vec<SqlValue> = lease.query_with_renewal(all(opened, select)).await?.into_iter().flatten().collect();
         for id in &ids {
             swept.rows += 1;
             let text = text_of(id).unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) async fn run(
             break;
         }
     }
-    let missing = lease.beside(missing(opened, engine, collection, &records)).await?;
+    let missing = lease.run_with_renewal(missing(opened, engine, collection, &records)).await?;
     // If another instance has taken the lease, that instance deletes.
     lease.keep().await?;
     swept.missing = missing.len() as u64;
@@ -90,7 +90,7 @@ pub(super) async fn run(
             records.len()
         ));
     } else if config.delete {
-        (swept.deleted, swept.refused) = lease.beside(delete(intake, &missing)).await?;
+        (swept.deleted, swept.refused) = lease.run_with_renewal(delete(intake, &missing)).await?;
     }
     swept.at = crate::clock::now();
     let SweepResult { rows, skipped, registered, missing, deleted, .. } = swept;
@@ -177,12 +177,12 @@ async fn take_skipped(
         return Ok(());
     }
     let now = match opened.watermark {
-        Some(_) => Some(lease.asking(opened.now()).await?),
+        Some(_) => Some(lease.query_with_renewal(opened.now()).await?),
         None => None,
     };
     for ids in std::mem::take(skipped).chunks(LOOKED_AT) {
         let select = sql::with_ids(dialect, &opened.origin, &opened.id, ids);
-        let rows = lease.asking(all_of(opened, select)).await?;
+        let rows = lease.query_with_renewal(all_of(opened, select)).await?;
         let mut late = Vec::new();
         for cells in rows {
             // The next round reads newer rows. No round reads rows without a watermark or with a watermark far in the future.
@@ -199,7 +199,7 @@ async fn take_skipped(
             }
         }
         if registers && !late.is_empty() {
-            let taken = lease.beside(intake.take(late)).await?;
+            let taken = lease.run_with_renewal(intake.take(late)).await?;
             if intake.verdicts.trouble().is_some() {
                 lease.saved.unwritten = Some(UnwrittenVerdicts::default());
             }

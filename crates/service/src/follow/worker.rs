@@ -19,7 +19,8 @@ use doppel_store::values::NamedValue;
 
 /// Duration of a lease after it is renewed. A slow machine reads some pages of rows in this time.
 const LEASE: Duration = Duration::from_secs(60);
-/// Interval at which the worker renews the lease during long work. A renewal may be late by three intervals. A failed renewal ends the work.
+/// Interval at which the worker renews the lease during long work. A renewal may be three intervals late. If a renewal
+/// fails, the work ends.
 const RENEW_EVERY: Duration = Duration::from_secs(15);
 /// The first pause after an error. Each further error in a row doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -118,7 +119,7 @@ impl<'a> SourceLease<'a> {
     ///
     /// # Errors
     /// The errors of the work, and those of [`Self::keep`].
-    pub(super) async fn beside<T, E: Into<anyhow::Error>>(
+    pub(super) async fn run_with_renewal<T, E: Into<anyhow::Error>>(
         &mut self,
         work: impl Future<Output = Result<T, E>>,
     ) -> anyhow::Result<T> {
@@ -131,11 +132,11 @@ impl<'a> SourceLease<'a> {
         }
     }
 
-    /// Runs a query like [`Self::beside`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
+    /// Runs a query like [`Self::run_with_renewal`]. While the database does not answer, the checkpoint contains the time since when the worker waits.
     ///
     /// # Errors
-    /// The errors of [`Self::beside`].
-    pub(super) async fn asking<T, E: Into<anyhow::Error>>(
+    /// The errors of [`Self::run_with_renewal`].
+    pub(super) async fn query_with_renewal<T, E: Into<anyhow::Error>>(
         &mut self,
         question: impl Future<Output = Result<T, E>>,
     ) -> anyhow::Result<T> {
@@ -147,7 +148,7 @@ impl<'a> SourceLease<'a> {
         tracing::warn!(source = self.name, since, "a database does not answer; it is waited for");
         self.saved.unanswered_since = Some(since);
         self.keep().await?;
-        let answer = self.beside(question).await;
+        let answer = self.run_with_renewal(question).await;
         self.saved.unanswered_since = None;
         answer
     }
@@ -283,9 +284,9 @@ async fn work(engine: &Engine, entry: &SourceEntry, holder: &str, recent: &mut R
     }
     let password = config.password()?;
     let opening = ReadableSource::open(config, password.as_deref(), &settings, entry.max_row_bytes);
-    let mut opened = lease.asking(opening).await?;
+    let mut opened = lease.query_with_renewal(opening).await?;
     lease.reads(digest(config, &opened.id)?);
-    let verdicts = lease.asking(async { anyhow::Ok(VerdictTable::open(config).await) }).await?;
+    let verdicts = lease.query_with_renewal(async { anyhow::Ok(VerdictTable::open(config).await) }).await?;
     let said = lease.saved.last_error.as_ref().map(|(_, error)| error.clone());
     let mut intake = SourceIntake { engine, collection: &collection, source: &config.name, verdicts };
     if imports {
@@ -295,7 +296,7 @@ async fn work(engine: &Engine, entry: &SourceEntry, holder: &str, recent: &mut R
             engine.end_batch(&collection).await;
             anyhow::Ok(())
         };
-        lease.beside(counting).await?;
+        lease.run_with_renewal(counting).await?;
         tracing::info!(source = config.name, "all rows of a source are read");
     }
     if config.follow {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Kept, Refusal, RunStatus, Snapshots};
+use super::{RunStatus, SnapshotRefusal, Snapshots, StoredSnapshot};
 
 /// Interval of the check whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ impl Snapshots {
         times
     }
 
-    async fn read_kept(&self) -> Vec<Kept> {
+    async fn read_kept(&self) -> Vec<StoredSnapshot> {
         let snapshots = self.clone();
         // If the directory cannot be read, taking the next snapshot reports the error.
         tokio::task::spawn_blocking(move || snapshots.kept().unwrap_or_default()).await.unwrap_or_default()
@@ -73,7 +73,7 @@ impl Snapshots {
     async fn scheduled(&self, every: Duration) -> Duration {
         match self.begin().await {
             Ok(_) => self.ended().await,
-            Err(Refusal::Running) => return LOOK_EVERY,
+            Err(SnapshotRefusal::Running) => return LOOK_EVERY,
             Err(error) => {
                 tracing::error!(%error, "a snapshot could not be begun");
                 metrics::counter!("doppel_snapshots_total", "status" => "failed").increment(1);
@@ -104,7 +104,7 @@ struct SnapshotTimes {
 }
 
 impl SnapshotTimes {
-    fn of(kept: &[Kept], now: jiff::Timestamp) -> Self {
+    fn of(kept: &[StoredSnapshot], now: jiff::Timestamp) -> Self {
         let mut times = Self::default();
         for kept in kept {
             let taken_at = kept.taken_at.as_ref().and_then(|taken_at| taken_at.parse::<jiff::Timestamp>().ok());
@@ -125,10 +125,10 @@ impl SnapshotTimes {
 mod tests {
     use super::*;
 
-    fn kept(taken_at: &str) -> Kept {
+    fn kept(taken_at: &str) -> StoredSnapshot {
         let id = taken_at.replace(['-', ':'], "");
         let taken_at = Some(taken_at.to_owned());
-        Kept { id, taken_at, records: None, collections: Vec::new(), stored_bytes: None, error: None }
+        StoredSnapshot { id, taken_at, records: None, collections: Vec::new(), stored_bytes: None, error: None }
     }
 
     fn at(time: &str) -> jiff::Timestamp {
@@ -149,11 +149,11 @@ mod tests {
         assert!(is_due_after(&[], &now));
         assert!(is_due_after(&[kept("2026-03-01T02:15:00Z")], &now));
         assert!(!is_due_after(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")], &now));
-        let unreadable = Kept { taken_at: None, ..kept("2026-03-02T02:00:00Z") };
+        let unreadable = StoredSnapshot { taken_at: None, ..kept("2026-03-02T02:00:00Z") };
         assert!(is_due_after(&[unreadable], &now), "what cannot be read is no backup");
     }
 
-    fn is_due_after(kept: &[Kept], now: &jiff::Timestamp) -> bool {
+    fn is_due_after(kept: &[StoredSnapshot], now: &jiff::Timestamp) -> bool {
         SnapshotTimes::of(kept, *now).is_due(DAY, *now)
     }
 

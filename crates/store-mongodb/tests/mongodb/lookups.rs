@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::pair::{InstancePair, patient_put};
-use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_core::verdict::{Match, Verdict, VerdictInputs};
 use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::{CandidateJudge, CandidateRecord, GenerationId, LookupEnd, RegisterOutcome};
 use parking_lot::Mutex;
@@ -42,7 +42,13 @@ impl CandidateJudge for HaltingJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                statistics: 0,
+                truncated,
+            },
         )
     }
 }

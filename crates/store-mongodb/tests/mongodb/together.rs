@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::pair::{InstancePair, near, patient_put, spread};
 use doppel_core::record::RecordId;
-use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_core::verdict::{Match, Verdict, VerdictInputs};
 use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
 use doppel_store::{
@@ -74,7 +74,13 @@ impl CandidateJudge for PanickingJudge {
         assert_ne!(self.0.as_str(), "r13", "this judge panics");
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated, statistics: 0 },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                truncated,
+                statistics: 0,
+            },
         )
     }
 }
@@ -236,7 +242,13 @@ impl CandidateJudge for WaitingJudge {
         }
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated, statistics: 0 },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                truncated,
+                statistics: 0,
+            },
         )
     }
 }

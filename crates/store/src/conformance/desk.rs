@@ -9,7 +9,7 @@ use crate::{
     RegistrationMode, Result, Seq, SequencedNotifier, Store, StoreError, StoredRecord,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
-use doppel_core::index::{Ball, Entry};
+use doppel_core::index::{Entry, HammingRange};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Fingerprint, Match};
 
@@ -96,7 +96,7 @@ impl TestCollection {
             collection: self.name.clone(),
             generation: GenerationId(1),
             digest: Some(signed.digest),
-            ball: sample.fingerprint.map(|bits| Ball { centre: Fingerprint(bits), within: SIMHASH }),
+            hamming: sample.fingerprint.map(|bits| HammingRange { centre: Fingerprint(bits), within: SIMHASH }),
             signed: Some(signed),
             except: except.map(id),
             confirmed: Vec::new(),
@@ -190,7 +190,7 @@ impl TestCollection {
             let query = LookupQuery {
                 generation: state.generation,
                 digest: Some(signed.digest),
-                ball: Ball::of(&signed, Some(SIMHASH)),
+                hamming: HammingRange::of(&signed, Some(SIMHASH)),
                 signed: Some(signed),
                 confirmed: confirmed.iter().map(|text| id(text)).collect(),
                 ..self.query(sample, except)

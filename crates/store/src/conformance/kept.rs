@@ -14,7 +14,7 @@ use doppel_core::collection::{Preset, Retention, Settings};
 use doppel_core::index::Via;
 use doppel_core::schemes::Signature;
 use doppel_core::text::Document;
-use doppel_core::verdict::{Facts, Match, VIA_EXACT, Verdict, VerdictKind};
+use doppel_core::verdict::{Match, VIA_EXACT, Verdict, VerdictInputs, VerdictKind};
 
 type SharedStore = Arc<dyn Store>;
 
@@ -49,7 +49,7 @@ impl CandidateJudge for KeptJudge {
         let generation = GenerationId(1);
         Verdict::conclude(
             matches,
-            Facts {
+            VerdictInputs {
                 too_short: false,
                 fingerprint: self.0.signed().fingerprint(),
                 generation,

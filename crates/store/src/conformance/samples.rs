@@ -13,7 +13,7 @@ use doppel_core::index::Via;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
-use doppel_core::verdict::{Facts, Fingerprint, Match, VIA_EXACT, Verdict};
+use doppel_core::verdict::{Fingerprint, Match, VIA_EXACT, Verdict, VerdictInputs};
 
 /// Number of keys that two samples must share to match. One shared key makes a candidate; the judge requires more.
 pub const SHARED_KEYS: usize = 2;
@@ -215,7 +215,10 @@ impl CandidateJudge for SampleJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         let fingerprint = self.signed.fingerprint();
         let generation = self.generation;
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, statistics: 0, truncated })
+        Verdict::conclude(
+            matches,
+            VerdictInputs { too_short: false, fingerprint, generation, statistics: 0, truncated },
+        )
     }
 }
 

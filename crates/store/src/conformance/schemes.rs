@@ -11,12 +11,12 @@ use crate::{
     RegisterOutcome, Registration, RegistrationMode, SequencedNotifier, Store,
 };
 use doppel_core::collection::{Channel, ChannelPosition, Field, MatchScope, Preset, Role, Settings};
-use doppel_core::index::{Ball, POSTINGS_PER_KEY, Via};
+use doppel_core::index::{HammingRange, POSTINGS_PER_KEY, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
-use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_core::verdict::{Match, Verdict, VerdictInputs};
 
 type SharedStore = Arc<dyn Store>;
 
@@ -53,7 +53,13 @@ impl CandidateJudge for SchemeJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
+            VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                statistics: 0,
+                truncated,
+            },
         )
     }
 }
@@ -120,7 +126,7 @@ async fn looked_up(
         collection: desk.name.clone(),
         generation: GenerationId(1),
         digest: None,
-        ball: Ball::of(signed, settings.simhash()),
+        hamming: HammingRange::of(signed, settings.simhash()),
         signed: Some(signed.clone()),
         except: None,
         confirmed: Vec::new(),

@@ -35,7 +35,7 @@ use crate::{
     StoreError, StoreUsage, StoredRecord,
 };
 use doppel_core::collection::CollectionName;
-use doppel_core::index::{Ball, Via};
+use doppel_core::index::{HammingRange, Via};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::Match;
@@ -97,7 +97,7 @@ impl plan::StandingRecord for ModelEntry {
 /// The data by which records are looked up.
 struct LookupData<'a> {
     digest: Option<Digest>,
-    ball: Option<Ball>,
+    hamming: Option<HammingRange>,
     signed: Option<&'a Signed>,
     confirmed: &'a [RecordId],
 }
@@ -112,10 +112,10 @@ impl LookupData<'_> {
         if self.digest == Some(other.digest) {
             via = via.with(Via::EXACT);
         }
-        if let Some((ball, theirs)) = self.ball.zip(other.fingerprint())
-            && ball.contains(theirs)
+        if let Some((hamming, theirs)) = self.hamming.zip(other.fingerprint())
+            && hamming.contains(theirs)
         {
-            via = via.with(Via::channel(ball.within.position));
+            via = via.with(Via::channel(hamming.within.position));
         }
         for key in self.signed.iter().flat_map(|signed| &signed.keys) {
             if other.keys.contains(key) {
@@ -226,7 +226,7 @@ impl ModelCollection {
         let Registration { id, signed, others, confirmed, mode, .. } = registration;
         let wanted = LookupData {
             digest: Some(signed.digest),
-            ball: Ball::of(signed, self.state.settings.simhash()),
+            hamming: HammingRange::of(signed, self.state.settings.simhash()),
             signed: Some(signed),
             confirmed,
         };
@@ -364,9 +364,9 @@ impl Store for ModelStore {
         self.with(&query.collection, |collection| {
             check_live(query.generation, collection.state.generation)?;
             let digest = query.digest;
-            let ball = query.ball;
+            let hamming = query.hamming;
             let signed = query.signed.as_deref();
-            let wanted = LookupData { digest, ball, signed, confirmed: &query.confirmed };
+            let wanted = LookupData { digest, hamming, signed, confirmed: &query.confirmed };
             let began = Instant::now();
             judge.took(RegistrationStage::Propose, StageSpan { began, ended: began });
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());

@@ -44,7 +44,7 @@ mod tests {
     use crate::CandidateRecord;
     use crate::GenerationId;
     use doppel_core::record::RecordId;
-    use doppel_core::verdict::{Facts, VIA_EXACT, VerdictKind};
+    use doppel_core::verdict::{VIA_EXACT, VerdictInputs, VerdictKind};
 
     struct TestJudge;
 
@@ -58,8 +58,13 @@ mod tests {
         }
 
         fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-            let facts =
-                Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated };
+            let facts = VerdictInputs {
+                too_short: false,
+                fingerprint: None,
+                generation: GenerationId(1),
+                statistics: 0,
+                truncated,
+            };
             Verdict::conclude(matches, facts)
         }
     }

@@ -235,14 +235,14 @@ impl BatchRound<'_> {
             }
         });
         let proposals: Vec<_> = hits.into_iter().zip(judges).collect();
-        let sifted = on_all_cores(&proposals, ONE_THREAD, |(hits, (_, registration, judge))| {
+        let filtered = on_all_cores(&proposals, ONE_THREAD, |(hits, (_, registration, judge))| {
             let mut items = ranked(hits, registration).items;
             let dismissed = dismiss(&mut items, JudgeContext { judge: *judge, immutable: self.confirmed });
             (items, dismissed)
         });
         let mut members = Vec::new();
         let mut asked = Vec::new();
-        for ((items, dismissed), (_, (at, _, judge))) in sifted.into_iter().zip(&proposals) {
+        for ((items, dismissed), (_, (at, _, judge))) in filtered.into_iter().zip(&proposals) {
             dismissed.iter().for_each(|item| earlier.note(*at, item, None));
             members.extend(items.iter().map(|_| *at));
             asked.extend(items.into_iter().map(|item| (*judge, item)));
