@@ -2,7 +2,7 @@
 //! petitions.
 //!
 //! A number is found at the start of a sequence of digits, letters and masks. Its length and its first digits give its
-//! kind; if they do not, the label before it does (身份证号, 户号, 工单号). A mobile number may also be spelled (一三八…).
+//! kind; if they do not, the label before it does (身份证号, 户号, 工单号). Digits of a mobile number may also be spelled (一三八…).
 
 use super::literals::{Literals, literals};
 use std::ops::Range;
@@ -102,6 +102,8 @@ const MIN_PHONE: usize = 7;
 const MOBILE_DIGITS: usize = 11;
 /// Minimum number of digits in a telephone number with its area code.
 const MIN_WITH_AREA: usize = 10;
+/// Number of digits in a telephone number with its area code, without the zero before the area code.
+const WITHOUT_TRUNK_ZERO: std::ops::RangeInclusive<usize> = 9..=11;
 
 /// True for a digit, a mask, or the letter x, which may hide a digit.
 fn is_digit_or_mask(c: char) -> bool {
@@ -129,7 +131,7 @@ pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
     }
     let label = label_before(text, text.ends(at, "+").unwrap_or(at));
     let read = labelled(text, at, end, label.as_ref()).or_else(|| unlabelled(text, at, end));
-    let Some((kind, mut number)) = read else { return Some(end) };
+    let Some((kind, mut number)) = read else { return read_spelled(found, at).or(Some(end)) };
     let canonical: String = text.string(number.clone()).chars().filter(|&c| !is_gap(c) || c == '_').collect();
     let next = number.end;
     // A hidden number, or a number of zeros, identifies nothing.
@@ -189,19 +191,30 @@ fn national_number(digits: String) -> String {
     match mobile.as_bytes() {
         [b'1', b'3'..=b'9', ..] if mobile.chars().count() == MOBILE_DIGITS => mobile.to_owned(),
         _ if national.starts_with('0') && national.len() >= MIN_WITH_AREA => national.to_owned(),
+        _ if national.len() < digits.len() && WITHOUT_TRUNK_ZERO.contains(&national.len()) => format!("0{national}"),
         _ => digits,
     }
 }
 
-/// Reads the mobile number that begins at `at` and whose digits are spelled (一三八…, 幺三八…). Returns its end.
+/// Reads the mobile number that begins at `at` if at least one of its digits is spelled: 一三八…, 幺三八…, 138零零零零1234. A sign may stand
+/// between its groups of 3, 4 and 4 digits. Returns its end.
 pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let spelled = text.as_slice().get(at..at + MOBILE_DIGITS)?;
-    let canonical: String = spelled.iter().map_while(|&c| spelled_digit(c)).collect();
-    let is_mobile = canonical.len() == MOBILE_DIGITS && matches!(canonical.as_bytes()[1], b'3'..=b'9');
-    let is_longer = spelled_digit(text.before(at)).is_some() || is_number(text.at(at + MOBILE_DIGITS));
-    let number = at..at + MOBILE_DIGITS;
-    if !is_mobile || is_longer || is_quantity(text, &number, true) {
+    let mut canonical = String::with_capacity(MOBILE_DIGITS);
+    let mut end = at;
+    while canonical.len() < MOBILE_DIGITS {
+        let is_between_groups = matches!(canonical.len(), 3 | 7);
+        if is_between_groups && (is_hyphen_or_blank(text.at(end)) || is_dot_or_dash(text.at(end))) {
+            end += 1;
+        }
+        canonical.push(spelled_digit(text.at(end))?);
+        end += 1;
+    }
+    let number = at..end;
+    let is_mobile = canonical.starts_with('1') && matches!(canonical.as_bytes()[1], b'3'..=b'9');
+    let is_spelled = text.as_slice()[number.clone()].iter().any(|&c| !c.is_ascii() && spelled_digit(c).is_some());
+    let is_longer = spelled_digit(text.before(at)).is_some() || is_number(text.at(end));
+    if !is_mobile || !is_spelled || is_longer || is_quantity(text, &number, true) {
         return None;
     }
     let label = label_before(text, at).filter(|label| label.kind == FactKind::Phone);
@@ -209,11 +222,11 @@ pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
     Some(add_contact(found, FactKind::Phone, number, canonical, label))
 }
 
-/// Returns the digit for a numeral, or for 幺, which stands for 1 in numbers of telephones.
+/// Returns the digit for a digit or a numeral, for 幺 and 么, which stand for 1 in telephone numbers, and for circles, which stand for 0.
 fn spelled_digit(c: char) -> Option<char> {
     match c {
-        '幺' => Some('1'),
-        _ if c.is_ascii() => None,
+        '幺' | '么' => Some('1'),
+        '○' | '◯' => Some('0'),
         _ => char::from_digit(digit(c)?, 10),
     }
 }
@@ -369,9 +382,9 @@ fn is_hyphen_or_blank(c: char) -> bool {
     matches!(c, ' ' | '-')
 }
 
-/// True for signs that also stand between a number and other text: a decimal point, or a dash between two numbers.
+/// True for signs that also stand between a number and other text: a decimal point, a dash between two numbers, or a slash.
 fn is_dot_or_dash(c: char) -> bool {
-    matches!(c, '.' | '·' | '•' | '・' | '‐' | '–' | '—' | '−')
+    matches!(c, '.' | '·' | '•' | '・' | '‐' | '‑' | '–' | '—' | '―' | '−' | '/')
 }
 
 /// Returns the telephone number at `at`, with the code of the country.
@@ -379,19 +392,37 @@ fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
     if !matches!(text.at(at), '0' | '1' | '4' | '8') {
         return None;
     }
-    let abroad = after_country_code(text, at).and_then(|start| national_phone(text, start));
+    let abroad = after_country_code(text, at)
+        .and_then(|start| national_phone(text, start).or_else(|| phone_without_trunk_zero(text, start)));
     abroad.map(|phone| at..phone.end).or_else(|| national_phone(text, at))
+}
+
+/// Returns the telephone number at `at` whose area code has no leading zero, as usual after the code of the country: +86 731 88886666.
+fn phone_without_trunk_zero(text: &Chars, at: usize) -> Option<Range<usize>> {
+    let (groups, count) = groups(text, at, |c| is_hyphen_or_blank(c) || c == ')');
+    let lengths: [usize; 3] = std::array::from_fn(|group| groups[group].len());
+    let used = match lengths {
+        [2 | 3, 7 | 8, _] => 2,
+        [2, 4, 4] | [3, 3 | 4, 4] => 3,
+        [single, ..] if WITHOUT_TRUNK_ZERO.contains(&single) => 1,
+        _ => return None,
+    };
+    (used <= count && matches!(text.at(at), '1'..='9')).then(|| at..groups[used - 1].end)
 }
 
 /// Returns the position after the code of China at `at`.
 fn after_country_code(text: &Chars, at: usize) -> Option<usize> {
     let code = text.starts_any(at, &["86", "0086"])?;
-    let start = text.skip(code, 1, |c| is_hyphen_or_blank(c) || c == ')');
+    let start = text.skip(code, 2, |c| is_hyphen_or_blank(c) || matches!(c, '(' | ')'));
     // In 雁坪路86 13800001234 and 雁坪路86-13800001234, the first number belongs to the road.
     let is_joined = text.at(code) == '1' || text.at(code) == '-' && !is_ideograph(text.before(at));
     let is_marked = matches!(text.before(at), '+' | '(') || text.at(at) == '0' || is_joined;
     let is_marked = is_marked || label_before(text, at).is_some();
-    (is_marked && matches!(text.at(start), '0' | '1')).then_some(start)
+    // Only a sign before the code shows that an area code without its zero follows.
+    let is_trunk_zero_optional = matches!(text.before(at), '+') || text.at(at) == '0';
+    let starts_number =
+        matches!(text.at(start), '0' | '1') || is_trunk_zero_optional && text.at(start).is_ascii_digit();
+    (is_marked && starts_number).then_some(start)
 }
 
 /// Returns the telephone number at `at` without the code of the country.

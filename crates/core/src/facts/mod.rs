@@ -293,7 +293,7 @@ impl<'t> Found<'t> {
             } else {
                 match c {
                     '*' | '×' | '●' | '■' | '█' | '○' => contacts::read_run(self, at),
-                    '一' | '壹' | '幺' => contacts::read_spelled(self, at),
+                    '一' | '壹' | '幺' | '么' => contacts::read_spelled(self, at),
                     '@' | '.' | ':' => links::read(self, at),
                     '#' | '-' | '(' => noise::read(self, at),
                     '号' | '栋' | '幢' | '座' | '单' | '室' | '房' | '期' | '组' | '弄' => {

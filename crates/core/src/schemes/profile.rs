@@ -48,7 +48,7 @@ use crate::violation::Violation;
 /// The normal form and the comparison of addresses.
 const ADDRESS_RULES: &str = "addresses 2";
 /// The removal of contacts and noise.
-const NOISE_RULES: &str = "noise 2";
+const NOISE_RULES: &str = "noise 3";
 /// The copy key.
 const COPY_RULES: &str = "copies 2";
 /// The rules by which keys prefer rare text: weights, classes, number of keys.
