@@ -302,7 +302,7 @@ fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
     let dir = tempfile::tempdir().unwrap();
     let file = put_file(dir.path(), "calls.csv", "id,内容,分机\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
     let said = expect_exit(&run(&["dedup", &file], &[]), 0, &["columns    内容 (text)\nnot used   分机\n"]);
-    assert!(said.contains("columns not used: 分机; stored as they came"), "{said}");
+    assert!(said.contains("columns not used: 分机; doppel stores them unchanged"), "{said}");
     let sum = summary(&[&file], 0);
     assert_eq!(sum["columns"], json!({"used": [{"name": "内容", "role": "text"}], "unused": ["分机"]}));
 }

@@ -138,7 +138,7 @@ fn records_that_are_missing_are_noticed_by_the_count() {
         database.persist(fjall::PersistMode::SyncAll).expect("synced");
     }
     let (text, code) = doctor(folder.path());
-    assert!(code == Some(1) && text.contains("counts 3 records, 2 are there"), "{text}");
+    assert!(code == Some(1) && text.contains("should have 3 records, but 2 exist"), "{text}");
     let server = TestServer::start_in(folder.path());
     assert!(server.log().contains("has lost records"), "{}", server.log());
 }

@@ -288,7 +288,7 @@ impl Verdict {
 
     /// Concludes the verdict from `matches`. The first kind that applies is taken: exact, near, too short, original.
     /// `duplicate_of` is the match with the lowest seq.
-    pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
+    pub fn conclude(mut matches: Vec<Match>, facts: VerdictInputs) -> Self {
         let VerdictInputs { too_short, fingerprint, generation, statistics, truncated } = facts;
         let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
             (true, ..) => VerdictKind::ExactDuplicate,

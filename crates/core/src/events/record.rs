@@ -7,7 +7,7 @@ use crate::handling::Handling;
 use crate::record::Row;
 use crate::schemes::hash::{city64, city64_bytes};
 use crate::schemes::profile::Profile;
-use crate::similarity::Named;
+use crate::similarity::NamesInText;
 use crate::text::Document;
 use crate::text::objects::NamedObject;
 use crate::text::problems::{ProblemStrength, problem_kinds};

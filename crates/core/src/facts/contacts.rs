@@ -211,7 +211,9 @@ pub(super) fn read_spelled(found: &mut Found<'_>, at: usize) -> Option<usize> {
         end += 1;
     }
     let number = at..end;
-    let is_mobile = canonical.starts_with('1') && matches!(canonical.as_bytes()[1], b'3'..=b'9');
+    // In 全国统一4008001234, the first numeral is a part of a word.
+    let is_word = text.at(at).is_ascii() != text.at(at + 1).is_ascii();
+    let is_mobile = !is_word && canonical.starts_with('1') && matches!(canonical.as_bytes()[1], b'3'..=b'9');
     let is_spelled = text.as_slice()[number.clone()].iter().any(|&c| !c.is_ascii() && spelled_digit(c).is_some());
     let is_longer = spelled_digit(text.before(at)).is_some() || is_number(text.at(end));
     if !is_mobile || !is_spelled || is_longer || is_quantity(text, &number, true) {

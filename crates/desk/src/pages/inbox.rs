@@ -241,7 +241,7 @@ async fn current(context: &PageContext, page: &QueuePage<'_>) -> Result<Option<S
             (None, Some(next)) if !stays => next.href(&context.collection),
             _ => InboxPlace { at: None, ..(*place).clone() }.href(&context.collection),
         };
-        pair.decide = pair.decide.map(|decide| decide.then(after));
+        pair.decide = pair.decide.map(|decide| decide.returning_to(after));
         pair
     });
     let card = card(context, arrival);

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::sign_in::{PasswordAttempt, begun};
+use super::sign_in::{PasswordAttempt, redirect_with_session};
 use crate::DeskState;
 use crate::flash::FlashMessage;
 use crate::form::FormFields;
