@@ -247,7 +247,7 @@ impl GroupSet {
         }
     }
 
-    /// Joins the components of the two records of a new pair if they are in different ones.
+    /// Joins the components of the two records of a new pair if the records are in different components.
     fn unite(&mut self, a: u32, b: u32) {
         let a = self.find(a);
         let b = self.find(b);
@@ -274,7 +274,7 @@ impl GroupSet {
             .collect()
     }
 
-    /// Builds the component of these places, which are a complete ring, again from its pairs. Frees places without pairs.
+    /// Rebuilds the component of these places, which are a complete ring, from its pairs. Frees places without pairs.
     fn rebuild(&mut self, group: &[u32]) {
         for &place in group {
             let node = &mut self.nodes[place as usize];

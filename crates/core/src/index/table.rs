@@ -244,7 +244,7 @@ impl PostingTable {
         table
     }
 
-    /// Moves the lists from the table from which [`PostingTable::resized`] made this one.
+    /// Moves the lists from the table from which [`PostingTable::resized`] made this table.
     pub(super) fn adopt(&mut self, from: &mut Self) {
         self.lists = std::mem::take(&mut from.lists);
     }

@@ -25,7 +25,7 @@ impl ShownRow {
     /// Returns the chosen columns of a stored row; `null` for a row that is not kept. O(bytes of the row).
     ///
     /// # Errors
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     pub fn of(row: Option<&str>, columns: &Columns) -> Result<Self, serde_json::Error> {
         let Some(row) = row else { return Ok(Self(RawValue::NULL.to_owned())) };
         let Columns::Named(names) = columns else { return RawValue::from_string(row.to_owned()).map(Self) };

@@ -10,7 +10,7 @@
 #[derive(Clone, Debug)]
 pub struct BitCounter {
     planes: [u64; 64],
-    /// A word that waits at a plane for a second word, so that each plane passes carries on half as often.
+    /// Words that wait at their planes for a second word, so that each plane passes on a carry only half as often.
     waiting: [u64; 64],
     /// Bit k is set if `waiting[k]` contains a word.
     occupied: u64,

@@ -20,8 +20,8 @@ pub(super) fn version() -> String {
     format!("{:016x}", city64(PHRASES))
 }
 
-/// Returns the number of records in a thousand that contain each code. The codes are those of the shingles of the phrases, and of the lines that are
-/// names.
+/// Returns the number of records in a thousand that contain each code. The codes belong to the shingles of the phrases, and to the lines
+/// that are names.
 pub(super) fn counts() -> &'static HashMap<u64, f64> {
     static COUNTS: LazyLock<HashMap<u64, f64>> = LazyLock::new(|| {
         let mut counts = HashMap::new();

@@ -8,8 +8,8 @@
 //! 4. As 5, and SIM of their frequencies below `epsilon`.
 //! 5. MD5 of the top `n` words sorted by their bytes, joined by U+001F.
 //!
-//! SIM(A, B) = Σ (a − b)² / (Σ a² + Σ b²) = 1 − 2 A·B / (|A|² + |B|²) over the top words, aligned by word: 0 for equal
-//! vectors, 1 for orthogonal ones.
+//! SIM(A, B) = Σ (a − b)² / (Σ a² + Σ b²) = 1 − 2 A·B / (|A|² + |B|²) over the top words, aligned by word: 0 for equal vectors, 1 for
+//! orthogonal vectors.
 //!
 //! The only key is the digest, so that the keys are complete. Signing is O(length) for method 1 and O(words × log words) for the others; comparing is
 //! O(n).
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Returns as many characters as fit into `bytes`, of which a character outside ASCII takes two.
+    /// Returns as many characters from the beginning as fit into `bytes`; a character outside ASCII takes two bytes.
     fn beginning(text: &str, bytes: u32) -> String {
         let mut used = 0;
         let within = text.chars().take_while(|c| {

@@ -1,4 +1,4 @@
-//! The sorted fingerprints of a batch, with the places of equal ones.
+//! The sorted fingerprints of a batch, with the places of equal fingerprints.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const HEAD_BITS: u32 = 16;
 /// bytes a fingerprint, and a quarter of a megabyte.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// All fingerprints, ascending; equal ones are repeated.
+    /// All fingerprints, ascending, with repetitions.
     values: Vec<u64>,
     /// The place of each fingerprint in the input; ascending among equal fingerprints.
     places: Vec<u32>,
