@@ -12,7 +12,7 @@ pub enum RegistrationStage {
     Read,
     /// Computing signatures and keys.
     Sign,
-    /// Waiting for other writers of the same record, for a free place among the running changes, or for the transaction before.
+    /// Waiting for other writers of the same record, for a free place among the running changes, or for the previous transaction.
     Wait,
     /// Reading the record under the id, drawing the seq, and finding candidates in the index.
     Propose,

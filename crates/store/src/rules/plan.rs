@@ -78,7 +78,7 @@ pub trait StandingRecord {
     /// The record.
     fn record(&self) -> &StoredRecord;
 
-    /// Returns the text that `generation` has filed for the record; `None` if it has filed none or cannot read it.
+    /// Returns the text that `generation` has filed for the record; `None` if it has filed no text or cannot read it.
     fn text_in(&self, generation: GenerationId) -> Option<FiledText>;
 }
 
@@ -119,8 +119,8 @@ pub fn plan<T: StandingRecord>(
     })
 }
 
-/// Returns the standby generations that have not filed the record. Returns `None` if the live generation or another one that has filed the record reads another text
-/// in the new content.
+/// Returns the standby generations that have not filed the record. Returns `None` if the new content has another text in the live
+/// generation, or in another generation that has filed the record.
 fn missing(registration: &Registration, standing: &impl StandingRecord) -> Option<Vec<GenerationId>> {
     let seq = standing.record().seq;
     let mut missing = Vec::new();
