@@ -75,7 +75,7 @@ mod tests {
         // The quote is in the last line, alone or behind values.
         assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
         assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
-        // The quote would reach to the quote of a later row, which closes nothing. A value of several lines stands before it.
+        // The quote would reach to the quote of a later row, which closes nothing. A value of several lines comes before the open quote.
         let text = b"id,t,u\r\n1,\"a\r\nb\",\"x,y\r\n2,\"x\",\"y\"\r\n\"3\",x,y\r\n4,x,y\r\n";
         assert_eq!(read(text, Csv, 1000), [open_quote(2), sound_row(4, "2"), sound_row(5, "3"), sound_row(6, "4")]);
         // Two successive rows have an open quote, and more bytes follow than a line may have.
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!((found.len(), &found[1]), (61, &item(3, "open_quote")));
             assert!(found[2].1.contains(r#""id":"3""#), "{:?}", found[2]);
         }
-        // Sound values: one contains a few lines that look like rows, the other many lines that do not.
+        // Sound values: one contains a few lines that look like rows, the other contains many lines that do not look like rows.
         let list = "一,二,三,四\n".repeat(5);
         let prose = "先说路灯,再说井盖\n".repeat(300);
         let text = format!("id,t,u,v\n1,\"{list}\",b,c\n2,\"{prose}\",b,c\n");

@@ -16,7 +16,7 @@ fn location(server: &postgres::PostgresServer) -> DatabaseLocation {
     DatabaseLocation::parse(&server.odbc_url()).expect("a location")
 }
 
-/// Values keep every digit, text stays unchanged, and a large number of rows arrives completely.
+/// Checks that values keep every digit, text stays unchanged, and a large number of rows arrives completely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_come_by_odbc_as_they_are() {
     let server = postgres::PostgresServer::start(PASSWORD).await;

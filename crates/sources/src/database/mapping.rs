@@ -46,7 +46,7 @@ impl RowMapping {
     /// Returns the row of a record for a row of the database. `NULL` counts as no value, and an id is always text.
     ///
     /// # Errors
-    /// The reason why the row is no record.
+    /// The reason why the row is not a record.
     pub fn row(&self, cells: &[SqlValue]) -> Result<Row, UnreadableLine> {
         let mut json = String::new();
         for (mapped, cell) in self.columns.iter().zip(cells) {

@@ -134,8 +134,8 @@ impl ColumnPlan {
         missing.map(|(_, (column, _))| column.as_str())
     }
 
-    /// Describes the targets of the columns for people. Columns without a role are left out if others have roles: who reads the records
-    /// reports the members that no field names.
+    /// Describes the targets of the columns for people. Columns without a role are left out if other columns have roles, because the reader
+    /// of the records reports the members that no field names.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
         let mut used = Vec::new();
         let mut kept = Vec::new();
