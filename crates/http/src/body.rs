@@ -29,7 +29,7 @@ pub fn most_discarded(max: usize) -> usize {
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
-        // The client gets this answer at once, also if it has already begun to send the body.
+        // The client gets this answer at once, even if it has already begun to send the body.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     if let Some(limit) = request.extensions().get::<CompressedLimit>() {

@@ -31,7 +31,7 @@ pub enum PageKind {
     File,
 }
 
-/// Makes a response that people can read, also from an error.
+/// Makes responses that people can read, including responses for errors.
 pub trait PageWording: Send {
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

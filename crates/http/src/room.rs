@@ -79,7 +79,7 @@ impl PlaceRoom {
         }
     }
 
-    /// Adds or removes places until their number is the wanted one.
+    /// Adds or removes places until their number is the wanted number.
     async fn settle(&self) {
         let mut there = self.there.lock().await;
         let mut most = self.most.subscribe();
