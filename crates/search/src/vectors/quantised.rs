@@ -1,7 +1,8 @@
 //! Vectors of bytes, and the cosine of two of them.
 //!
-//! A vector is kept as one signed byte for each number. Its length is lost; only its direction counts. The cosine is taken after the mean of all
-//! vectors of the collection is subtracted: models give all texts of one kind a common direction, which says nothing about a pair.
+//! A vector is stored as one signed byte for each number. Its length is lost; only its direction counts. The cosine is computed after the
+//! mean of all vectors of the collection is subtracted, because models give all texts of one kind a common direction, which says nothing
+//! about a pair.
 
 /// The largest byte of a vector.
 const LARGEST: f32 = 127.0;

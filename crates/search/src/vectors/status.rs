@@ -106,7 +106,7 @@ impl SearchService {
         })
     }
 
-    /// Pauses, resumes or cancels the making of vectors. Returns the state after it.
+    /// Pauses, resumes or cancels the making of vectors. Returns the state after the action.
     ///
     /// # Errors
     /// As [`vectors`](Self::vectors); [`SearchError::Index`] if the files cannot be written.
