@@ -334,7 +334,7 @@ mod tests {
         vectors.advance(&set, IndexProgress::Reached(Seq(2))).unwrap();
         let again = opened(folder.path());
         assert_eq!(again.progress(&again.next().unwrap()), Some(IndexProgress::Reached(Seq(2))));
-        // Removes the second row from the file, as if it had never reached the disk.
+        // Overwrites the second row with zeros, as if it had never reached the disk.
         let path = folder.path().join(set.model.file_name());
         let mut bytes = fs::read(&path).unwrap();
         let half = bytes.len() / 2;
