@@ -1,4 +1,4 @@
-//! Recall and precision of pairs, computed from the true pairs and the found ones.
+//! Recall and precision of pairs, computed from the true pairs and the found pairs.
 //!
 //! The module only counts: it has no engine and no files. A pair has no direction. O(pairs × log pairs).
 
@@ -29,7 +29,7 @@ pub struct FoundPair {
 /// The found pairs with their data.
 pub type FoundPairs = BTreeMap<PositionPair, FoundPair>;
 
-/// The agreement of the found pairs with the true ones.
+/// The agreement of the found pairs with the true pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PairQuality {
     /// Share of the true pairs that were found; 1 if there are none.
@@ -66,7 +66,7 @@ impl PairQuality {
     }
 }
 
-/// Returns a share; 1 of nothing.
+/// Returns the share of `part` in `whole`; 1 if `whole` is 0.
 pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }

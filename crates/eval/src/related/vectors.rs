@@ -70,7 +70,7 @@ impl<'a> WeightedRankings<'a> {
         Ok(Self { set, queries, rankings })
     }
 
-    /// Measures each weight, and fits one.
+    /// Measures each weight, and fits the weight.
     pub(super) fn report(&self, vectors: usize) -> VectorsReport {
         let tried = self.rankings.iter().skip(1);
         let by_weight = tried.map(|(weight, ranked)| WeightQuality {
