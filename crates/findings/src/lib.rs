@@ -34,14 +34,14 @@ pub enum RowRefusal {
     Invalid(String),
     /// The row with this number has the same id.
     SameId(u64),
-    /// Other content is stored under the id.
+    /// The collection has a record with this id and other content.
     Stored,
-    /// The same row of the same file was registered with other columns.
+    /// The same row of the same file was registered before with other columns.
     Otherwise,
 }
 
 impl RowRefusal {
-    /// Returns the refusal for a row of a table that is no record. `fault` is the fault of the row, if there is one.
+    /// Returns the refusal for a row of a table that is not a record. `fault` is the fault of the row, if there is one.
     pub fn of_unreadable(why: &UnreadableLine, fault: Option<&RowFault>) -> Self {
         match fault {
             Some(fault) => Self::Row(fault.clone()),
@@ -105,7 +105,7 @@ impl RowFinding {
         outcome: Outcome,
         row_of: impl FnOnce(&RecordId) -> Option<EarlierRow>,
     ) -> Self {
-        // Several exact duplicates are possible. The first one is the earliest.
+        // Several exact duplicates are possible. The row repeats the earliest.
         let exact = similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
         let of = exact.map(|found| &found.id).or(duplicate_of);
         let found = of.and_then(|id| similar.iter().find(|found| found.id == *id));
