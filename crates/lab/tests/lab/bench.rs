@@ -63,7 +63,7 @@ fn figure(figure: &Value) {
     assert!(figure["unit"].is_string() && figure["baseline"]["name"].is_string(), "{figure}");
     assert!(matches!(figure["better"].as_str(), Some("higher" | "lower")), "{figure}");
     spread(&figure["baseline"]["value"], name);
-    // With a few records, the memory of a process shows nothing.
+    // With few records, the memory of a process says nothing.
     if !["memory.process", "join.memory"].contains(&name) {
         spread(&figure["value"], name);
         spread(&figure["ratio"], name);

@@ -72,7 +72,7 @@ fn t2_times_grow_with_the_number_of_records_and_unknown_figures_are_called_so() 
         }
         assert_eq!(number(&sizes[5][0]), 300.0);
     }
-    // The document gives only an order for this experiment, and no figure.
+    // For this experiment the document gives only an order and no figures.
     assert!(!text.contains("ms there"));
 }
 
