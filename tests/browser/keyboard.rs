@@ -143,7 +143,7 @@ fn judgement_of(keyed: &KeyedServer, a: &str, b: &str) -> Value {
 }
 
 fn works_off_a_case(tab: &BrowserTab, keyed: &KeyedServer) {
-    // Keys that are typed into a field are text and no commands.
+    // Keys that are typed into a field are text and not commands.
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");
     assert_eq!(tab.run("return document.getElementById('note').value", &json!([])), "s, n and u");

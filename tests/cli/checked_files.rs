@@ -1,4 +1,4 @@
-//! `doppel check FILE` and `doppel dedup --out` write the table again, with the result for each row.
+//! `doppel check FILE` and `doppel dedup --out` write a copy of the table with the result for each row.
 
 use std::fs;
 use std::io::Write as _;
@@ -290,7 +290,7 @@ fn a_registering_check_that_is_stopped_sends_no_further_batch() {
 fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
-    // A title stands above the header, and the last row has the same id as the first.
+    // There is a title above the header, and the last row has the same id as the first.
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
     let file = put_file(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
@@ -305,7 +305,7 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
         assert_eq!((rows[3][2].as_str(), rows[6][3].as_str()), ("=1+1", "未处理"));
         assert_eq!(rows[8][3..7], ["未处理", "", "", "编号与前面的一行相同。请改正编号。"]);
         assert_eq!(fs::read_to_string(&pairs).unwrap().lines().count(), 2);
-        // The share in the table is the similarity of the pair, since both compare the same letters by the same rules.
+        // The share in the table is the similarity of the pair, because both compare the same letters by the same rules.
         let pair: Value = serde_json::from_str(fs::read_to_string(&pairs).unwrap().lines().next().unwrap()).unwrap();
         let share = pair["similarity"].as_f64().unwrap();
         assert_eq!(rows[3][5], format!("{}%", (share * 100.0).round()));

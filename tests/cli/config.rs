@@ -1,4 +1,5 @@
-//! Mistakes in the configuration have helpful messages; keys can be made; a visitor who is not signed in is led to the sign-in page.
+//! Mistakes in the configuration have helpful messages; keys can be made; the desk sends a visitor who is not signed in to the sign-in
+//! page.
 
 use crate::support::{TestServer, expect_no_parts, expect_parts, run, run_to_exit};
 use serde_json::json;

@@ -69,7 +69,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
         };
         let pair = RecordPair::new(id(one), id(other)).expect("two ids");
         let decision = Decision { pair, rulings: vec![ruling] };
-        // Earlier versions left such a decision if the record was deleted while a person decided.
+        // Earlier versions left such a decision if the record was deleted while a person decided about it.
         desk.store.put_decision(&desk.name, decision).await.expect("a decision");
     }
     desk.store.close().await.expect("it closes");
@@ -315,7 +315,7 @@ fn collections_whose_names_are_lost_are_salvaged_under_their_numbers() {
         trees_and_lamps(folder.path());
         overwrite_meta(folder.path(), is_whole);
         if is_whole {
-            // The journal contains the last writes. In such a young directory these include the names.
+            // The journal contains the last writes. In a new directory these writes include the names.
             std::fs::remove_file(folder.path().join("0.jnl")).expect("a journal");
         }
         overwrite(folder.path(), 2);
@@ -403,7 +403,7 @@ fn what_is_dropped_of_a_journal_is_said() {
     let bytes = std::fs::read(&path).expect("a journal");
     let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is in it") as u64 + 1;
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("it opens");
-    // The beginning of a write: a crash came before its end.
+    // The beginning of a write. A crash has prevented its end.
     file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("a write");
     let server = TestServer::start_in(folder.path());
     assert!(server.log().contains("the end of a journal was dropped"), "{}", server.log());

@@ -135,8 +135,8 @@ fn refusal_of(content: &str, arguments: &[&str], judged: &str, base: &[&str; 6])
 }
 
 /// Returns a collection in the form of `doppel export` in which only the time shows that records belong together. It has `pairs` pairs with
-/// different words that were decided to be the same matter, one pair whose texts show this, one refused pair, one pair whose decision was
-/// withdrawn, and one pair with a record that was deleted.
+/// different words that people decided to be the same matter, one pair whose texts show that it is the same matter, one pair that people
+/// decided to be different matters, one pair whose decision was withdrawn, and one pair with a deleted record.
 fn exported(pairs: usize) -> String {
     const WORDS: [&str; 24] = [
         "路灯", "井盖", "噪音", "垃圾", "停水", "停电", "学校", "医院", "公交", "地铁", "施工", "物业", "电梯", "暖气",

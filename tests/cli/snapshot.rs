@@ -156,7 +156,7 @@ fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_
         let doctor = run(&["doctor", "--data", path(&to)], &[]);
         assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
     }
-    // The environment gives both folders, as the configuration does.
+    // The environment names both folders, like the configuration.
     let environment = [("DOPPEL_SNAPSHOTS__DIR", path(&kept)), ("DOPPEL_STORE__DATA", path(&data))];
     let (text, code) = said(&run(&["snapshot", "create"], &environment));
     assert_eq!(code, Some(0), "{text}");

@@ -207,7 +207,7 @@ fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody
     assert!(nothing.html.contains("已经这样认定过了") && !nothing.has_form(path), "{}", nothing.html);
 
     let undo = clerk.open("/console/letters/groups/a");
-    // The notice appears once, and the page before has shown it.
+    // The notice appears only once, and the previous page has shown it.
     assert!(!undo.has_form("/console/letters/undo"));
     let shown = {
         let other = json!({"judgement": "not_same", "by": "他人"});

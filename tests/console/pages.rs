@@ -166,7 +166,7 @@ fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
             assert!(matches!(page.status, 200 | 404 | 422), "{path}: {} {}", page.status, page.html);
             assert_kept_to_itself(&page, &path);
             assert_labelled(&page, &path);
-            // The link to the content is the only link that is no path.
+            // The link to the content is the only link that is not a path.
             let page = PageResponse { html: page.html.replace("href=\"#main\"", ""), ..page };
             assert_nothing_inline(&page, &path);
         }

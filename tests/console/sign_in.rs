@@ -1,4 +1,4 @@
-//! Signing in: which pages need it, the properties of the cookie, and the events that make it invalid.
+//! Signing in: the pages that need it, the properties of the cookie, and the events that make the cookie invalid.
 
 use crate::browser::{KeyedServer, PageResponse, TestBrowser};
 use crate::support::awaited;
@@ -155,7 +155,7 @@ fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
 fn the_log_names_the_key_of_who_is_signed_in() {
     let keyed = KeyedServer::start(&[]);
     keyed.signed_in("reader").open("/console");
-    // The service writes the line after the answer is sent, and another thread reads it.
+    // The service writes the line after it has sent the answer, and another thread reads the line.
     awaited(
         "a line of the log",
         || keyed.server.log(),

@@ -35,7 +35,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
     expect_parts(&clerk.open("/console/letters/case/a").html, &["值班员", "电话核实", "认定记录：同一事项"]);
 }
 
-/// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
+/// A verdict never changes. Each page that lists a record shows the decision of a person about this record, in the same words.
 #[test]
 fn what_was_decided_is_shown_wherever_a_record_is_listed() {
     let keyed = KeyedServer::with(&["a", "b"]);
@@ -59,7 +59,7 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
         assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
     }
     decide_a_b("not_same", &keyed);
-    // The two letters are no group any more.
+    // The two letters do not form a group any more.
     for page in pages[..3].iter().chain(&beside) {
         let html = clerk.open(page).html;
         assert!(html.contains("人工认定：不是同一事项"), "{page}: {html}");

@@ -66,7 +66,7 @@ pub(crate) fn insert(office: &DatabaseOffice, id: u32, content: &str, ago: i64) 
     ));
 }
 
-/// Checks rows that exist before, that are inserted, inserted late, changed and deleted, and checks all reports afterwards.
+/// Checks existing, inserted, late inserted, changed and deleted rows, and checks all reports afterwards.
 fn whatever_becomes_of_rows_is_found(kind: OfficeDatabase) {
     let office = DatabaseOffice::open(kind);
     office.make_letters();
@@ -111,7 +111,7 @@ fn whatever_becomes_of_rows_is_found(kind: OfficeDatabase) {
     assert!(!server.log().contains(PASSWORD));
     server.stop();
 
-    // With `delete`, the records are removed, too. The verdicts are written again and are the same.
+    // With `delete`, the records are also removed. The verdicts are written again and are the same.
     let more = "follow = true\nsweep_s = 2\ndelete = true\nwrite_back = { table = \"doppel_verdicts\" }\n";
     let server = start(&office, more);
     wait_until(&server, "a record deleted", || record(&server, "2001")["code"] == "unknown_record");
@@ -265,7 +265,7 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
     server.stop();
 }
 
-/// Of two instances with the same MongoDB, one reads; the other takes over when the first stops.
+/// If two instances use the same MongoDB, one instance reads; the other takes over when the first stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_instances_one_follows_and_another_takes_over() {
     let mongod = crate::mongod::SharedMongod::start().await;

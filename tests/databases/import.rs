@@ -225,7 +225,7 @@ fn no_password_is_in_what_is_said() {
     }
 }
 
-/// A query is one statement, whatever its quotes and comments contain. Of several statements none is run.
+/// A query is one statement, whatever its quotes and comments contain. If a query consists of several statements, none of them is run.
 #[test]
 fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
     for kind in KINDS {

@@ -14,7 +14,7 @@ fn letter(id: u32) -> String {
     let mut state = id;
     (0..16)
         .filter_map(|_| {
-            // Multiplier and increment are from Numerical Recipes. The high bits are the most random.
+            // Multiplier and increment are from Numerical Recipes. The high bits are the best random bits.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             char::from_u32(0x4e00 + (state >> 16) % 20_000)
         })
@@ -135,7 +135,7 @@ fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
     }
 }
 
-/// Of two instances with the same MongoDB, the instance that reads dies during a round.
+/// Two instances use the same MongoDB, and the instance that reads dies during a round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
     let mongod = crate::mongod::SharedMongod::start().await;

@@ -98,7 +98,7 @@ fn rows_without_an_order_end_reading_with_the_reason() {
     assert!(!output.status.success() && text.contains("\"bh\" cannot be the id"), "{text}");
 }
 
-/// Trouble with the table of verdicts delays no row. Verdicts that could not be written are written later, also after a restart.
+/// Errors of the table of verdicts delay no row. Verdicts that could not be written are written later, even after a restart.
 #[test]
 fn verdicts_that_cannot_be_written_are_written_later() {
     let office = DatabaseOffice::open(OfficeDatabase::Sqlite);

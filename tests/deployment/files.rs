@@ -1,4 +1,4 @@
-//! The Dockerfile and the compose files keep the promises of the documentation, and everything that they name exists.
+//! The Dockerfile and the compose files agree with the documentation, and everything that they name exists.
 
 use serde_norway::Value;
 

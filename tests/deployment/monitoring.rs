@@ -1,5 +1,5 @@
-//! The alerts and the dashboard ask only for existing metrics: each metric, label and value is in the `/metrics` of a service that has done
-//! some work, and each alert has a section that says what to do.
+//! The alerts and the dashboard use only existing metrics: each metric, label and value is in the `/metrics` of a service that has done
+//! some work, and each alert has a section that describes the actions of the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -109,7 +109,7 @@ impl ExpressionCheck<'_> {
     }
 }
 
-/// Returns the faults of a matcher: values that no metric has. A status that did not occur (`500`, `5..`) is accepted, since a working
+/// Returns the faults of a matcher: values that no metric has. A status that did not occur (`500`, `5..`) is accepted, because a working
 /// service cannot show it.
 fn unknown_values(name: &str, matcher: &Matcher, values: &BTreeSet<String>) -> Vec<String> {
     let wanted: Vec<&str> = match &matcher.op {

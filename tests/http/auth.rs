@@ -11,7 +11,7 @@ struct GuardedServer {
 }
 
 impl GuardedServer {
-    /// Starts a service with one key for each scope. The keys are made in the way of an operator.
+    /// Starts a service with one key for each scope. The keys are made by the command that an operator uses.
     fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut text = String::new();

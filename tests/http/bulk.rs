@@ -108,8 +108,8 @@ fn bodies_without_lines_give_no_answers() {
     server.get("/v1/collections/empty").expect_status(404);
 }
 
-/// Line k + 1 repeats line k, beginning with the first line of a collection that does not exist yet. Every seventh line is long, so that
-/// another thread signs it; every eleventh line repeats the id of the line before.
+/// Line k + 1 repeats line k. The first line creates the collection. Every seventh line is long, so that another thread signs it; every
+/// eleventh line repeats the id of the previous line.
 #[test]
 fn lines_are_registered_in_line_order_whatever_each_takes() {
     let server = TestServer::start(&[]);

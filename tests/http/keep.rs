@@ -96,7 +96,7 @@ fn records_without_text_go_by_petitioner_and_by_age() {
 fn what_is_kept_is_decided_when_a_collection_is_made() {
     let bare = desk("decided");
     let whole = TestDesk::with("undecided", &json!({}));
-    // The mode cannot change, with records or without.
+    // The mode cannot change, whether the collection has records or not.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
         expect_pointer(&expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict"), "/keep");
         desk.register("1", &letter("张某某"));

@@ -1,5 +1,5 @@
-//! Start and end of the service: no acknowledged write is lost, no write is stored in part, and a client that must wait and an operator
-//! whose service cannot start get a message.
+//! Start and end of the service: no acknowledged write is lost, no write is stored in part, a client that must wait gets a message, and so
+//! does an operator whose service cannot start.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

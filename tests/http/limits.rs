@@ -93,7 +93,7 @@ fn a_body_that_breaks_off_stores_nothing() {
     let stream = begin_post(&server, 100, "{\"id\":\"half\",\"content\":\"路灯坏了很久\"}");
     stream.shutdown(std::net::Shutdown::Write).expect("can be shut");
     drop(stream);
-    // Before the time limit of a body ends it.
+    // The request must end before the time limit of the body ends it.
     until_within(Duration::from_secs(10), "the request is over", || in_flight(&server) == 0);
     server.get(&format!("{PATH}/half")).expect_status(404);
 }

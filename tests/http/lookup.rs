@@ -102,7 +102,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
     let mut seen = 0;
     for radius in 0..=15_u32 {
         for (_, near) in &stored {
-            // The number of different bits is the radius, one less, and one more.
+            // The number of different bits is the radius, one bit less, and one bit more.
             for bits in radius.saturating_sub(1)..=radius + 1 {
                 let mut asked = *near;
                 while (asked ^ near).count_ones() < bits {

@@ -1,4 +1,4 @@
-//! The description in the repository equals the description from the service, and programs can use it.
+//! The description of the API in the repository equals the description that the service sends, and programs can use it.
 
 use std::collections::BTreeSet;
 

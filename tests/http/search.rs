@@ -179,7 +179,7 @@ fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petiti
     assert_eq!(sorted_found_ids("category=%E5%B8%82%E6%94%BF", &desk), ["a", "b", "c"]);
     assert_eq!(sorted_found_ids("unit=%E4%BA%A4%E8%AD%A6", &desk), [] as [&str; 0]);
     assert_eq!(sorted_found_ids("identity=%2B86%2013900001111", &desk), ["a", "b"]);
-    // A change of the status alone is found, too.
+    // A change of only the status is also found.
     desk.put_again("a", &order("李娟", "139-0000-1111", "已办结"), "updated");
     desk.wait_for_search("/search?status=%E5%B7%B2%E5%8A%9E%E7%BB%93", 2);
     let related = desk.read("/records/b/related");

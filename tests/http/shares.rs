@@ -1,4 +1,4 @@
-//! Long-lasting places: no caller takes all of them, no caller keeps one without using it, and idle connections keep nobody out.
+//! Long-lasting places: no caller can take all of them, no caller can keep a place without use, and idle connections block no other client.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
         String::from_utf8_lossy(&text).into_owned()
     });
     let begun = Instant::now();
-    // Whole lines arrive in time, again and again, but too slowly.
+    // Complete lines arrive in time again and again, but they arrive too slowly.
     while stream.write_all(b"{\"content\":\"x\"}\n").is_ok() && begun.elapsed() < Duration::from_secs(15) {
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -156,7 +156,7 @@ fn where_all_connections_are_busy_the_next_is_told_so() {
     let alive = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
     drop(waiting);
-    // Before the waiting requests end by themselves.
+    // This must happen before the waiting requests end by themselves.
     until_within(Duration::from_secs(10), "a place is free", || list_collections(&server).starts_with("HTTP/1.1 200"));
 }
 

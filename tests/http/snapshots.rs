@@ -163,7 +163,7 @@ fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
 /// Reads the rest of an answer. Returns true if the answer has a regular end.
 fn read_to_end(mut connection: std::net::TcpStream) -> bool {
     let mut rest = Vec::new();
-    // A connection that is reset means an irregular end, too.
+    // A reset of the connection is also an irregular end.
     connection.read_to_end(&mut rest).is_ok() && rest.ends_with(b"0\r\n\r\n")
 }
 

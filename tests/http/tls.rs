@@ -208,7 +208,7 @@ fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
     let limits = [("DOPPEL_LIMITS__MAX_CONNECTIONS", "2"), ("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "4000")];
     let server = office.serve(&limits);
     let runtime = Runtime::new().expect("a runtime");
-    // The first client sends nothing, and the second stops in the middle of its handshake.
+    // The first client sends nothing, and the second client stops in the middle of its handshake.
     let mut silent = server.connect();
     let mut half = server.connect();
     half.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("sent");
@@ -289,7 +289,7 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         office.replace(name, text);
     }
     let data = office.file("data");
-    // A pipe that nobody writes into, and a file that would fill the memory.
+    // A pipe without a writer, and a file that would fill the memory.
     let made = std::process::Command::new("mkfifo").arg(office.path("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
     let vast = std::fs::File::create(office.path("vast.pem")).expect("a file");

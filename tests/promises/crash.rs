@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const WRITERS: u64 = 8;
 /// Longest wait until the search index contains all changes.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(30);
-/// Number of records whose index entries are checked in each round. All other records are only read.
+/// Number of records whose index entries are checked in each round. The other records are only read.
 const PROBED: usize = 150;
 
 /// The state of an id in the log: its last acknowledged content (`None`: deleted), and the contents of later calls without an answer.

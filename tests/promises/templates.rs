@@ -1,4 +1,4 @@
-//! Records on the same form are no duplicates: orders that operators write with a form are different from calls about one matter, and a
+//! Records on the same form are not duplicates: orders that operators write with a form are different from calls about one matter, and a
 //! growing collection learns its common phrases.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ const SYLLABLES: &str = "鹤鸣梧桐雁坪松岗砚溪柳塘栖霞竹影听涛�
 
 pub(crate) fn name(rng: &mut TestRandom, ending: &str) -> String {
     let syllables: Vec<char> = SYLLABLES.chars().collect();
-    // Four syllables out of more than forty: two names that differ in one character, and so may be misspellings, are hardly ever drawn.
+    // The name has four syllables out of more than forty. Two names that differ in only one character could count as misspellings, but they
+    // are hardly ever drawn.
     format!(
         "{}{}{}{}{ending}",
         random_syllable(rng, &syllables),
@@ -233,7 +234,7 @@ fn ask_about_place(server: &TestServer, places: &[(String, String)]) -> (Vec<Str
 
 #[test]
 fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
-    // There are so many orders that the keys of the form propose crowds, in which the earliest orders hide all others.
+    // There are so many orders that each key of the form proposes only the earliest orders, and none of the others.
     let (desk, places) = with_orders("hot", 1_100);
     let begun = Instant::now();
     while desk.ask("GET", "/statistics", &Value::Null)["records"] != 1_024 {
