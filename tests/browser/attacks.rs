@@ -37,7 +37,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[test]
-fn whatever_a_text_holds_it_is_shown_as_text() {
+fn harmful_texts_are_shown_as_plain_text() {
     let keyed = KeyedServer::start(&[]);
     let evil = EVIL.concat();
     let column = EVIL[1];
@@ -228,7 +228,7 @@ fn a_cookie_that_was_planted_before_is_not_the_session_after() {
 }
 
 #[test]
-fn who_may_only_read_sees_no_form_that_writes_and_sends_none() {
+fn a_reader_sees_and_sends_no_form_that_writes() {
     let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);

@@ -202,7 +202,7 @@ fn several_files_and_json_lines_become_one_table() {
 }
 
 #[test]
-fn what_cannot_be_done_writes_nothing_and_says_why() {
+fn a_check_that_cannot_be_done_gives_the_reason_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
@@ -333,7 +333,7 @@ fn texts_that_are_too_long_for_a_workbook_are_cut_and_counted() {
 }
 
 #[test]
-fn a_collection_that_is_not_there_is_said_once() {
+fn a_missing_collection_is_reported_once() {
     let server = TestServer::start(&[]);
     let file = server.put_file("rows.jsonl", crate::import::jsonl(2));
     let data = server.file("directory");

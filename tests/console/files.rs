@@ -271,7 +271,7 @@ fn registering_a_file_twice_makes_no_second_record() {
 }
 
 #[test]
-fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
+fn only_permitted_people_can_sign_in_and_nothing_is_stored_otherwise() {
     let keyed = KeyedServer::with(&["a"]);
     let mut reader = keyed.signed_in("reader");
     let mut clerk = keyed.signed_in("desk");
@@ -315,7 +315,7 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_said_with_what_to_do() {
+fn unusable_files_are_refused_with_a_remedy() {
     let desk = TestDesk::with("letters", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/letters/files");
@@ -375,7 +375,7 @@ fn names_are_text_and_a_stopped_file_says_so() {
 }
 
 #[test]
-fn columns_that_are_not_used_are_said_once() {
+fn unused_columns_are_reported_once() {
     let desk = TestDesk::with("letters", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
     let text = format!("编号,内容,办理单位,备注\n1,{LAMPS},城管局,急\n");

@@ -126,7 +126,7 @@ fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
 }
 
 #[test]
-fn what_is_no_form_or_too_much_of_one_is_refused() {
+fn bodies_that_are_not_forms_or_are_too_large_are_refused() {
     let server = shared_server();
     let mut browser = TestBrowser::new(&server);
     browser.open("/console");

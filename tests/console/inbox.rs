@@ -102,7 +102,7 @@ fn judgements(server: &TestServer, collection: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn exact_copies_are_decided_in_one_step_and_taken_back_in_one_step() {
+fn exact_copies_are_decided_in_one_step_and_undone_in_one_step() {
     let desk = office("copies");
     let mut clerk = TestBrowser::new(&desk.server);
     inbox(&mut clerk, "copies/inbox").has(&["action=\"/console/copies/batch\""]);

@@ -174,7 +174,7 @@ fn declared_routes() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn each_role_is_let_in_where_the_table_says_and_refused_with_help_elsewhere() {
+fn each_role_may_use_only_the_routes_of_the_table() {
     let keyed = office();
     let work = WORK_ROUTES.map(|(method, path)| (method, path, "administrator"));
     let table: Vec<_> = ROUTES.into_iter().chain(work).collect();
@@ -466,7 +466,7 @@ fn a_cookie_that_somebody_planted_is_never_the_session_of_a_person() {
 }
 
 #[test]
-fn guessing_is_slowed_for_known_and_unknown_names_alike() {
+fn guessing_is_slowed_for_known_and_unknown_names() {
     let keyed = office();
     let mut guesser = TestBrowser::new(&keyed.server);
     let form = guesser.open("/console/sign-in").form("/console/sign-in");

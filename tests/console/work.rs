@@ -37,7 +37,7 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
 
 /// A verdict never changes. Each page that lists a record shows the decision of a person about this record, in the same words.
 #[test]
-fn what_was_decided_is_shown_wherever_a_record_is_listed() {
+fn decisions_are_shown_on_every_page_that_lists_the_record() {
     let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let search = format!("/console/letters/search?q={}", encoded("路灯"));
@@ -108,7 +108,7 @@ fn a_letter_is_never_registered_in_place_of_another() {
 }
 
 #[test]
-fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
+fn the_slower_of_two_clerks_sees_the_earlier_decision_and_changes_nothing() {
     let keyed = KeyedServer::with(&["a", "b"]);
     let mut first = keyed.signed_in("desk");
     let mut second = keyed.signed_in("desk");
@@ -202,7 +202,7 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
 }
 
 #[test]
-fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones() {
+fn a_case_shows_repeats_other_letters_of_the_petitioner_and_related_letters() {
     let desk = TestDesk::with("case", &json!({}));
     let letter =
         |content: &str, user: &str| json!({"title": "反映问题", "content": content, "user": user, "no": "工单7"});

@@ -56,7 +56,7 @@ fn a_clock_that_was_ahead_hides_no_row() {
 }
 
 #[test]
-fn another_table_is_not_gone_on_with_where_the_first_was_left() {
+fn another_table_is_read_from_its_beginning() {
     let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);

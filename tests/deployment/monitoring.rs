@@ -255,7 +255,7 @@ fn every_alert_has_its_section_that_says_what_to_do() {
 }
 
 #[test]
-fn prometheus_is_told_of_the_alerts_and_of_metrics() {
+fn the_configuration_of_prometheus_names_the_alerts_and_the_metrics() {
     let text = include_str!("../../ops/prometheus/prometheus.yml");
     let file: serde_norway::Value = serde_norway::from_str(text).expect("YAML");
     let rules = file["rule_files"].as_sequence().expect("rule files");

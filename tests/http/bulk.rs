@@ -199,7 +199,7 @@ fn begin_bulk(server: &TestServer, collection: &str) -> std::net::TcpStream {
 }
 
 #[test]
-fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
+fn a_client_that_never_reads_is_disconnected_and_needs_no_memory() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "700")]);
     server.send("POST", "/v1/collections/deaf/records", &json!({"content": "文字"}));
     let mut stream = begin_bulk(&server, "deaf");
@@ -217,7 +217,7 @@ fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
 }
 
 #[test]
-fn a_client_that_takes_a_byte_at_a_time_is_let_go_of() {
+fn a_client_that_reads_byte_by_byte_is_disconnected() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
     let mut stream = begin_bulk(&server, "slow");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");

@@ -93,7 +93,7 @@ fn answer_without_time(answer: &TestResponse) -> (u16, Value) {
 }
 
 #[test]
-fn what_is_stored_is_what_was_compressed() {
+fn a_compressed_body_is_stored_like_a_plain_body() {
     let server = TestServer::start(&[]);
     let row = json!({"content": "三号路的路灯已经连续多日不亮".repeat(500), "编号": "7"});
     let mut plain = server.send("PUT", &format!("{RECORDS}/plain"), &row).json();
@@ -244,7 +244,7 @@ fn lines_of_a_compressed_stream_are_answered_as_they_come() {
 }
 
 #[test]
-fn a_compressed_body_that_comes_too_slowly_is_given_up() {
+fn a_compressed_body_that_arrives_too_slowly_is_refused() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
     for coding in CODINGS {
         let mut stream = server.connect();
@@ -272,7 +272,7 @@ fn raw(server: &TestServer, path: &str, accepts: &str) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_is() {
+fn long_answers_are_compressed_if_the_client_accepts_it_but_pages_of_the_desk_never() {
     let server = TestServer::start(&[]);
     for number in 0..30 {
         let row = json!({"content": format!("{number}号路的路灯已经连续多日不亮，晚上行走十分危险"), "办理单位": "城管局".repeat(20)});

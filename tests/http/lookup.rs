@@ -158,7 +158,7 @@ fn finds_market(path: &str, desk: &TestDesk) -> bool {
 }
 
 #[test]
-fn explain_says_of_a_pair_what_the_search_said() {
+fn explain_agrees_with_the_search_about_a_pair() {
     let desk = with_variants("explain");
     for found in desk.ask("POST", "/similar", &row(LAMPS))["similar"].as_array().expect("a list") {
         let pair = json!({"a": {"row": row(LAMPS)}, "b": {"id": found["id"]}});

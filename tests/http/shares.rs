@@ -54,7 +54,7 @@ fn readers_that_wait_keep_no_writer_out_and_none_of_them_is_refused() {
 }
 
 #[test]
-fn a_body_that_dribbles_is_cut_off_and_says_why() {
+fn a_slow_body_is_refused_with_the_reason() {
     let server = TestServer::start(&[
         ("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"),
         ("DOPPEL_LIMITS__MIN_STREAM_BYTES_PER_S", "2000"),
@@ -76,7 +76,7 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
 }
 
 #[test]
-fn a_body_ends_after_its_time_however_fast_it_comes() {
+fn a_body_ends_after_its_time_at_any_speed() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_STREAM_S", "1")]);
     let mut stream = begin_bulk(&server, None);
     let mut reader = stream.try_clone().expect("a second handle");
@@ -140,7 +140,7 @@ fn ask_on(stream: &mut TcpStream, keyed: &KeyedServer) -> String {
 }
 
 #[test]
-fn where_all_connections_are_busy_the_next_is_told_so() {
+fn if_all_connections_are_busy_the_next_client_gets_an_error() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
     // If a connection is closed as idle because another connection arrived before its request was read, the loop opens another one.

@@ -30,7 +30,7 @@ struct ExpectedRecord {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
+fn no_acknowledged_call_is_lost_and_no_call_is_half_done() {
     let rounds = setting("DOPPEL_TEST_ROUNDS", 6);
     let seed = setting("DOPPEL_TEST_SEED", 20_261_122);
     println!("rounds {rounds}, seed {seed}");

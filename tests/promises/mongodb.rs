@@ -212,7 +212,7 @@ fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<TestRespo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original() {
+async fn each_family_put_to_two_instances_by_64_clients_has_exactly_one_original() {
     let families = setting("DOPPEL_TEST_FAMILIES", 40);
     let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("service");

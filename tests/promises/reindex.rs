@@ -122,7 +122,7 @@ fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expect
 }
 
 #[test]
-fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
+fn a_reindex_killed_at_any_step_ends_like_an_undisturbed_reindex() {
     let all = rows(7);
     let expected = left_alone(&all);
     for step in STEPS {

@@ -61,7 +61,7 @@ fn wait_for(receiver: &Receiver, records: usize) -> BTreeMap<String, Vec<Receive
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_repeat_is_told_although_the_instance_that_sends_is_killed() {
+async fn each_repeat_is_reported_although_the_sending_instance_is_killed() {
     let mongo = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("webhooks");
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_share_of_nothing() {
+    fn the_share_of_zero_is_defined() {
         assert_eq!(counted("", &[PositionPair(0, 1)]), None);
         let only = counted(r#"{"a":"a","b":"b","label":"unsure"}"#, &[]).unwrap();
         assert_eq!((only.recall, only.precision, only.template_share), (None, None, 0.0));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_true_and_nothing_found_is_perfect_and_nothing_hit_is_zero() {
+    fn without_true_and_found_pairs_quality_is_one_and_without_hits_zero() {
         assert!(close(PairQuality::of_counts(0, 0, 0).f1, 1.0));
         assert!(close(PairQuality::of_counts(3, 3, 0).f1, 0.0));
     }

@@ -136,7 +136,7 @@ mod tests {
     use doppel_store::Seq;
 
     #[test]
-    fn what_is_the_same_comes_before_what_is_alike() {
+    fn exact_duplicates_come_before_near_duplicates() {
         assert_eq!(
             earlier_of(matched_record("shingle"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
             Some(EarlierRow::Row(3))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_all_is_not_all() {
+    fn a_share_close_to_one_is_shown_as_99_per_cent() {
         let table = [(1.0, 100), (0.999, 99), (0.854, 85), (0.002, 1), (0.0, 0), (f64::NAN, 0)];
         for (share, per_cent) in table {
             assert_eq!(percent(share), per_cent, "{share}");

@@ -124,7 +124,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn what_administers_decides_or_deletes_is_audited() {
+    fn administration_decisions_and_deletions_are_audited() {
         let audited = |method: Method, route| is_audited(&method, route);
         for (method, route) in [
             (Method::POST, "/v1/admin/erase"),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_says_it_is_too_large_is_413_before_it_comes() {
+    async fn a_body_with_a_too_large_length_is_413_before_it_is_sent() {
         let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
         let request = Request::builder().header(header::CONTENT_LENGTH, 6).body(body).unwrap();
         let problem = read(request, 5, Duration::from_secs(60)).await.unwrap_err();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_makes_room_and_who_has_gone_needs_none() {
+    fn the_oldest_holder_loses_its_place_unless_places_were_returned() {
         let places = EvictingPlaces::new(4);
         let mut entered: Vec<CancellationToken> = (0..4).map(|_| places.enter().0).collect();
         // One holder gives its place back, and the next request takes this place.

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_takes_no_json_is_refused() {
+    fn only_clients_that_accept_no_json_are_refused() {
         for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
             assert!(check_accept_of(fine, "/v1/collections").is_ok(), "{fine}");
         }

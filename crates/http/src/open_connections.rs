@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_authenticated_is_closed_last_and_has_a_reserve() {
+    fn authenticated_connections_are_closed_last_and_have_a_reserve() {
         let connections = OpenConnections::new(8);
         let clerk = enter_authenticated(1, &connections).unwrap();
         clerk.mark().authenticated();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_busy_there_is_no_place() {
+    fn if_all_connections_are_busy_a_new_connection_gets_no_place() {
         let connections = OpenConnections::new(1);
         let only = connections.enter(None, false).unwrap();
         let busy = only.mark().begin_request();

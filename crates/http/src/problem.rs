@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_violations_the_first_are_told_and_that_there_are_more() {
+    fn a_problem_lists_the_first_violations_and_states_that_more_exist() {
         let many = |count: usize| {
             (0..count).map(|n| Violation::new(format!("/{n}"), ErrorCode::OneOf, "detail")).collect::<Vec<_>>()
         };

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_repeated_or_unreadable_is_refused_by_name() {
+    fn unknown_repeated_and_unreadable_parameters_are_refused_by_name() {
         assert_eq!(read::<PageLimit>("limit=3").unwrap(), PageLimit(Some(3)));
         assert_eq!(read::<PageLimit>("").unwrap(), PageLimit(None));
         refused("limit=3&limt=4", 422, "unknown_parameter", "?limt");

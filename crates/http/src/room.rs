@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_places_are_there_at_once_and_fewer_as_they_are_given_back() {
+    async fn additional_places_are_available_at_once_and_removed_places_disappear_when_returned() {
         let room = Arc::new(PlaceRoom::new(2));
         let held = [room.try_enter().unwrap(), room.try_enter().unwrap()];
         assert!(room.try_enter().is_err());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_more_than_there_will_be_gets_all_there_are() {
+    async fn a_caller_that_wants_more_places_than_exist_gets_all_places() {
         let room = Arc::new(PlaceRoom::new(8));
         let held = room.enter(8).await.unwrap();
         let waiting = tokio::spawn({

@@ -20,7 +20,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dumps_write_for_null_is_no_value_and_only_that() {
+    fn only_the_null_texts_of_dumps_count_as_no_value() {
         let text = "id,t,u\n1,NULL,\\N\n2,\"NULL\",a NULL\n3,null,NULLs\nNULL,\\N,\n".as_bytes();
         let expected = [
             item(2, r#"{"id":"1"}"#),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_said_with_its_line_and_the_text_of_its_lines_alone() {
+    fn an_open_quote_is_reported_with_its_line_and_only_the_text_of_its_lines() {
         let items = items(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, &[]);
         let refused: Vec<_> = items.into_iter().filter_map(|item| item.content.err()).collect();
         let [only] = &refused[..] else { panic!("{refused:?}") };
@@ -139,7 +139,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_written_as_csv_is_read_back_with_its_lines(
+        fn written_csv_is_read_back_with_its_line_numbers(
             cells in prop::collection::vec("[a \",\n\r路]{1,12}", 1..20),
         ) {
             let mut text = "id,t\n".to_owned();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_any_kind_outside_its_range_is_told_the_range() {
+    fn a_number_outside_its_range_is_refused_with_the_range() {
         let table = [
             (json!({"scheme": "vsm", "t": 1.5}), "/channels/0/t 1.5 is outside 0 to 1"),
             (json!({"scheme": "simhash", "radius": -1}), "/channels/0/radius -1 is outside 0 to 15"),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_columns_asked_for_are_shown_as_they_came() {
+    fn the_requested_columns_are_shown_unchanged() {
         let row = r#"{ "title" : "路灯\u4e0d亮", "no": 12345678901234567890.10, "a\"b": [1, {"c":2}], "time":null }"#;
         assert_eq!(ShownRow::of(Some(row), &Columns::All).unwrap().json(), row);
         assert_eq!(shown(row, &["no", "title", "unknown"]), r#"{"title":"路灯\u4e0d亮","no":12345678901234567890.10}"#);

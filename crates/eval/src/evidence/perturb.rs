@@ -428,7 +428,7 @@ mod tests {
     use doppel_core::schemes::profile::Profile;
 
     #[test]
-    fn what_is_removed_leaves_the_compared_text_as_it_was() {
+    fn removed_changes_do_not_change_the_compared_text() {
         let profile = Profile::compile(&Settings::default(), None);
         let row = Row::parse(
             r#"{"content":"河口新区3号路与兴业街交叉口的污水井盖破损已经半个多月，夜间有老人摔倒受伤，社区和市政都说不归自己管，请尽快更换井盖"}"#

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_of_a_matter_are_what_they_are_said_to_be() {
+    fn repeated_notices_differ_in_the_stated_way() {
         let notices = CrawlNotices::new(3_000, 7);
         let mut matters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         (0..3_000).for_each(|position| matters.entry(notices.matter(position)).or_default().push(position));

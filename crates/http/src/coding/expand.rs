@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_compressed_comes_back_however_it_is_cut() {
+    async fn a_compressed_body_in_any_pieces_gives_the_original_content() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             for text in [text(), b"{}".to_vec(), Vec::new(), vec![b' '; PIECE_BYTES], vec![b' '; 3 * PIECE_BYTES]] {
                 let bytes = compress(coding, &text);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_cut_off_damaged_or_something_else_is_malformed() {
+    async fn an_incomplete_damaged_or_uncompressed_body_is_malformed() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let malformed = Err(Some(ExpandError::Malformed(coding)));
             let bytes = compress(coding, &text());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expands_without_measure_is_cut_off() {
+    async fn a_body_that_expands_too_much_is_refused() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bomb = compress(coding, &vec![b' '; 64 << 20]);
             assert!(bomb.len() < 1 << 17);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expands_to_nothing_is_cut_off_and_small_members_with_content_are_not() {
+    async fn bodies_without_content_are_refused_but_small_members_with_content_are_not() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let empty = compress(coding, b"").repeat(MOST_EMPTY_BYTES as usize / 8);
             assert!(empty.len() as u64 > MOST_EMPTY_BYTES);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_may_come_than_whoever_reads_says() {
+    async fn the_reader_of_a_body_limits_its_compressed_bytes() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bytes = compress(coding, b"").repeat(10);
             let most = bytes.len() as u64;

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_place() {
+    fn mistakes_in_settings_are_reported_with_their_place() {
         refused("[1]", 422, "not_an_object", &[""]);
         refused("{", 400, "malformed_body", &[""]);
         refused(r#"{"preset":"best"}"#, 422, "invalid_value", &["/preset"]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_is_told_its_range_whatever_it_is() {
+    fn every_wrong_weight_is_refused_with_the_range() {
         for weight in ["0", "1001", "70000", "-1", "1.5", "\"2\""] {
             let body = format!(r#"{{"fields":[{{"name":"a","role":"text","weight":{weight}}}]}}"#);
             refused(&body, 422, "out_of_range", &["/fields/0/weight"]);

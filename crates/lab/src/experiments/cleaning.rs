@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_matches_the_latest_stays() {
+    fn the_latest_of_matching_records_stays() {
         let setup = setup();
         let records = RecordSource::new(&setup).unwrap();
         let profile = Profile::compile(&records.settings(&setup), None);

@@ -115,7 +115,7 @@ fn a_part_that_does_not_exist_is_wrong_usage() {
 }
 
 #[test]
-fn one_that_is_stopped_leaves_nothing_behind() {
+fn a_stopped_benchmark_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel-lab"));
     command.args(["bench", "--records", "1000000", "--only", "memory", "--dir"]).arg(folder.path());

@@ -149,7 +149,7 @@ mod tests {
     use super::super::DatabaseLocation;
 
     #[test]
-    fn what_is_said_of_certificates_is_what_the_database_knows_and_leaves_no_authority_unused() {
+    fn parameters_of_certificates_are_checked_and_an_unused_authority_is_refused() {
         for fine in [
             "postgres://h/d?sslmode=verify-full&sslrootcert=ca.pem",
             "postgres://h/d?sslmode=require",

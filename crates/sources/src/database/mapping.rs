@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_record_is_refused_by_name_and_not_quoted() {
+    fn rows_that_cannot_be_records_are_refused_without_their_values() {
         let error = refusal_of_title(SqlValue::Undecodable);
         assert_eq!((error.code, error.text), ("not_text", None));
         assert!(error.detail.contains("标题"));

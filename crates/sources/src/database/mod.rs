@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    async fn the_wait_for_a_silent_server_is_limited() {
         let soon = Duration::from_millis(5);
         let never = std::future::pending::<Result<()>>();
         assert!(within(soon, never).await.unwrap_err().is_away());

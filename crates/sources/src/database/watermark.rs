@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_its_type() {
+    fn a_watermark_that_is_not_a_time_is_refused_with_its_type() {
         let error = format_of(SqlDialect::MySql, ColumnKind::Number, &SqlValue::Int(5)).unwrap_err();
         assert!(error.to_string().contains("BIGINT"));
         assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, &SqlValue::Null).is_err());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_one_name_are_told_apart_by_their_numbers() {
+    fn columns_with_one_name_are_distinguished_by_their_numbers() {
         let header = ["编号", "投诉内容", "投诉内容"];
         let error = plan(&header, &[]).unwrap_err();
         assert!(error.contains("(2 and 3)") && error.contains("--map 3=FIELD"), "{error}");
