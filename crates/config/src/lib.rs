@@ -1,7 +1,7 @@
 //! The configuration: defaults < file < environment < command line.
 //!
-//! There is one struct for each section. The error for a mistake names its place, the key and a suggestion. Only this crate reads the environment:
-//! `DOPPEL_SECTION__KEY` sets `key` of `[section]`, and `DOPPEL_CONFIG` names the file.
+//! There is one struct for each section. The error for a mistake names its place, the key and a suggestion. Only this crate reads the
+//! environment: `DOPPEL_SECTION__KEY` sets `key` of `[section]`, and `DOPPEL_CONFIG` names the file.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 

@@ -17,7 +17,8 @@ pub struct SearchConfig {
     /// The folder of the index. Only this instance may use it. It may be deleted at any time; the service then builds the index again from
     /// the records. If empty: the folder `search` in `store.data`; with MongoDB a temporary folder, which is filled again at each start.
     pub dir: PathBuf,
-    /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of people.
+    /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of
+    /// people.
     pub weights: Weights,
     /// The server of a model that turns texts into vectors, which make the ranking of related records better.
     pub embedder: EmbedderConfig,

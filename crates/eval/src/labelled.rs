@@ -2,8 +2,8 @@
 //! between its records.
 //!
 //! `same` pairs should be found. `template` pairs (one form that is filled in for another place, number, person or question) should not be
-//! found. Pairs with another of the [`LABELS`] are counted separately and do not affect the quality. The module only counts, in O(pairs); if the file
-//! does not give the similarity of a pair, it is also measured.
+//! found. Pairs with another of the [`LABELS`] are counted separately and do not affect the quality. The module only counts, in O(pairs); if the
+//! file does not give the similarity of a pair, it is also measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! The findings for the rows of a table: the verdict, the repeated row or record, the similarity and the reason. They are four columns
 //! after the columns of the table. The pages of the desk for files and the commands `check` and `dedup` write the same columns.
 //!
-//! [`RowFinding`] and [`RowRefusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with each
-//! other. The sentences are in [`FindingWords`].
+//! [`RowFinding`] and [`RowRefusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with
+//! each other. The sentences are in [`FindingWords`].
 
 pub mod csv;
 mod ids;

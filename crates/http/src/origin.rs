@@ -152,7 +152,7 @@ fn port_of(authority: &Authority, default: u16) -> u16 {
 /// Refuses a body without a media type.
 ///
 /// # Errors
-/// 415. The error names the media type to send.
+/// Status 415: the error names the media type to send.
 pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
     if bytes == 0 || headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());

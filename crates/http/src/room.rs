@@ -1,6 +1,7 @@
 //! A semaphore whose number of places can change while some of them are held.
 //!
-//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is stopped.
+//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is
+//! stopped.
 
 use std::sync::Arc;
 

@@ -323,9 +323,9 @@ impl Index {
         })
     }
 
-    /// Adds a record that replaces no other record. The caller guarantees that the record was new when it was stored, and that the index contains every
-    /// earlier change. This is cheaper than [`Index::put`], for which each commit searches all segments for the replaced record. If the
-    /// seq shows that the record may have been added before, this calls [`Index::put`].
+    /// Adds a record that replaces no other record. The caller guarantees that the record was new when it was stored, and that the index
+    /// contains every earlier change. This is cheaper than [`Index::put`], for which each commit searches all segments for the replaced record.
+    /// If the seq shows that the record may have been added before, this calls [`Index::put`].
     ///
     /// # Errors
     /// As [`Index::put`].
@@ -383,8 +383,8 @@ impl Index {
         segments.is_ok_and(|segments| !merge_policy().compute_merge_candidates(&segments).is_empty())
     }
 
-    /// Closes the files of an index with at most [`FEW_RECORDS`] records that was not used since the last call. The next use opens them. An index with
-    /// a writer stays open.
+    /// Closes the files of an index with at most [`FEW_RECORDS`] records that was not used since the last call. The next use opens them. An
+    /// index with a writer stays open.
     pub fn close_small_files(&self) {
         // Nobody can get a writer while its lock is held.
         let Some(writer) = self.writer.try_lock().filter(|writer| writer.is_none()) else { return };

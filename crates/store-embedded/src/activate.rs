@@ -40,7 +40,7 @@ use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Number of seqs that are left to the committer: some milliseconds of work.
 const MAX_LEFT_TO_COMMITTER: u64 = 512;
-/// Largest number of rounds until at most [`MAX_LEFT_TO_COMMITTER`] seqs remain. Each round adds the records that were registered during
+/// Largest number of rounds until fewer than [`MAX_LEFT_TO_COMMITTER`] seqs remain. Each round adds the records that were registered during
 /// the previous round.
 const MAX_ROUNDS: u32 = 32;
 

@@ -1,7 +1,7 @@
 //! Reads the posting lists of digests and keys.
 //!
-//! A list gives its first [`POSTINGS_PER_KEY`] records in the [`ProposalOrder`] of the generation, and whether there are more. The number of documents that are read is
-//! therefore bounded for lists of any length.
+//! A list gives its first [`POSTINGS_PER_KEY`] records in the [`ProposalOrder`] of the generation, and whether there are more. The number of
+//! documents that are read is therefore bounded for lists of any length.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

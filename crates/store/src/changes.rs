@@ -110,8 +110,8 @@ pub trait ChangeFeed {
     /// the same time, so that `limit` should be a few hundred at most.
     ///
     /// # Errors
-    /// `UnknownCollection`; `ChangesForgotten` if the log has forgotten changes above `after`, or if `after` is above the last change, for example after a
-    /// backup was restored. The caller must then read all records again; see the error.
+    /// `UnknownCollection`; `ChangesForgotten` if the log has forgotten changes above `after`, or if `after` is above the last change, for
+    /// example after a backup was restored. The caller must then read all records again; see the error.
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage>;
 
     /// Returns at most `limit` logged changes with a number above `after`, without the stored records. Also returns the number from which

@@ -1,7 +1,7 @@
 //! The stored content of a record: the original row, or only keyed hashes.
 //!
-//! A store that receives [`RecordContent::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records, its journal
-//! or its change feed.
+//! A store that receives [`RecordContent::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records,
+//! its journal or its change feed.
 
 use std::fmt;
 use std::sync::Arc;

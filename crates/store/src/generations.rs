@@ -91,8 +91,8 @@ pub struct FiledSignatures {
     pub signed: Arc<Signed>,
 }
 
-/// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a replaced or deleted
-/// record can be recognised by its missing seq.
+/// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a
+/// replaced or deleted record can be recognised by its missing seq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordMatches {
     /// The seq of the record.
@@ -113,8 +113,8 @@ pub trait GenerationStore {
     /// already; `StaleGeneration` if the collection has other settings than [`GenerationSpec::based_on`].
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
-    /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another seq, and
-    /// records that were filed before.
+    /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another
+    /// seq, and records that were filed before.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration` if there is no such standby generation.
@@ -171,9 +171,9 @@ pub trait GenerationStore {
         limit: usize,
     ) -> Result<Vec<Entry>>;
 
-    /// Stores the matches of records in a live or standby generation, and replaces earlier matches of these records. An empty list removes them. Records
-    /// that are not filed in the generation are left out. The matches of a record are deleted with the record. A registration stores all its matches in
-    /// the live generation, also matches that the verdict does not list.
+    /// Stores the matches of records in a live or standby generation, and replaces earlier matches of these records. An empty list removes them.
+    /// Records that are not filed in the generation are left out. The matches of a record are deleted with the record. A registration stores all
+    /// its matches in the live generation, also matches that the verdict does not list.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`.
@@ -187,8 +187,8 @@ pub trait GenerationStore {
     /// `UnknownCollection`; `Unavailable` and `Unknown` if the store cannot find out. The caller may then repeat the call.
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()>;
 
-    /// Returns the matches of at most `limit` records of a generation with a seq above `after`, in seq order. Records without matches are left out. The matches may
-    /// contain records that were removed.
+    /// Returns the matches of at most `limit` records of a generation with a seq above `after`, in seq order. Records without matches are left
+    /// out. The matches may contain records that were removed.
     ///
     /// # Errors
     /// `UnknownCollection`. The result for an unknown generation is empty.

@@ -1,8 +1,9 @@
-//! API keys that are created while the service runs, and accounts of people. A store keeps both under one version, which all processes of the store share.
+//! API keys that are created while the service runs, and accounts of people. A store keeps both under one version, which all processes of the
+//! store share.
 //!
-//! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers change the
-//! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key
-//! and the hashes of passwords.
+//! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers
+//! change the ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key and
+//! the hashes of passwords.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -61,8 +62,8 @@ pub trait KeyStore {
     /// Only the errors of every call.
     async fn key_ring(&self) -> Result<KeyRing>;
 
-    /// Stores `ring` under the next version if the stored version equals the version of `ring`. Returns the stored ring, or `None` if the versions differ because
-    /// another caller changed the ring.
+    /// Stores `ring` under the next version if the stored version equals the version of `ring`. Returns the stored ring, or `None` if the
+    /// versions differ because another caller changed the ring.
     ///
     /// # Errors
     /// Only the errors of every change.

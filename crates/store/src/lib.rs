@@ -74,7 +74,8 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Fingerprint, Match, Verdict};
 
-/// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name later.
+/// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name
+/// later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CollectionNumber(pub u32);
@@ -96,8 +97,8 @@ impl fmt::Display for CollectionNumber {
 /// The state of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionState {
-    /// The number. Two states belong to the same collection exactly if their numbers are equal. It is not encoded, because it is part of the keys of the
-    /// collection's data.
+    /// The number. Two states belong to the same collection exactly if their numbers are equal. It is not encoded, because it is part of the
+    /// keys of the collection's data.
     #[serde(skip)]
     pub number: CollectionNumber,
     /// The name.
@@ -182,8 +183,8 @@ pub struct StoredRecord {
     pub content: RecordContent,
     /// The digest under the generation `digest_generation`. Another generation may read another text from the row and have another digest.
     pub digest: Digest,
-    /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for which a
-    /// candidate is judged; 0 if it is not known. The verdict may belong to an earlier generation, because updates keep it.
+    /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for
+    /// which a candidate is judged; 0 if it is not known. The verdict may belong to an earlier generation, because updates keep it.
     pub digest_generation: GenerationId,
     /// The verdict. The store does not keep `Match::seq` in it.
     pub verdict: Verdict,
@@ -493,7 +494,8 @@ pub enum StoreError {
     /// The collection has records, and only an empty collection can be filled in bulk.
     #[error("collection {0} has records; only an empty one can be filled")]
     NotEmpty(CollectionName),
-    /// The volume is full. Nothing was written, and reads continue. If the volume becomes full during a write, the error is [`StoreError::Unknown`].
+    /// The volume is full. Nothing was written, and reads continue. If the volume becomes full during a write, the error is
+    /// [`StoreError::Unknown`].
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
     )]
@@ -548,10 +550,12 @@ pub trait Store:
     /// Gives a collection new settings. A new profile is allowed only for a collection without records, and starts a new generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has records.
+    /// `UnknownCollection`; `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has
+    /// records.
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
-    /// Returns the state of a collection; `None` if the collection does not exist. Called for every request, so that the answer comes from memory and is shared.
+    /// Returns the state of a collection; `None` if the collection does not exist. Called for every request, so that the answer comes from
+    /// memory and is shared.
     ///
     /// # Errors
     /// `Unavailable` if the store is closed or cannot be reached.
@@ -578,8 +582,8 @@ pub trait Store:
     /// Looks up and inserts in one atomic step.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps; `IdTaken` if
-    /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
+    /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps;
+    /// `IdTaken` if the registration is `write_once` and a record with other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome>;
 
     /// Removes a record and all decisions about it. Returns true if the record existed.

@@ -1,8 +1,8 @@
 //! One deadline for all store calls of one request.
 //!
-//! A store on a server answers each call within a deadline. A request to the service may need several calls, and its client waits for all of them. The calls
-//! inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count; [`uncounted`] subtracts it. Calls outside
-//! a request, such as those of tasks, each have the full time.
+//! A store on a server answers each call within a deadline. A request to the service may need several calls, and its client waits for all of
+//! them. The calls inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count;
+//! [`uncounted`] subtracts it. Calls outside a request, such as those of tasks, each have the full time.
 //!
 //! A task that is spawned inside a request does not belong to the request, unless the task runs the future that [`continued`] returns. The
 //! caller must pass the deadline to every other task.

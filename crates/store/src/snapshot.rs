@@ -50,11 +50,12 @@ pub trait SnapshotReader: Send {
     /// The store and the moment.
     fn moment(&self) -> &SnapshotMoment;
 
-    /// Passes some more megabytes to `visit`, one space after the other, and the keys of each space in ascending order. Returns false at the end.
+    /// Passes some more megabytes to `visit`, one space after the other, and the keys of each space in ascending order. Returns false at the
+    /// end.
     ///
     /// # Errors
-    /// `Unavailable` if the store was closed or opened again since the last call; the data that was read is then useless. `Internal` if data cannot be
-    /// read.
+    /// `Unavailable` if the store was closed or opened again since the last call; the data that was read is then useless. `Internal` if data
+    /// cannot be read.
     fn read(&mut self, visit: EntryVisitor<'_>) -> Result<bool>;
 }
 

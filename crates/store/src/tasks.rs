@@ -139,8 +139,8 @@ pub trait TaskStore {
     /// Only the errors of every call.
     async fn tasks(&self) -> Result<Vec<TaskState>>;
 
-    /// Returns the unfinished tasks, newest first; there is at most one for each collection. Called every few seconds, so that it does not read finished tasks
-    /// and their results.
+    /// Returns the unfinished tasks, newest first; there is at most one for each collection. Called every few seconds, so that it does not read
+    /// finished tasks and their results.
     ///
     /// # Errors
     /// Only the errors of every call.
@@ -152,8 +152,8 @@ pub trait TaskStore {
     /// Only the errors of every call.
     async fn task(&self, id: &str) -> Result<Option<TaskState>>;
 
-    /// Stores `task` if the stored version equals the version of `task` (0 if nothing is stored). Deletes the oldest finished tasks beyond [`KEPT_TASKS`]. Tasks are not
-    /// deleted with their collection.
+    /// Stores `task` if the stored version equals the version of `task` (0 if nothing is stored). Deletes the oldest finished tasks beyond
+    /// [`KEPT_TASKS`]. Tasks are not deleted with their collection.
     ///
     /// # Errors
     /// Only the errors of every change. [`TaskPut`] shows whether another caller was faster.
@@ -168,6 +168,7 @@ pub trait TaskStore {
         Ok(own)
     }
 
-    /// True if other processes may hold tasks of this store. If false, a task in status `Processing` that this process does not run has lost its holder.
+    /// True if other processes may hold tasks of this store. If false, a task in status `Processing` that this process does not run has lost its
+    /// holder.
     fn is_shared(&self) -> bool;
 }

@@ -5,8 +5,8 @@
 //! search of the buckets at these values finds all of them. The search subtracts the number of bits that differ in the block from the
 //! radius, and compares the other bits with the rest of the radius.
 //!
-//! Records with the same fingerprint are *twins*. The buckets contain only the lowest slot of the twins (its entry in the slot table is marked), and
-//! a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
+//! Records with the same fingerprint are *twins*. The buckets contain only the lowest slot of the twins (its entry in the slot table is marked),
+//! and a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
 //! comparison, and 4 bytes of memory each.
 //!
 //! Locks: 16 neighbouring buckets (a stripe) share a lock, which is allocated at the first write. The writer locks one stripe at a time.
@@ -254,8 +254,8 @@ impl BlockIndex {
         &self.twins[(fingerprint.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % TWIN_SHARDS]
     }
 
-    /// Changes the bucket of `fingerprint`, and then its shape if necessary. The new shape is built while readers continue to read the old one. No
-    /// other change can happen between the two locks, because there is only one writer.
+    /// Changes the bucket of `fingerprint`, and then its shape if necessary. The new shape is built while readers continue to read the old one.
+    /// No other change can happen between the two locks, because there is only one writer.
     fn change<T>(
         &self,
         block: u8,

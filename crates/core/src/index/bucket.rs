@@ -253,7 +253,8 @@ fn masks(bits: u32, width: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(first), |&mask| next_mask(mask)).take_while(move |&mask| mask < 1 << width)
 }
 
-/// Returns the next higher number with the same number of bits: adds the lowest set bit, then moves the rest of the lowest run of ones to the bottom.
+/// Returns the next higher number with the same number of bits: adds the lowest set bit, then moves the rest of the lowest run of ones to the
+/// bottom.
 fn next_mask(mask: u32) -> Option<u32> {
     let lowest = mask & mask.wrapping_neg();
     let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;

@@ -100,8 +100,8 @@ impl Sink for AllPairs {
     }
 }
 
-/// Passes every pair of different fingerprints within `radius` (at most [`MAX_RADIUS`]) to `sink`, each once. Copies take at most `memory` bytes at a
-/// time, or one group if a group is larger. Returns `Break` if the sink ended the join.
+/// Passes every pair of different fingerprints within `radius` (at most [`MAX_RADIUS`]) to `sink`, each once. Copies take at most `memory` bytes
+/// at a time, or one group if a group is larger. Returns `Break` if the sink ended the join.
 pub fn join(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink) -> ControlFlow<()> {
     join_tuned(distinct, radius, memory, sink, JoinTuning::DEFAULT)
 }

@@ -71,8 +71,8 @@ pub const MAX_CANDIDATES: usize = 256;
 /// propose [`POSTINGS_PER_KEY`] records. The same in every store.
 pub const MAX_KEYS: usize = 4_096;
 
-/// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the same
-/// number for each channel. The second value is true if some keys are left out.
+/// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the
+/// same number for each channel. The second value is true if some keys are left out.
 pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, bool) {
     let cut = keys.len() > MAX_KEYS;
     let share = if cut { MAX_KEYS / by_channel(keys).count().clamp(1, MAX_KEYS) } else { MAX_KEYS };

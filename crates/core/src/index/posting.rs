@@ -7,9 +7,9 @@
 //! no answer, because verification compares texts, signatures are compared in full, and the exact stage compares full digests.
 //!
 //! Each shard has a lock. A reader holds it while it copies the first slots of a key, at most
-//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY). [`CommonKeys`](super::CommonKeys) decides afterwards how many slots of a common key are used. The
-//! writer holds the lock for one insertion. If a table must grow, the writer builds the larger table while readers use the old one,
-//! and then replaces it.
+//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY). [`CommonKeys`](super::CommonKeys) decides afterwards how many slots of a common key are used.
+//! The writer holds the lock for one insertion. If a table must grow, the writer builds the larger table while readers use the old one, and then
+//! replaces it.
 //!
 //! Cost: 9 to 12 bytes for a posting, and about one cache miss for a key in a lookup.
 
@@ -128,7 +128,8 @@ impl PostingIndex {
         });
     }
 
-    /// Calls `each` with every key and the table of its shard, which is empty if the shard has none. Loads the tables of [`KEY_GROUP`] keys from memory together.
+    /// Calls `each` with every key and the table of its shard, which is empty if the shard has none. Loads the tables of [`KEY_GROUP`] keys from
+    /// memory together.
     fn in_groups<T: Copy>(
         &self,
         mut keys: impl Iterator<Item = (FiledKey, T)>,

@@ -1,8 +1,7 @@
 //! Adds up the proposals of the parts of the index for one lookup, and applies the limits.
 //!
-//! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then by
-//! seq, in the [`ProposalOrder`]. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its
-//! answer.
+//! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then
+//! by seq, in the [`ProposalOrder`]. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its answer.
 //!
 //! All keys of a letter that thousands of people sent propose the same records. The hits of such keys are merged as soon as a key ends
 //! ([`Scratch::end_key`]), so that sorting takes only as long as for one key.

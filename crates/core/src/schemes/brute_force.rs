@@ -68,8 +68,8 @@ pub(super) fn heavy(text: &str) -> Vec<&str> {
     words.into_iter().map(|(word, _)| word).collect()
 }
 
-/// Checks `scheme` on every pair of `texts`. The keys may find only pairs of the `definition`, and must find all of them if the keys are `complete`.
-/// Comparing two signatures must give the same result as the definition.
+/// Checks `scheme` on every pair of `texts`. The keys may find only pairs of the `definition`, and must find all of them if the keys are
+/// `complete`. Comparing two signatures must give the same result as the definition.
 pub(super) fn hold(
     scheme: &dyn Scheme,
     texts: &[String],

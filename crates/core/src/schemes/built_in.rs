@@ -1,8 +1,8 @@
 //! Built-in frequencies of the phrases that letters to authorities and hotline orders repeat. A collection uses them until its own
 //! frequencies are counted.
 //!
-//! `official_phrases.txt` contains phrases that were written for this project. Each line has the assumed number of records in a thousand that contain
-//! the phrase, and the phrase.
+//! `official_phrases.txt` contains phrases that were written for this project. Each line has the assumed number of records in a thousand that
+//! contain the phrase, and the phrase.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

@@ -21,8 +21,8 @@ use super::hash::{city64, city64_bytes};
 pub const RARE_RECORDS: f64 = 1024.0;
 /// Share of the records above which the weight falls faster than the logarithm.
 const COMMON_SHARE: f64 = 0.005;
-/// Largest number of records that are counted. Text at the limit of rareness is then in 8 of them, so that its frequency is known within a factor of
-/// about 1.4.
+/// Largest number of records that are counted. Text at the limit of rareness is then in 8 of them, so that its frequency is known within a
+/// factor of about 1.4.
 pub const SAMPLE_RECORDS: usize = 8_192;
 /// Number of records that the built-in list counts as.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
@@ -217,8 +217,8 @@ impl Frequencies {
         }
     }
 
-    /// Returns the weight of the text with this code: above 0 and at most 1, and 1 if at most one record in [`RARE_RECORDS`] contains it. Takes some
-    /// nanoseconds.
+    /// Returns the weight of the text with this code: above 0 and at most 1, and 1 if at most one record in [`RARE_RECORDS`] contains it. Takes
+    /// some nanoseconds.
     #[inline]
     pub fn weight(&self, code: u64) -> f32 {
         self.level(code).map_or(1.0, |level| WEIGHTS[usize::from(level)])

@@ -18,7 +18,8 @@ use crate::collection::IMatchParams;
 
 /// 0.33 · 2^64. A lexicon leaves out the words whose hash with the number of the lexicon is lower.
 const DROPPED_BELOW: u64 = (0.33 * 18_446_744_073_709_551_616.0) as u64;
-/// Tolerance at the bounds `low` and `high`, so that a rounding error never leaves out a word on a bound. Neighbouring frequencies differ by more.
+/// Tolerance at the bounds `low` and `high`, so that a rounding error never leaves out a word on a bound. Neighbouring frequencies differ by
+/// more.
 const SLACK: f64 = 1e-12;
 
 /// The `i_match` scheme of a collection.

@@ -114,8 +114,8 @@ fn common(a: &[u64], b: &[u64]) -> usize {
 
 /// True if `part` is at least `share` of `whole`, which is above 0.
 ///
-/// The comparison divides because a quotient is rounded only once, and rounding keeps the order. The result is therefore exact for shares with up to
-/// six decimals and counts up to 10^9. A product can be rounded above its bound: 0.28 × 25 is more than 7.
+/// The comparison divides because a quotient is rounded only once, and rounding keeps the order. The result is therefore exact for shares with
+/// up to six decimals and counts up to 10^9. A product can be rounded above its bound: 0.28 × 25 is more than 7.
 pub(crate) fn is_share(part: usize, share: f64, whole: usize) -> bool {
     is_ratio(part as f64, share, whole as f64)
 }

@@ -209,8 +209,8 @@ impl Profile {
         Reading::naming(document, &self.words, &self.weights)
     }
 
-    /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`]) must be
-    /// refused before, because all such documents have the same digest.
+    /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`])
+    /// must be refused before, because all such documents have the same digest.
     pub fn sign(&self, document: &Document) -> Signed {
         match self.signs_names {
             true => self.sign_reading(&self.cut_naming(document)),
@@ -287,8 +287,8 @@ impl Profile {
         keys
     }
 
-    /// Returns the distinct features with the weights of the `simhash` channel (or their frequencies without such a channel), heaviest first, ties by
-    /// their bytes.
+    /// Returns the distinct features with the weights of the `simhash` channel (or their frequencies without such a channel), heaviest first,
+    /// ties by their bytes.
     pub fn features(&self, document: &Document) -> Vec<WeightedFeature> {
         let reading = self.cut(document);
         let mut weights = HashMap::<&str, f64>::new();

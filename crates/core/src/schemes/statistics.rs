@@ -100,8 +100,8 @@ impl Statistics {
         out
     }
 
-    /// Decodes bytes of [`Statistics::encode`]. Returns `None` for any other bytes. Never panics, and allocates no more memory than the bytes can
-    /// justify.
+    /// Decodes bytes of [`Statistics::encode`]. Returns `None` for any other bytes. Never panics, and allocates no more memory than the bytes
+    /// can justify.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = ByteInput(bytes);
         let has_text = match input.byte()? {

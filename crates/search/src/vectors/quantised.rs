@@ -63,8 +63,8 @@ impl CentredVector {
         Some(Self { direction, mean, mean_square, mean_product })
     }
 
-    /// Returns the cosine with another vector of the same dimension, -1 to 1, after the mean was subtracted from both. `None` if the other vector is
-    /// zero, or equal to the mean. O(dimension).
+    /// Returns the cosine with another vector of the same dimension, -1 to 1, after the mean was subtracted from both. `None` if the other
+    /// vector is zero, or equal to the mean. O(dimension).
     pub(crate) fn cosine(&self, other: &[i8]) -> Option<f32> {
         let own = length(other);
         if own == 0.0 {

@@ -1,7 +1,7 @@
 //! The vectors of one collection: the set that is in use, and the set of another model that is being built at the same time.
 //!
-//! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and its
-//! progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
+//! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and
+//! its progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
 //!
 //! Vectors and progress are synced in this order, so that a power failure has the same effect as a kill. The number of rows is stored with
 //! the progress: if a file has fewer rows, all records are read again. A start does not compare the rows with the store, because it would

@@ -1,10 +1,10 @@
 //! Databases of offices: MySQL and MariaDB; PostgreSQL and databases with the same protocol, such as KingbaseES; SQLite; with the feature
 //! `odbc` other databases through their ODBC drivers.
 //!
-//! A [`DatabaseConnection`] reads the rows of a `SELECT` one by one ([`DatabaseConnection::rows`]). The memory depends on the longest row and not on the
-//! size of the table. A [`SqlValue`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
-//! Connections are read-only, and the database enforces this; only [`ConnectionAccess::WriteBack`] may write. No [`DatabaseLocation`] and no error contains a
-//! password. The module [`sql`] makes the statements and quotes names and values.
+//! A [`DatabaseConnection`] reads the rows of a `SELECT` one by one ([`DatabaseConnection::rows`]). The memory depends on the longest row and
+//! not on the size of the table. A [`SqlValue`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
+//! Connections are read-only, and the database enforces this; only [`ConnectionAccess::WriteBack`] may write. No [`DatabaseLocation`] and no
+//! error contains a password. The module [`sql`] makes the statements and quotes names and values.
 
 mod certificates;
 #[cfg(feature = "databases")]

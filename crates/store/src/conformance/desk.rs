@@ -180,8 +180,8 @@ impl TestCollection {
         self.try_put_confirmed(sample, RegistrationMode::Put, &[]).await.expect("a registration")
     }
 
-    /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is not found. Returns all
-    /// matches, sorted by id.
+    /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is
+    /// not found. Returns all matches, sorted by id.
     pub async fn find_within(&self, sample: &SampleRecord, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
         loop {
             let state = self.state().await;
@@ -207,7 +207,8 @@ impl TestCollection {
         }
     }
 
-    /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match by decision.
+    /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match
+    /// by decision.
     pub async fn find_confirmed(&self, sample: &SampleRecord, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
         let found = self.find_within(sample, None, confirmed).await;
         found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()

@@ -1,7 +1,7 @@
 //! A store in a list: the simplest correct implementation of the contract.
 //!
-//! Every operation takes one lock and reads every record. The model keeps nothing on disk, so that it is not durable. Other stores are compared with it, and
-//! tests of the engine use it.
+//! Every operation takes one lock and reads every record. The model keeps nothing on disk, so that it is not durable. Other stores are compared
+//! with it, and tests of the engine use it.
 //!
 //! The model has no limits: a key proposes all its records.
 

@@ -7,8 +7,8 @@ use crate::generations::{GenerationPhase, GenerationSpec, GenerationState, PairS
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 use doppel_core::collection::Settings;
 
-/// Largest number of generations of a collection, including the live one. Each generation costs every registration one more signing and one more index entry on
-/// disk.
+/// Largest number of generations of a collection, including the live one. Each generation costs every registration one more signing and one more
+/// index entry on disk.
 pub const MAX_GENERATIONS: usize = 3;
 
 /// Checks that a collection with this number of generations may have another generation.
@@ -136,8 +136,8 @@ impl CollectionState {
         Ok((others.len() < self.others.len()).then(|| Self { others, pair_sources, ..self.clone() }))
     }
 
-    /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection has had, and all
-    /// other generations are dropped; their ids are returned. (They contain no records.)
+    /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection
+    /// has had, and all other generations are dropped; their ids are returned. (They contain no records.)
     ///
     /// # Errors
     /// `KeepConflict` if the settings keep other contents; `ProfileConflict` if the profile differs and the collection has records;
@@ -176,8 +176,8 @@ impl CollectionState {
         ))
     }
 
-    /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of a store may
-    /// still contain deleted records.
+    /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of
+    /// a store may still contain deleted records.
     ///
     /// # Errors
     /// `KeepConflict` if they keep other content.

@@ -21,7 +21,8 @@ pub struct CollectionMoment<'a> {
 }
 
 impl CollectionMoment<'_> {
-    /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated decisions.
+    /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated
+    /// decisions.
     ///
     /// # Errors
     /// [`StoreError::StaleGeneration`].
@@ -89,8 +90,8 @@ pub enum RegistrationPlan<T> {
     Create,
     /// A record with the same content exists. Do nothing.
     Unchanged(T),
-    /// A record with the same text and other fields exists. Store the new content under the same seq, and file it in these generations, which do not
-    /// have it yet (ascending).
+    /// A record with the same text and other fields exists. Store the new content under the same seq, and file it in these generations, which do
+    /// not have it yet (ascending).
     Update(T, Vec<GenerationId>),
     /// A record with another text exists. Judge a new record and replace the existing one.
     Replace(T),

@@ -13,8 +13,8 @@ const MAX_GROUP_BITS: u32 = 10;
 /// Number of upper bits by which a position is looked up.
 const HEAD_BITS: u32 = 16;
 
-/// A batch of fingerprints that is ready for a join. The position of a fingerprint is the index of its first occurrence in ascending order. Takes 12
-/// bytes a fingerprint, and a quarter of a megabyte.
+/// A batch of fingerprints that is ready for a join. The position of a fingerprint is the index of its first occurrence in ascending order.
+/// Takes 12 bytes a fingerprint, and a quarter of a megabyte.
 #[derive(Clone, Debug)]
 pub struct Distinct {
     /// All fingerprints, ascending, with repetitions.

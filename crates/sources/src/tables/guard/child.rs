@@ -34,8 +34,8 @@ const RUNTIME_BYTES: u64 = 256 << 20;
 /// The variable that limits how much address space mimalloc reserves at once, and its value. Without it mimalloc takes 1 GiB before
 /// [`ChildBudget::enforce`] runs. The system then refuses each further piece, and about one of 150 harmless workbooks cannot be read.
 const ALLOCATOR_RESERVE: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32MiB");
-/// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that calamine
-/// allocates for it, and the second copy of a text that moves while it grows.
+/// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that
+/// calamine allocates for it, and the second copy of a text that moves while it grows.
 const MEMORY_PER_HELD: u64 = 4;
 /// Seconds of processor time for a workbook that a person uploads at the desk. A workbook of 192 MiB (unpacked) takes 15 seconds on a slow
 /// machine.
