@@ -1,4 +1,4 @@
-//! Tells the program the commit that it is built from: the value of `GIT_COMMIT`, otherwise the answer of git, otherwise `unknown`.
+//! Passes the commit of the source code to the program: the value of `GIT_COMMIT`, otherwise the answer of git, otherwise `unknown`.
 
 #![allow(clippy::disallowed_methods, reason = "a build script has no other place to ask")]
 
@@ -18,7 +18,7 @@ fn main() {
     println!("cargo:rustc-env=BUILT_FROM_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }
 
-/// True if the repository is this one, and not another repository in which the sources were unpacked.
+/// True if the repository is the repository of doppel, and not another repository in which the sources were unpacked.
 fn is_ours() -> bool {
     let real = |path: String| Path::new(&path).canonicalize().ok();
     let top = git(&["rev-parse", "--show-toplevel"]).and_then(real);

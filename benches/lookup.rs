@@ -1,8 +1,8 @@
 //! Measures the index of a generation: nanoseconds per lookup, insertion and loaded record, and bytes per record. The baseline is a flat
 //! scan over all fingerprints in the same run. Everything except loading uses one thread.
 //!
-//! `cargo bench --bench lookup` uses 100,000 records; `DOPPEL_BENCH_RECORDS=1000000,10000000` sets other numbers. The bench has its own
-//! timing: the distribution over single lookups matters here, and an index of 10 million records should not be built twice.
+//! `cargo bench --bench lookup` uses 100,000 records; `DOPPEL_BENCH_RECORDS=1000000,10000000` sets other numbers. The bench measures times
+//! itself, because the distribution over single lookups matters here, and because an index of 10 million records should not be built twice.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -78,7 +78,7 @@ fn queries(records: u64, skewed_percent: u64, count: u64) -> Vec<Fingerprint> {
 }
 
 /// Runs `work` for all items. The first half is timed in batches, which gives the cost of an item without the cost of reading the clock:
-/// the median batch, and the best batch (other programs may use the cores). The second half is timed item by item, which gives the
+/// the median batch, and the best batch (because other programs may use the cores). The second half is timed item by item, which gives the
 /// distribution; these figures include the reading of the clock.
 fn timed<T>(name: &str, items: &[T], mut work: impl FnMut(&T)) {
     let nanos = |items: &[T], work: &mut dyn FnMut(&T)| {

@@ -128,7 +128,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Registers a record, also in a second generation if there is one.
+    /// Registers a record, also in a second generation if it exists.
     async fn put(&self, text: String, number: u64, fingerprint: u64, second: Option<GenerationId>) {
         let other = |generation| (generation, Arc::new(signed(spread(fingerprint), number)));
         let registration = Registration {

@@ -1,6 +1,6 @@
 //! Measures the throughput of signing with one thread on petitions from the generator of samples: the dictionary segmenter alone, each
-//! step, and the whole way from the text of a row to its signatures. The steps alternate, so that other work of the machine slows all of
-//! them in the same way: compare the ratios of one run. `cargo bench --bench signing`.
+//! step, and the whole way from the text of a row to its signatures. The steps alternate, so that other work of the machine slows down all
+//! of them in the same way. Compare only the ratios of one run. `cargo bench --bench signing`.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -71,7 +71,7 @@ type Slice = Range<usize>;
 
 /// Runs all records through every step, [`PASSES`] times, slice by slice. The cost of a step is the sum of the best times of its slices; a
 /// slice is so short that some pass measures it without disturbance. A step runs through all slices before the next step begins: the
-/// baseline has another dictionary, and each step should find its own dictionary in the caches.
+/// baseline has another dictionary, and each step must find its own dictionary in the caches.
 fn measure(chars: usize, steps: &[(&str, &dyn Fn(Slice) -> usize)]) {
     const SLICES: usize = RECORDS / SLICE;
     let mut best = vec![[u64::MAX; SLICES]; steps.len()];

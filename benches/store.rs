@@ -1,4 +1,4 @@
-//! Measures durable registrations per second: with one caller, with 64 callers, and with the raw database and the same bytes.
+//! Measures durable registrations per second: with one caller, with 64 callers, and of the same bytes directly in the database.
 //!
 //! `cargo bench --bench store`. Every registration is synced before its answer, so that the figures depend on the disk as much as on the
 //! store. Only the ratio to the raw loop of the same run describes the store. The last part opens a directory again and counts records per

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// The allocator of the program. The allocator of glibc kept 715 to 790 MB after 216,000 replaces of 1,000 records over 8 connections, mimalloc
-/// 373 MB.
+/// The allocator of the program. The allocator of glibc kept 715 to 790 MB after 216,000 replacements of 1,000 records over 8 connections,
+/// mimalloc 373 MB.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -37,7 +37,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[test]
-fn whatever_a_text_holds_it_is_shown_as_text() {
+fn harmful_texts_are_shown_as_plain_text() {
     let keyed = KeyedServer::start(&[]);
     let evil = EVIL.concat();
     let column = EVIL[1];
@@ -80,7 +80,7 @@ fn whatever_a_text_holds_it_is_shown_as_text() {
     assert_kept_to(&tab, keyed.server.url());
 }
 
-/// Enters the text as a note, and as a letter that is checked and registered.
+/// Enters the harmful text as a note, and as a letter that is checked and registered.
 fn types_it(tab: &BrowserTab, keyed: &KeyedServer, evil: &str) {
     tab.go(&format!("{}/console/{COLLECTION}/case/other", keyed.server.url()));
     let told = tab.text_of("ul.history li");
@@ -100,8 +100,8 @@ fn types_it(tab: &BrowserTab, keyed: &KeyedServer, evil: &str) {
     assert_unharmed(tab);
 }
 
-/// Returns a page that sends forms and requests to the pages of each of `targets`, with a valid token. Its title shows when it has
-/// finished, and its text contains everything that it could read.
+/// Returns a page that sends forms and requests to the pages of each of `targets`, with a valid token. The title of this page shows when
+/// the page has finished, and its text contains everything that it could read.
 fn hostile(targets: &[String], token: &str) -> String {
     let page = r#"<!doctype html><meta charset="utf-8"><title>busy</title><body><pre id="read"></pre><script>
 const fields = {token: TOKEN, a: 'a', b: 'b', seen: '0', judgement: 'same', back: '/console', row: '{"content":"伪造的来信"}', once: '1'};
@@ -228,7 +228,7 @@ fn a_cookie_that_was_planted_before_is_not_the_session_after() {
 }
 
 #[test]
-fn who_may_only_read_sees_no_form_that_writes_and_sends_none() {
+fn a_reader_sees_and_sends_no_form_that_writes() {
     let keyed = KeyedServer::start(&[]);
     keyed.put("a", LAMPS);
     keyed.put("b", LAMPS);

@@ -1,6 +1,6 @@
 //! Starts the program that drives the browser, and sends its requests (W3C WebDriver: JSON over HTTP).
 //!
-//! All tests share one driver, which chooses a port of the loopback interface itself. The driver ends with the last tab, also if a test
+//! All tests share one driver, which chooses a port of the loopback interface itself. The driver ends with the last tab, even if a test
 //! fails. Each tab is a separate browser with its own profile, and both are removed with the tab.
 
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Returns the path that a script of `scripts/` prints. The script first installs missing programs.
 pub(crate) fn found_by(script: &str) -> String {
-    // The scripts run one after another, since two installations at once disturb each other.
+    // The scripts run one after another, because two installations at the same time disturb each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let path = format!("{}/scripts/{script}", env!("CARGO_MANIFEST_DIR"));
@@ -143,7 +143,8 @@ fn capabilities(language: &str, profile: &Path, more: &[&str]) -> Value {
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
-        // The browser's protection of local addresses would ask a person. The service does not rely on it.
+        // The browser protects local addresses by asking a person. The service does not rely on this protection, so that it is switched
+        // off.
         "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
     ];
     arguments.extend(fixed.iter().chain(more).map(|argument| (*argument).to_owned()));

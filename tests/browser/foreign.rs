@@ -1,4 +1,4 @@
-//! A foreign web page can make a browser send requests to a service without keys, and the service carries out none of them.
+//! A foreign web page can make a browser send requests to a service without keys, but the service executes none of these requests.
 //!
 //! The same page sends its requests to the service and to a listener of the test, which accepts everything. The requests at the listener
 //! prove that the browser really sends them.
@@ -103,7 +103,8 @@ fn browse(url: &str, profile: &Path, arguments: &[&str]) -> String {
     let shown = Command::new("timeout")
         .args(["--kill-after=5", "60", &chromium])
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        // The browser's protection of local addresses would ask a person. The service does not rely on it.
+        // The browser protects local addresses by asking a person. The service does not rely on this protection, so that it is switched
+        // off.
         .arg("--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests")
         .args(["--virtual-time-budget=10000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.display()))

@@ -103,7 +103,7 @@ fn everything_that_can_be_pressed_is_reached_with_tab_and_seen_to_be() {
 }
 
 #[test]
-fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
+fn the_inbox_and_a_case_can_be_worked_through_with_single_keys() {
     let keyed = KeyedServer::start(&[]);
     letters::fill(&keyed);
     let tab = signed_in(&keyed, ViewportSize::WIDE);
@@ -143,7 +143,7 @@ fn judgement_of(keyed: &KeyedServer, a: &str, b: &str) -> Value {
 }
 
 fn works_off_a_case(tab: &BrowserTab, keyed: &KeyedServer) {
-    // Keys that are typed into a field are text and no commands.
+    // Keys that are typed into a field are text and not commands.
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");
     assert_eq!(tab.run("return document.getElementById('note').value", &json!([])), "s, n and u");

@@ -1,4 +1,4 @@
-//! A collection like that of an office. Its letters are invented for these tests, and some of them repeat each other.
+//! A collection like the collection of an office. Its letters are invented for these tests, and some of them repeat each other.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ const WAGES: &str = "我们十二个人去年九月到十二月在白云岭隧�
 const BUS: &str = "十七路公交车从上个月起改走滨河大道，不再经过第三中学门口。学生放学要走二十分钟才能到最近的站，雨天很不方便。\
                    希望恢复原来的线路，或者在早晚高峰加开几班。";
 
-/// Matters that only one letter is about: title and content.
+/// Matters about which there is only one letter: title and content.
 const OTHERS: [(&str, &str); 22] = [
     ("垃圾清运", "北苑小区西门的垃圾房三天没有清运，气味很大，苍蝇到处飞。"),
     ("井盖破损", "文昌巷口有一个雨水井盖裂开了一半，电动车经过时很危险。"),

@@ -1,5 +1,5 @@
 //! Checks that apply to every page: the page can be read without scrolling sideways, it has no barrier that axe-core rates as serious or
-//! critical, and in the end all requests went to the service only.
+//! critical, and all requests of the walk went to the service.
 //!
 //! If `DOPPEL_TEST_SCREENS` names a folder, a picture of each page is stored there.
 
@@ -11,7 +11,7 @@ use crate::support::shared_server;
 use crate::tab::{BrowserTab, ViewportSize};
 use serde_json::{Value, json};
 
-/// Returns the folder for pictures, if there is one.
+/// Returns the folder for pictures, if `DOPPEL_TEST_SCREENS` names a folder.
 fn screens() -> Option<PathBuf> {
     std::env::var_os("DOPPEL_TEST_SCREENS").map(PathBuf::from)
 }

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use crate::driver::{BrowserSession, DriverAnswer};
 use serde_json::{Value, json};
 
-/// Longest wait for something to appear, for an unoptimised service on a busy machine. Without a fault nothing takes this long.
+/// Longest wait for something to appear, for an unoptimised service on a busy machine. Nothing takes this time unless there is a fault.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(40);
 /// The key under which the driver returns the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// An element that only signed-in users have on their pages.
+/// An element that only the pages of signed-in users contain.
 pub(crate) const SIGNED_IN: &str = "form[action='/console/sign-out']";
 
 pub(crate) const TAB: &str = "\u{e004}";
@@ -264,7 +264,7 @@ impl BrowserTab {
     }
 }
 
-/// Returns the address of a request, if an entry of the log is about a request.
+/// Returns the address of a request, if this entry of the log is about a request.
 fn requested(entry: &Value) -> Option<String> {
     let message: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
     let message = &message["message"];

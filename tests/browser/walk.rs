@@ -1,4 +1,4 @@
-//! Walks through every page and every action of the desk like a clerk: in both languages, on a desk screen, on a telephone, and enlarged to
+//! Walks like a clerk through every page and every action of the desk: in both languages, on a desk screen, on a telephone, and enlarged to
 //! 200 %. Chinese pages have light colours, English pages dark colours.
 
 use crate::letters::{self, COLLECTION, EVERYWHERE, LAMPS_AT_THE_DESK, LAMPS_EARLIER, LAMPS_LATER, PAGES};

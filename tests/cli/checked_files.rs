@@ -1,4 +1,4 @@
-//! `doppel check FILE` and `doppel dedup --out` write the table again, with the result for each row.
+//! `doppel check FILE` and `doppel dedup --out` write a copy of the table with the result for each row.
 
 use std::fs;
 use std::io::Write as _;
@@ -202,7 +202,7 @@ fn several_files_and_json_lines_become_one_table() {
 }
 
 #[test]
-fn what_cannot_be_done_writes_nothing_and_says_why() {
+fn a_check_that_cannot_be_done_gives_the_reason_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
@@ -290,7 +290,7 @@ fn a_registering_check_that_is_stopped_sends_no_further_batch() {
 fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
-    // A title stands above the header, and the last row has the same id as the first.
+    // There is a title above the header, and the last row has the same id as the first.
     let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
     let file = put_file(dir, "register.csv", text);
     for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
@@ -305,7 +305,7 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
         assert_eq!((rows[3][2].as_str(), rows[6][3].as_str()), ("=1+1", "未处理"));
         assert_eq!(rows[8][3..7], ["未处理", "", "", "编号与前面的一行相同。请改正编号。"]);
         assert_eq!(fs::read_to_string(&pairs).unwrap().lines().count(), 2);
-        // The share in the table is the similarity of the pair, since both compare the same letters by the same rules.
+        // The share in the table is the similarity of the pair, because both compare the same letters by the same rules.
         let pair: Value = serde_json::from_str(fs::read_to_string(&pairs).unwrap().lines().next().unwrap()).unwrap();
         let share = pair["similarity"].as_f64().unwrap();
         assert_eq!(rows[3][5], format!("{}%", (share * 100.0).round()));
@@ -333,7 +333,7 @@ fn texts_that_are_too_long_for_a_workbook_are_cut_and_counted() {
 }
 
 #[test]
-fn a_collection_that_is_not_there_is_said_once() {
+fn a_missing_collection_is_reported_once() {
     let server = TestServer::start(&[]);
     let file = server.put_file("rows.jsonl", crate::import::jsonl(2));
     let data = server.file("directory");

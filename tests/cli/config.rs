@@ -1,10 +1,11 @@
-//! Mistakes in the configuration have helpful messages; keys can be made; a visitor who is not signed in is led to the sign-in page.
+//! Mistakes in the configuration have helpful messages; keys can be made; the desk sends a visitor who is not signed in to the sign-in
+//! page.
 
 use crate::support::{TestServer, expect_no_parts, expect_parts, run, run_to_exit};
 use serde_json::json;
 
 #[test]
-fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
+fn a_mistake_in_the_environment_is_reported_with_a_suggested_variable() {
     let table = [
         (
             "DOPPEL_SERVER__LISEN",
@@ -24,7 +25,7 @@ fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
 }
 
 #[test]
-fn a_mistake_is_told_in_chinese_with_its_place() {
+fn a_mistake_is_reported_in_chinese_with_its_place() {
     let environment = [("DOPPEL_LANG", "zh-CN"), ("DOPPEL_STORE__DATA", "")];
     let [_, told] = run_to_exit(&["config", "check"], &environment, 1);
     assert!(told.contains("环境变量 DOPPEL_STORE__DATA：store.data 为空；请给出目录"), "{told}");

@@ -269,7 +269,7 @@ fn a_quote_that_is_not_closed_takes_no_row_along() {
 }
 
 #[test]
-fn of_duplicates_the_one_asked_for_stays() {
+fn the_requested_duplicate_stays() {
     let dir = tempfile::tempdir().unwrap();
     let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";
     let rows = [
@@ -449,7 +449,7 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
 }
 
 #[test]
-fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
+fn a_stopped_dedup_keeps_the_earlier_files_and_reports_this() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
     let pairs = put_file(dir, "pairs.jsonl", "of before\n");

@@ -17,7 +17,7 @@ fn doctor(folder: impl AsRef<Path>) -> (String, Option<i32>) {
 }
 
 #[tokio::test]
-async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
+async fn missing_and_surplus_records_of_a_generation_are_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     for number in 0..4 {
@@ -49,7 +49,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
 }
 
 #[tokio::test]
-async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
+async fn an_orphaned_decision_is_reported_and_deleted_on_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = || -> Arc<dyn Store> {
         Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"))
@@ -69,7 +69,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
         };
         let pair = RecordPair::new(id(one), id(other)).expect("two ids");
         let decision = Decision { pair, rulings: vec![ruling] };
-        // Earlier versions left such a decision if the record was deleted while a person decided.
+        // Earlier versions left such a decision if the record was deleted while a person decided about it.
         desk.store.put_decision(&desk.name, decision).await.expect("a decision");
     }
     desk.store.close().await.expect("it closes");
@@ -91,7 +91,7 @@ async fn a_decision_that_names_no_record_is_told_and_deleted_on_demand() {
 }
 
 #[test]
-fn what_is_filed_must_be_what_the_row_is_signed_as() {
+fn index_entries_must_agree_with_the_signatures_of_the_rows() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
     for (id, place) in [("r0", "小区东门"), ("r1", "火车站北广场")] {
@@ -235,7 +235,7 @@ fn behind_what_is_damaged_it_goes_on_and_what_can_be_read_is_salvaged() {
 }
 
 #[test]
-fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
+fn a_directory_that_does_not_open_is_salvaged_completely_if_its_records_are_whole() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     lamps(folder.path());
     std::fs::remove_file(folder.path().join("keyspaces/0/current")).expect("it is there");
@@ -252,7 +252,7 @@ fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
 }
 
 #[test]
-fn where_the_records_tables_do_not_open_those_of_the_journal_are_salvaged() {
+fn records_in_the_journal_are_salvaged_if_the_tables_do_not_open() {
     const LATER: usize = 20;
     let folder = tempfile::tempdir().expect("a temporary folder");
     lamps(folder.path());
@@ -315,7 +315,7 @@ fn collections_whose_names_are_lost_are_salvaged_under_their_numbers() {
         trees_and_lamps(folder.path());
         overwrite_meta(folder.path(), is_whole);
         if is_whole {
-            // The journal contains the last writes. In such a young directory these include the names.
+            // The journal contains the last writes. In a new directory these writes include the names.
             std::fs::remove_file(folder.path().join("0.jnl")).expect("a journal");
         }
         overwrite(folder.path(), 2);
@@ -392,7 +392,7 @@ fn has_begun(out: &std::path::PathBuf) -> bool {
 }
 
 #[test]
-fn what_is_dropped_of_a_journal_is_said() {
+fn dropped_bytes_of_a_journal_are_reported() {
     use std::os::unix::fs::FileExt;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());
@@ -403,7 +403,7 @@ fn what_is_dropped_of_a_journal_is_said() {
     let bytes = std::fs::read(&path).expect("a journal");
     let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is in it") as u64 + 1;
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("it opens");
-    // The beginning of a write: a crash came before its end.
+    // The beginning of a write. A crash has prevented its end.
     file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("a write");
     let server = TestServer::start_in(folder.path());
     assert!(server.log().contains("the end of a journal was dropped"), "{}", server.log());

@@ -135,8 +135,8 @@ fn refusal_of(content: &str, arguments: &[&str], judged: &str, base: &[&str; 6])
 }
 
 /// Returns a collection in the form of `doppel export` in which only the time shows that records belong together. It has `pairs` pairs with
-/// different words that were decided to be the same matter, one pair whose texts show this, one refused pair, one pair whose decision was
-/// withdrawn, and one pair with a record that was deleted.
+/// different words that people decided to be the same matter, one pair whose texts show that it is the same matter, one pair that people
+/// decided to be different matters, one pair whose decision was withdrawn, and one pair with a deleted record.
 fn exported(pairs: usize) -> String {
     const WORDS: [&str; 24] = [
         "路灯", "井盖", "噪音", "垃圾", "停水", "停电", "学校", "医院", "公交", "地铁", "施工", "物业", "电梯", "暖气",
@@ -183,7 +183,7 @@ fn exported(pairs: usize) -> String {
 }
 
 #[test]
-fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other() {
+fn decisions_fit_weights_on_one_half_and_measure_them_on_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let many = put_file(&folder, "many.jsonl", exported(40));
     let timeless = put_file(&folder, "timeless.json", r#"{"time": 0}"#);
@@ -289,7 +289,7 @@ fn each_set_is_measured_by_a_model_that_is_fitted_to_the_others() {
 }
 
 #[test]
-fn sets_of_one_name_are_told_apart_by_their_paths() {
+fn sets_with_one_name_are_distinguished_by_their_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let sets = ["x", "y"].map(|name| {
         let outer = folder.path().join(name);
@@ -301,7 +301,7 @@ fn sets_of_one_name_are_told_apart_by_their_paths() {
 }
 
 #[test]
-fn what_cannot_be_measured_together_is_wrong_usage_and_a_bad_line_a_failure_that_names_it() {
+fn contradicting_options_are_wrong_usage_and_a_bad_line_is_a_failure_that_names_the_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let set = set(folder.path(), "set", true);
     let records = format!("{set}/records.jsonl");
@@ -316,7 +316,7 @@ fn what_cannot_be_measured_together_is_wrong_usage_and_a_bad_line_a_failure_that
 
 #[cfg(feature = "failpoints")]
 #[test]
-fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
+fn a_stopped_evaluation_leaves_no_store_and_reports_the_signal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let set = set(folder.path(), "set", false);
     for signal in ["INT", "TERM", "HUP"] {
@@ -388,7 +388,7 @@ fn a_chart_that_cannot_be_written_is_found_before_anything_is_read() {
 }
 
 #[test]
-fn each_mistake_in_settings_is_said_once() {
+fn each_mistake_in_settings_is_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path();
     let set = set(dir, "set", false);

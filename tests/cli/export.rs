@@ -1,4 +1,5 @@
-//! A collection that is moved from one store to the other gives the same answers, in both directions. Uses a real MongoDB server.
+//! Checks that a collection gives the same answers after a move from one store to the other, in both directions. Uses a real MongoDB
+//! server.
 
 use std::fs;
 use std::path::Path;
@@ -64,7 +65,7 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     let groups = groups.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let firsts: Vec<Value> = groups
         .map(|group| {
-            // Each pair gets two decisions, since the history must be exported, too.
+            // Each pair gets two decisions, because the history must also be exported.
             decide_pair(&group["members"][0], &group["members"][1], "same", &server);
             decide_pair(&group["members"][0], &group["members"][1], "not_same", &server);
             group["members"][0].clone()

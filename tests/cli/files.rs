@@ -1,5 +1,5 @@
-//! Commands never harm a file that they read, under whatever name, and never leave an incomplete file. Import and dedup have other tests
-//! for this.
+//! Commands never damage a file that they read, even if it has several names, and never leave an incomplete file. Import and dedup have
+//! other tests for this.
 
 use std::fs;
 use std::os::unix::fs::symlink;

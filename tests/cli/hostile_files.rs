@@ -1,4 +1,4 @@
-//! Every command that reads files refuses workbooks that would take all memory or hours, and says what to do.
+//! Every command that reads files refuses workbooks that would take all memory or hours, and its message contains a remedy.
 
 use std::fs;
 

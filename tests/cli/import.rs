@@ -198,7 +198,7 @@ fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
 }
 
 #[test]
-fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
+fn a_key_without_read_permission_gets_unused_columns_from_the_service() {
     let dir = tempfile::tempdir().unwrap();
     let (key, config) = configured_key(dir.path(), "write");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
@@ -322,7 +322,7 @@ fn a_signal_stops_it_and_it_can_go_on_from_there() {
 }
 
 #[test]
-fn what_an_import_reads_is_never_its_rejects_file() {
+fn an_import_never_overwrites_its_input_with_its_rejects_file() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let to = data.to_str().unwrap();
@@ -399,7 +399,7 @@ fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
 }
 
 #[test]
-fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
+fn a_service_that_returns_is_tried_again_and_no_record_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = TestServer::start_in(&data);
@@ -426,7 +426,7 @@ fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_with_a_remedy() {
+fn an_unreachable_service_is_reported_with_a_remedy() {
     let file = sample("letters.jsonl");
     expect_exit(&import(&["--to", "http://127.0.0.1:9", &file]), 1, &["doppel serve"]);
     expect_exit(&import(&["--to", "http://no-such-host.invalid:8080", &file]), 1, &["no-such-host.invalid", "address"]);
@@ -500,7 +500,7 @@ fn the_help_shows_examples() {
 }
 
 #[test]
-fn what_is_sent_compressed_is_stored_as_what_is_sent_plain() {
+fn compressed_and_plain_imports_store_the_same_records() {
     let server = TestServer::start(&[]);
     let file = server.put_file("a.jsonl", jsonl(300));
     let counts = ["300 new", "300 unchanged", "300 unchanged"];

@@ -89,7 +89,7 @@ fn a_service_behind_tls_is_trusted_by_an_option_or_by_the_system() {
 }
 
 #[test]
-fn a_service_that_is_not_trusted_gets_nothing() {
+fn an_untrusted_service_gets_no_data() {
     let server = TestServer::start(&[]);
     let (issuer, ca) = authority(server.folder(), "ca.pem").unwrap();
     let (_, other) = authority(server.folder(), "other.pem").unwrap();
@@ -114,7 +114,7 @@ fn a_service_that_is_not_trusted_gets_nothing() {
 }
 
 #[test]
-fn who_speaks_to_tls_without_it_is_told_what_to_write() {
+fn a_plain_request_to_a_tls_port_gets_a_hint() {
     let server = TestServer::start(&[]);
     let (issuer, _) = authority(server.folder(), "ca.pem").unwrap();
     let front = TlsProxy::start(&server, &issuer, "127.0.0.1").unwrap();

@@ -35,7 +35,7 @@ fn the_commands_are_listed_in_chinese() {
 }
 
 #[test]
-fn wrong_usage_and_errors_are_told_in_chinese() {
+fn wrong_usage_and_errors_are_reported_in_chinese() {
     let chinese: EnvironmentVariables<'_> = &[("DOPPEL_LANG", "zh-CN")];
     let table: [(&[&str], i32, &str); 6] = [
         (&["import", "--nonsense"], 2, "没有参数 --nonsense"),

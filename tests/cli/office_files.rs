@@ -111,7 +111,7 @@ fn every_format_and_encoding_gives_the_same_records() {
 }
 
 #[test]
-fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
+fn broken_files_are_refused_by_name_and_no_sound_row_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let book = dir.path().join("whole.xlsx");
     workbook(&book);
@@ -145,7 +145,7 @@ fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
 }
 
 #[test]
-fn columns_are_what_was_said_and_what_cannot_be_is_said_before_anything_is_read() {
+fn the_choices_of_columns_apply_and_impossible_choices_are_refused_before_reading() {
     let server = TestServer::start(&[]);
     let file = server.put_file("calls.csv", "件,事由,备注,何时\n1,三号路的路灯不亮,secret,03/04/2024\n");
     let arguments = ["--to", server.url(), &file, "--id-field", "件"];

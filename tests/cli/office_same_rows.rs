@@ -1,4 +1,4 @@
-//! The same rows of an office give the same records, verdicts, groups and originals, whatever their format and their order.
+//! The same rows of an office give the same records, verdicts, groups and originals, in any format and in any order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ const MORE_LETTERS: [&str; 4] = [
 
 const COLUMNS: [&str; 4] = ["工单编号", "来电人", "来电时间", "诉求内容"];
 
-/// Returns the cells of thirty rows in the order of their times: each matter once, then with a request at the end, then with a greeting.
+/// Returns the cells of thirty rows in the order of their times: first each matter alone, then each with a request at the end, then each
+/// with a greeting.
 fn thirty_rows() -> Vec<[String; 4]> {
     (0..30)
         .map(|number: usize| {
@@ -187,7 +188,7 @@ fn the_order_of_an_import_changes_neither_groups_nor_originals() {
     let oldest_first = thirty_rows();
     let mut newest_first = oldest_first.clone();
     newest_first.reverse();
-    // Seven and thirty have no common divisor, so that each row comes once.
+    // Seven and thirty have no common divisor, so that each row occurs once.
     let shuffled: Vec<[String; 4]> = (0..30).map(|number| oldest_first[number * 7 % 30].clone()).collect();
     let mut all = Vec::new();
     for (collection, rows) in [("oldest", &oldest_first), ("newest", &newest_first), ("shuffled", &shuffled)] {

@@ -48,7 +48,7 @@ fn labelled_pairs(forms: &str) -> String {
 }
 
 #[test]
-fn what_is_written_is_a_set_to_evaluate() {
+fn a_written_sample_can_be_evaluated() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     doppel(&["sample", "--records", "200", "--seed", "5", "--out", out]).success();

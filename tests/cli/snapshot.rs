@@ -156,7 +156,7 @@ fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_
         let doctor = run(&["doctor", "--data", path(&to)], &[]);
         assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
     }
-    // The environment gives both folders, as the configuration does.
+    // The environment names both folders, like the configuration.
     let environment = [("DOPPEL_SNAPSHOTS__DIR", path(&kept)), ("DOPPEL_STORE__DATA", path(&data))];
     let (text, code) = said(&run(&["snapshot", "create"], &environment));
     assert_eq!(code, Some(0), "{text}");
@@ -164,7 +164,7 @@ fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
+fn impossible_snapshot_commands_are_refused_with_a_remedy_and_change_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = some_records(folder.path());
     let kept = folder.path().join("kept");
@@ -459,7 +459,7 @@ fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
 }
 
 #[test]
-fn a_place_without_snapshots_is_told_from_a_missing_one() {
+fn a_place_without_snapshots_has_another_error_than_a_missing_place() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = put_file(folder.path(), "file", "x");
     let missing = file_path(folder.path(), "missing");

@@ -1,4 +1,5 @@
-//! Promises of commands that fail, that a signal stops, or that end before all work is done: they leave nothing half-way without saying so.
+//! Promises of commands that fail, that a signal stops, or that end before all work is done: they leave no incomplete result without a
+//! message.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +25,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_second_signal_removes_incomplete_files_and_names_them() {
-    // This service accepts connections and answers nothing.
+    // This service accepts connections and sends no answer.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = format!("http://{}", silent.local_addr().expect("an address"));
     for (command, option) in [("import", "--rejects"), ("check", "--out")] {
@@ -73,7 +74,7 @@ fn a_new_data_directory_without_records_is_removed() {
             assert!(names(Path::new(&empty)).is_empty(), "{arguments:?}: what was there before stays");
         }
     }
-    // With a record, the directory stays.
+    // A directory with a record stays.
     let data = file_path(dir, "new/data");
     let both = ["import", "--collection", "c", "--to", &data, &good, &wrong];
     expect_exit(&run(&both, &[]), 3, &["1 new"]);
@@ -179,7 +180,7 @@ fn a_path_with_dots_behind_a_missing_folder_is_refused_before_anything_is_writte
             assert_eq!(names(folder.path()), ["exported.jsonl", "rows.jsonl"], "{to}");
         }
     }
-    // Folders that exist may have such paths.
+    // Existing folders may have such paths.
     let to = file_path(folder.path(), "../");
     let to = format!("{to}{}/data", folder.path().file_name().expect("a name").to_str().expect("a plain name"));
     expect_exit(&run(&["import", &rows, "--collection", "c", "--to", &to], &[]), 0, &["1 new"]);
@@ -200,7 +201,7 @@ fn an_import_of_an_exported_collection_that_is_stopped_says_how_to_go_on() {
         lines.push(format!(
             "{{\"record\":{{\"id\":\"r{number}\",\"row\":{{\"content\":\"第{number}件来信谈的是另一件事\"}}}}}}\n"
         ));
-        // At the end the command reads no more.
+        // At the end the command does not read any more.
         let _ = input.write_all(lines[number].as_bytes());
         if number == 100 {
             send_signal(child.id(), "TERM");

@@ -52,7 +52,7 @@ impl PageResponse {
         pieces.map(|rest| unescaped(rest.split('"').next().expect("a value"))).collect()
     }
 
-    /// Returns the ends of the links that begin with `begin`, in the order of the page.
+    /// Returns the links that begin with `begin`, without this beginning, in the order of the page.
     pub(crate) fn links(&self, begin: &str) -> Vec<String> {
         self.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(begin)?.to_owned())).collect()
     }

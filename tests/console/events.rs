@@ -137,7 +137,7 @@ fn an_event_shows_its_records_by_time_with_reasons_and_the_values_they_name() {
     let begin = "/console/one-event/case/";
     let cases = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(begin)?.to_owned()));
     let mut cases: Vec<String> = cases.filter(|case| !case.contains('?')).collect();
-    // The members that name a contradicted value come after the list.
+    // The links to the members that name contradicting values come after the list.
     assert_eq!(cases.split_off(LAMP_LETTERS.len()), [FIRST_LAMPS, "lamps-2"], "{}", page.html);
     assert_eq!(cases, LAMP_LETTERS);
     for shown in [
@@ -286,7 +286,7 @@ fn a_clerk_corrects_an_event_and_takes_the_correction_back() {
     let page = clerk.open(path);
     page.has(&["信访件 5 件"]);
 
-    // The citing letter and the duplicate, if there is one, need a decision as the others do.
+    // The citing letter and the duplicate (if the event has one) also need a decision.
     let confirm = format!("{action}/confirm");
     clerk.post(&confirm, &page.form(&confirm), &[]).expect_status(303);
     let page = clerk.open(path);

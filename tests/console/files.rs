@@ -50,8 +50,8 @@ pub(crate) fn send(browser: &TestBrowser<'_>, action: &str, name: &str, bytes: &
     raw(browser, "POST", action, &more, &body)
 }
 
-/// Sends a form with the name of a collection, unless there is none, and a CSV file to `action`. Returns the status, the head and the body
-/// of the answer.
+/// Sends a form with a CSV file to `action`. The form contains the name of a collection, if a name is given. Returns the status, the head
+/// and the body of the answer.
 pub(crate) fn send_form(
     browser: &TestBrowser<'_>,
     action: &str,
@@ -245,7 +245,7 @@ fn another_sheet_of_a_workbook_can_be_read() {
 fn registering_a_file_twice_makes_no_second_record() {
     let keyed = KeyedServer::with(&["a"]);
     let mut clerk = keyed.signed_in("desk");
-    // One file has no ids. The other has an id of another letter, and an id that occurs twice.
+    // One file has no ids. The other file has an id of another letter, and an id that occurs twice.
     let plain = format!("内容,办理单位\n{LAMPS},城管局\n{ROADS},\n");
     let named = format!(
         "编号,内容\nn1,水管漏水多日无人维修请物业尽快处理一下\na,{ROADS}\nn1,井盖破损多日请派人更换不然很危险\n"
@@ -271,7 +271,7 @@ fn registering_a_file_twice_makes_no_second_record() {
 }
 
 #[test]
-fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
+fn only_permitted_people_can_sign_in_and_nothing_is_stored_otherwise() {
     let keyed = KeyedServer::with(&["a"]);
     let mut reader = keyed.signed_in("reader");
     let mut clerk = keyed.signed_in("desk");
@@ -315,7 +315,7 @@ fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_said_with_what_to_do() {
+fn unusable_files_are_refused_with_a_remedy() {
     let desk = TestDesk::with("letters", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/letters/files");
@@ -375,7 +375,7 @@ fn names_are_text_and_a_stopped_file_says_so() {
 }
 
 #[test]
-fn columns_that_are_not_used_are_said_once() {
+fn unused_columns_are_reported_once() {
     let desk = TestDesk::with("letters", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
     let text = format!("编号,内容,办理单位,备注\n1,{LAMPS},城管局,急\n");

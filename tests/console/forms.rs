@@ -44,7 +44,7 @@ fn a_form_without_the_token_of_its_browser_does_nothing() {
     assert_eq!(server.get("/v1/collections/tokens").json()["records"], 2);
 }
 
-/// Sends the form as if a page of another site made the browser send it.
+/// Sends the form as if a page of another site made the browser send the form.
 fn send_from(browser: &mut TestBrowser<'_>, form: &[(String, String)], headers: &[(&str, &str)]) -> PageResponse {
     let fields: Vec<String> =
         form.iter().map(|(name, value)| format!("{name}={}", crate::browser::encoded(value))).collect();
@@ -111,7 +111,7 @@ fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
         refused.has(&["没有执行此操作的权限"]);
     }
     assert_eq!(keyed.decision("a", "b"), Value::Null);
-    // A key that may only write sees no page.
+    // A key that may only write can open no page.
     let mut writer = keyed.signed_in("intake");
     for path in [
         "/console",
@@ -126,7 +126,7 @@ fn a_key_that_may_only_read_is_shown_no_form_and_refused_when_it_sends_one() {
 }
 
 #[test]
-fn what_is_no_form_or_too_much_of_one_is_refused() {
+fn bodies_that_are_not_forms_or_are_too_large_are_refused() {
     let server = shared_server();
     let mut browser = TestBrowser::new(&server);
     browser.open("/console");

@@ -54,7 +54,7 @@ fn groups(page: &PageResponse, collection: &str) -> Vec<String> {
 }
 
 #[test]
-fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
+fn hot_issues_are_sorted_by_people_in_the_chosen_days() {
     let desk = matters("hot");
     let mut clerk = TestBrowser::new(&desk.server);
     let page = clerk.open("/console/hot/groups?days=30");
@@ -191,7 +191,7 @@ fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
 }
 
 #[test]
-fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody_else_decided() {
+fn a_whole_group_is_confirmed_pair_by_pair_and_undone_except_for_later_decisions_of_others() {
     let keyed = KeyedServer::with(&["a", "b", "c", "d"]);
     let mut clerk = keyed.signed_in("desk");
     let path = "/console/letters/groups/a/join";
@@ -207,7 +207,7 @@ fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody
     assert!(nothing.html.contains("已经这样认定过了") && !nothing.has_form(path), "{}", nothing.html);
 
     let undo = clerk.open("/console/letters/groups/a");
-    // The notice appears once, and the page before has shown it.
+    // The notice appears only once, and the previous page has shown it.
     assert!(!undo.has_form("/console/letters/undo"));
     let shown = {
         let other = json!({"judgement": "not_same", "by": "他人"});
@@ -239,7 +239,7 @@ fn taking_back_leaves_what_somebody_else_decided_since() {
 }
 
 #[test]
-fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
+fn a_change_after_the_preview_is_shown_and_nothing_is_done() {
     let keyed = KeyedServer::with(&["a", "b", "c"]);
     let mut clerk = keyed.signed_in("desk");
     let path = "/console/letters/groups/a/join";
@@ -255,7 +255,7 @@ fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
 }
 
 #[test]
-fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
+fn a_reader_is_offered_and_allowed_no_change_of_a_group() {
     let keyed = KeyedServer::with(&["a", "b"]);
     let mut reader = keyed.signed_in("reader");
     let token = reader.open("/console").form("/console/sign-out");

@@ -64,7 +64,7 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let mut clerk = keyed.signed_in("desk");
     let file = give(&mut clerk, "来信.xlsx", &bytes);
     begin(&mut clerk, &file, "check");
-    // The process runs while rows are being processed. Its last step before reading is to limit its address space.
+    // The process runs while rows are being processed. Before it begins to read, its last step is to limit its address space.
     let service = keyed.server.pid();
     let begun = Instant::now();
     let is_limited =
@@ -105,6 +105,6 @@ fn the_process_that_reads_a_workbook_has_limits_and_no_secrets() {
     let form = clerk.open(&file).form(&format!("{file}/stop"));
     clerk.post(&format!("{file}/stop"), &form, &[]).expect_status(303);
     ended(&mut clerk, &file);
-    // Soon, and not only when its own limit of time ends it.
+    // The process must end soon, and not only at its own time limit.
     until_within(Duration::from_secs(10), "the process ends", || children(service).is_empty());
 }

@@ -1,4 +1,4 @@
-//! A clerk works through the inbox: chooses an order and conditions, and decides many repeats in one step that can be taken back.
+//! A clerk works through the inbox: chooses an order and conditions, and decides about many repeats in one step that can be undone.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{TestDesk, TestServer, expect_members, expect_parts};
 
 const MARKET: &str = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，请尽快整治。";
 
-/// Registers two originals, two copies of the first one, a reminder of its petitioner, and a longer letter about the second one.
+/// Registers two originals, two copies of the first original, a reminder of its petitioner, and a longer letter about the second original.
 fn office(name: &str) -> TestDesk {
     let desk = TestDesk::with(name, &json!({}));
     for (id, content, user, day, unit) in [
@@ -102,7 +102,7 @@ fn judgements(server: &TestServer, collection: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn exact_copies_are_decided_in_one_step_and_taken_back_in_one_step() {
+fn exact_copies_are_decided_in_one_step_and_undone_in_one_step() {
     let desk = office("copies");
     let mut clerk = TestBrowser::new(&desk.server);
     inbox(&mut clerk, "copies/inbox").has(&["action=\"/console/copies/batch\""]);

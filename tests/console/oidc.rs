@@ -123,7 +123,7 @@ fn a_code_is_good_for_one_sign_in_of_one_browser() {
     let address = office.begin(&mut browser);
     let query = office.provider.sign_in(&address, "code-1", &claims);
     let back = format!("{CALLBACK}?{query}");
-    // The answer for one browser is sent by another one: an attacker signs a victim in under the attacker's name.
+    // The answer for one browser is sent by another browser. In this way an attacker could sign a victim in under the attacker's name.
     let mut victim = TestBrowser::new(server);
     victim.open("/console/sign-in");
     victim.get(&back).expect_status(403).has(&["已过期"]);
@@ -140,7 +140,7 @@ fn a_code_is_good_for_one_sign_in_of_one_browser() {
     assert_eq!(old.get("/console").status, 303, "the token from before is no session");
     assert_eq!(old.get(&format!("{CALLBACK}?{query}")).status, 403, "the code again");
 
-    // A code of one sign-in with the state of another one: the provider sees another verifier.
+    // The code of one sign-in is sent with the state of another sign-in, so that the provider gets another verifier.
     let first = office.begin(&mut old);
     office.provider.sign_in(&first, "code-3", &claims);
     let second = office.begin(&mut old);

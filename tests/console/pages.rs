@@ -166,7 +166,7 @@ fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
             assert!(matches!(page.status, 200 | 404 | 422), "{path}: {} {}", page.status, page.html);
             assert_kept_to_itself(&page, &path);
             assert_labelled(&page, &path);
-            // The link to the content is the only link that is no path.
+            // The link to the content is the only link that is not a path.
             let page = PageResponse { html: page.html.replace("href=\"#main\"", ""), ..page };
             assert_nothing_inline(&page, &path);
         }
@@ -190,7 +190,7 @@ fn start_page(browser: &mut TestBrowser<'_>) -> String {
 }
 
 #[test]
-fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_there_is_no_more() {
+fn a_collection_without_texts_shows_ids_times_verdicts_and_the_reason() {
     let desk = TestDesk::with("bare-desk", &json!({"preset": "signatures"}));
     desk.register("bare-1", &letter_by("甲"));
     desk.register("bare-2", &letter_by("乙"));
@@ -369,7 +369,7 @@ fn a_browser_is_led_to_the_desk_and_programs_are_not() {
 }
 
 #[test]
-fn where_the_desk_is_turned_off_there_is_nothing_of_it() {
+fn a_service_without_the_desk_has_none_of_its_pages() {
     let server = TestServer::start(&[("DOPPEL_CONSOLE__ENABLED", "false")]);
     for path in ["/console", "/console/sign-in", "/console/letters/inbox"] {
         expect_problem(&server.get(path), 404, "unknown_route");

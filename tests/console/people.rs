@@ -72,7 +72,7 @@ fn until_logged(keyed: &KeyedServer, parts: &[&str]) {
     );
 }
 
-/// Every route of the desk, and the lowest role that it lets in.
+/// Every route of the desk, and the lowest role that may use it.
 const ROUTES: [(&str, &str, &str); 57] = [
     ("GET", "/console", "viewer"),
     ("POST", "/console/-/collections", "administrator"),
@@ -174,7 +174,7 @@ fn declared_routes() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn each_role_is_let_in_where_the_table_says_and_refused_with_help_elsewhere() {
+fn each_role_may_use_only_the_routes_of_the_table() {
     let keyed = office();
     let work = WORK_ROUTES.map(|(method, path)| (method, path, "administrator"));
     let table: Vec<_> = ROUTES.into_iter().chain(work).collect();
@@ -201,7 +201,7 @@ fn each_role_is_let_in_where_the_table_says_and_refused_with_help_elsewhere() {
     }
 }
 
-/// Returns a path of the route, with names of nothing that the other requests need.
+/// Returns a path of the route. The names in it belong to nothing that the other requests need.
 fn filled(route: &str) -> String {
     let parts = [
         ("{collection}", "letters"),
@@ -454,7 +454,7 @@ fn a_cookie_that_somebody_planted_is_never_the_session_of_a_person() {
     let mut attacker = TestBrowser::new(&keyed.server);
     attacker.jar.insert("doppel_desk".into(), planted);
     attacker.get("/console").expect_status(303);
-    // A form of another browser, or without a token, changes nothing.
+    // A form of another browser, or a form without a token, changes nothing.
     let foreign = token(&mut victim);
     let mut administrator = signed_in(&keyed, "administrator");
     for fields in [&foreign[..], &[]] {
@@ -466,7 +466,7 @@ fn a_cookie_that_somebody_planted_is_never_the_session_of_a_person() {
 }
 
 #[test]
-fn guessing_is_slowed_for_known_and_unknown_names_alike() {
+fn guessing_is_slowed_for_known_and_unknown_names() {
     let keyed = office();
     let mut guesser = TestBrowser::new(&keyed.server);
     let form = guesser.open("/console/sign-in").form("/console/sign-in");

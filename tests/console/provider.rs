@@ -43,7 +43,7 @@ impl TestProvider {
         let own = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // A client that hangs up early is no mistake of the provider.
+                // If a client closes its connection early, this is not an error of the provider.
                 let _ = answer(&own, stream);
             }
         });
@@ -59,7 +59,7 @@ impl TestProvider {
         *self.0.asked.lock().expect("no panic")
     }
 
-    /// Signs somebody in at the address to which the desk led the browser. Returns the query with which the browser comes back.
+    /// Signs a person in at the address to which the desk sent the browser. Returns the query with which the browser returns to the desk.
     pub(crate) fn sign_in(&self, address: &str, code: &str, claims: &Value) -> String {
         let (place, query) = address.split_once('?').expect("a query");
         assert_eq!(place, format!("{}/authorize", self.0.issuer));

@@ -1,5 +1,5 @@
-//! Statistics of a period, and the report of a week or month on the page and in its workbook. The letters are invented for these tests, and their
-//! numbers are counted again here, letter by letter.
+//! Statistics of a period, and the report of a week or month on the page and in its workbook. The letters are invented for these tests, and
+//! the test counts their numbers itself, letter by letter.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -24,7 +24,7 @@ struct TestLetter {
 /// Numbers of letters: all, repeats, and letters with a reply.
 type LetterNumbers = [u64; 3];
 
-/// The times of letters with the day in the time zone of the collection, which is eight hours before UTC.
+/// The times of letters with the day in the time zone of the collection, which is eight hours ahead of UTC.
 const TIMES: [(&str, Option<&str>); 8] = [
     ("2024-02-25T15:59:59Z", Some("2024-02-25")),
     ("2024-02-25T16:00:00Z", Some("2024-02-26")),
@@ -98,7 +98,7 @@ fn table(page: &PageResponse, heading: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// Returns the text of a piece of a page without its tags.
+/// Returns the text of a part of a page without the tags.
 fn text_of(html: &str) -> String {
     let pieces = html.split('<').skip(1).filter_map(|piece| Some(piece.split_once('>')?.1));
     pieces.collect::<String>().trim().replace("&#60;", "<").replace("&#38;", "&")

@@ -1,4 +1,4 @@
-//! Signing in: which pages need it, the properties of the cookie, and the events that make it invalid.
+//! Signing in: the pages that need it, the properties of the cookie, and the events that make the cookie invalid.
 
 use crate::browser::{KeyedServer, PageResponse, TestBrowser};
 use crate::support::awaited;
@@ -10,7 +10,7 @@ fn session(browser: &TestBrowser<'_>) -> String {
 }
 
 #[test]
-fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
+fn a_visitor_is_sent_to_the_sign_in_form_and_then_to_the_page() {
     let keyed = KeyedServer::with(&["a"]);
     let mut browser = TestBrowser::new(&keyed.server);
     for path in [
@@ -110,7 +110,7 @@ fn a_cookie_that_somebody_had_before_is_never_the_session() {
 }
 
 #[test]
-fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
+fn signing_out_ends_the_session_for_everyone_with_its_cookie() {
     let keyed = KeyedServer::start(&[]);
     let mut browser = keyed.signed_in("reader");
     let stolen = session(&browser);
@@ -125,7 +125,7 @@ fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
 }
 
 #[test]
-fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
+fn every_wrong_key_gets_the_same_answer_and_attempts_are_limited() {
     let keyed = KeyedServer::start(&[]);
     let mut browser = TestBrowser::new(&keyed.server);
     let form = browser.open("/console/sign-in").form("/console/sign-in");
@@ -152,10 +152,10 @@ fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
 }
 
 #[test]
-fn the_log_names_the_key_of_who_is_signed_in() {
+fn the_log_names_the_key_of_the_signed_in_person() {
     let keyed = KeyedServer::start(&[]);
     keyed.signed_in("reader").open("/console");
-    // The service writes the line after the answer is sent, and another thread reads it.
+    // The service writes the line after it has sent the answer, and another thread reads the line.
     awaited(
         "a line of the log",
         || keyed.server.log(),

@@ -1,4 +1,4 @@
-//! The start page: a new service is filled with a file or with made-up letters, and the page says what waits.
+//! The start page: a new service is filled with a file or with made-up letters, and the page shows the waiting work.
 
 use crate::browser::{KeyedServer, LAMPS, PageResponse, TestBrowser};
 use crate::files::send_form;

@@ -95,7 +95,7 @@ fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
 }
 
 #[test]
-fn who_is_no_administrator_changes_nothing() {
+fn only_an_administrator_can_change_tasks_and_quality() {
     let keyed = KeyedServer::start(&[]);
     fill(&keyed);
     ask(&keyed, "POST", "/v1/admin/reindex", &json!({"collection": "letters", "activate": false}));

@@ -35,9 +35,9 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
     expect_parts(&clerk.open("/console/letters/case/a").html, &["值班员", "电话核实", "认定记录：同一事项"]);
 }
 
-/// A verdict never changes. Each page that lists a record shows the decision of a person about it, in the same words.
+/// A verdict never changes. Each page that lists a record shows the decision of a person about this record, in the same words.
 #[test]
-fn what_was_decided_is_shown_wherever_a_record_is_listed() {
+fn decisions_are_shown_on_every_page_that_lists_the_record() {
     let keyed = KeyedServer::with(&["a", "b"]);
     let mut clerk = keyed.signed_in("desk");
     let search = format!("/console/letters/search?q={}", encoded("路灯"));
@@ -59,7 +59,7 @@ fn what_was_decided_is_shown_wherever_a_record_is_listed() {
         assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
     }
     decide_a_b("not_same", &keyed);
-    // The two letters are no group any more.
+    // The two letters do not form a group any more.
     for page in pages[..3].iter().chain(&beside) {
         let html = clerk.open(page).html;
         assert!(html.contains("人工认定：不是同一事项"), "{page}: {html}");
@@ -108,7 +108,7 @@ fn a_letter_is_never_registered_in_place_of_another() {
 }
 
 #[test]
-fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
+fn the_slower_of_two_clerks_sees_the_earlier_decision_and_changes_nothing() {
     let keyed = KeyedServer::with(&["a", "b"]);
     let mut first = keyed.signed_in("desk");
     let mut second = keyed.signed_in("desk");
@@ -202,7 +202,7 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
 }
 
 #[test]
-fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones() {
+fn a_case_shows_repeats_other_letters_of_the_petitioner_and_related_letters() {
     let desk = TestDesk::with("case", &json!({}));
     let letter =
         |content: &str, user: &str| json!({"title": "反映问题", "content": content, "user": user, "no": "工单7"});

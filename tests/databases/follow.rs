@@ -66,8 +66,8 @@ pub(crate) fn insert(office: &DatabaseOffice, id: u32, content: &str, ago: i64) 
     ));
 }
 
-/// Checks rows that exist before, that are inserted, inserted late, changed and deleted, and checks all reports afterwards.
-fn whatever_becomes_of_rows_is_found(kind: OfficeDatabase) {
+/// Checks existing, inserted, late inserted, changed and deleted rows, and checks all reports afterwards.
+fn check_every_change_of_rows(kind: OfficeDatabase) {
     let office = DatabaseOffice::open(kind);
     office.make_letters();
     let letters = sample(30);
@@ -111,7 +111,7 @@ fn whatever_becomes_of_rows_is_found(kind: OfficeDatabase) {
     assert!(!server.log().contains(PASSWORD));
     server.stop();
 
-    // With `delete`, the records are removed, too. The verdicts are written again and are the same.
+    // With `delete`, the records are also removed. The verdicts are written again and are the same.
     let more = "follow = true\nsweep_s = 2\ndelete = true\nwrite_back = { table = \"doppel_verdicts\" }\n";
     let server = start(&office, more);
     wait_until(&server, "a record deleted", || record(&server, "2001")["code"] == "unknown_record");
@@ -148,23 +148,23 @@ fn records_now(server: &TestServer) -> std::collections::BTreeMap<String, (Value
 }
 
 #[test]
-fn whatever_becomes_of_rows_of_mariadb_is_found() {
-    whatever_becomes_of_rows_is_found(OfficeDatabase::Mariadb);
+fn every_change_of_rows_of_mariadb_is_found() {
+    check_every_change_of_rows(OfficeDatabase::Mariadb);
 }
 
 #[test]
-fn whatever_becomes_of_rows_of_postgres_is_found() {
-    whatever_becomes_of_rows_is_found(OfficeDatabase::Postgres);
+fn every_change_of_rows_of_postgres_is_found() {
+    check_every_change_of_rows(OfficeDatabase::Postgres);
 }
 
 #[test]
-fn whatever_becomes_of_rows_of_sqlite_is_found() {
-    whatever_becomes_of_rows_is_found(OfficeDatabase::Sqlite);
+fn every_change_of_rows_of_sqlite_is_found() {
+    check_every_change_of_rows(OfficeDatabase::Sqlite);
 }
 
 /// A service that is killed while it reads has the same records after a restart as a service that was not killed.
 #[test]
-fn a_service_killed_while_it_follows_ends_as_one_that_was_not() {
+fn a_service_killed_while_it_follows_ends_with_the_same_records() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
     for kind in KINDS {
         let office = DatabaseOffice::open(kind);
@@ -243,7 +243,7 @@ fn check_office(office: &DatabaseOffice) -> (Option<i32>, String) {
 
 /// The service waits for a database that cannot be reached and reports the error, which contains no secret.
 #[test]
-fn a_source_that_cannot_be_read_is_said_and_tried_again() {
+fn an_unreadable_source_is_reported_and_tried_again() {
     let office = DatabaseOffice::open(OfficeDatabase::Postgres);
     let server = start(&office, "follow = true\n");
     wait_until(&server, "an error", || source(&server)["status"] == "failing");
@@ -265,9 +265,9 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
     server.stop();
 }
 
-/// Of two instances with the same MongoDB, one reads; the other takes over when the first stops.
+/// If two instances use the same MongoDB, one instance reads; the other takes over when the first stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_several_instances_one_follows_and_another_takes_over() {
+async fn one_of_several_instances_follows_and_another_takes_over() {
     let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();

@@ -97,23 +97,23 @@ fn each_type_comes_as_it_is(kind: OfficeDatabase) {
 }
 
 #[test]
-fn each_type_of_mariadb_comes_as_it_is() {
+fn each_type_of_mariadb_arrives_unchanged() {
     each_type_comes_as_it_is(OfficeDatabase::Mariadb);
 }
 
 #[test]
-fn each_type_of_postgres_comes_as_it_is() {
+fn each_type_of_postgres_arrives_unchanged() {
     each_type_comes_as_it_is(OfficeDatabase::Postgres);
 }
 
 #[test]
-fn each_type_of_sqlite_comes_as_it_is() {
+fn each_type_of_sqlite_arrives_unchanged() {
     each_type_comes_as_it_is(OfficeDatabase::Sqlite);
 }
 
 /// An import that is killed half-way and run again has the same result as an undisturbed import.
 #[test]
-fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
+fn a_killed_and_repeated_import_has_the_same_result() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
     for kind in KINDS {
         killed_and_run_again(&letters, kind, |office| office.from());
@@ -123,7 +123,7 @@ fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
 /// Tests the same through ODBC.
 #[cfg(feature = "odbc")]
 #[test]
-fn an_import_by_odbc_that_was_killed_and_run_again_ends_as_one_that_was_not() {
+fn a_killed_and_repeated_import_by_odbc_has_the_same_result() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
     killed_and_run_again(&letters, OfficeDatabase::Postgres, |office| office.named(office.odbc_url()));
 }
@@ -193,7 +193,7 @@ fn a_dry_run_says_what_becomes_of_columns_and_sends_nothing() {
 }
 
 #[test]
-fn a_password_in_a_url_is_refused_and_told_where_it_belongs() {
+fn a_password_in_a_url_is_refused_with_the_right_place_for_it() {
     for url in ["mysql://office:geheim-77-xyzzy@127.0.0.1/d", "postgres://127.0.0.1/d?password=geheim-77-xyzzy"] {
         let output = run(&["import", "--to", "x", "--collection", "c", "--from", url, "--table", "t"], &[]);
         let text = said(&output);
@@ -204,7 +204,7 @@ fn a_password_in_a_url_is_refused_and_told_where_it_belongs() {
 
 /// The password comes from a file or the environment. The error about a wrong password does not contain the password.
 #[test]
-fn no_password_is_in_what_is_said() {
+fn no_output_contains_a_password() {
     for kind in [OfficeDatabase::Mariadb, OfficeDatabase::Postgres] {
         let office = DatabaseOffice::open(kind);
         office.run("CREATE TABLE t (id INT PRIMARY KEY, content TEXT)");
@@ -225,7 +225,7 @@ fn no_password_is_in_what_is_said() {
     }
 }
 
-/// A query is one statement, whatever its quotes and comments contain. Of several statements none is run.
+/// A query is one statement, whatever its quotes and comments contain. If a query consists of several statements, none of them is run.
 #[test]
 fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! Databases as sources: real servers, and the real program that reads them.
+//! Tests databases as sources, with real servers and with the real program that reads them.
 
 #![allow(
     clippy::disallowed_methods,

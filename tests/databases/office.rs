@@ -1,4 +1,4 @@
-//! An office with a database of letters, so that each test can run with three kinds of databases.
+//! An office with a database of letters, so that each test can run with every kind of database.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ impl DatabaseOffice {
         Self::open_with(kind, None)
     }
 
-    /// Opens an office whose server has this certificate and its key, if any.
+    /// Opens an office whose server has this certificate and its key, if they are given.
     pub(crate) fn open_with(kind: OfficeDatabase, certificate: Option<&(String, String)>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -142,7 +142,7 @@ impl DatabaseOffice {
         })
     }
 
-    /// Returns the words for this database, out of those for MariaDB, PostgreSQL and SQLite.
+    /// Returns the words for this database, among the words for MariaDB, PostgreSQL and SQLite.
     pub(crate) fn say<'a>(&self, words: [&'a str; 3]) -> &'a str {
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
         words[at]
@@ -160,7 +160,7 @@ impl DatabaseOffice {
         self.run("CREATE INDEX by_change ON letters (changed, bh)");
     }
 
-    /// Returns the SQL for the time `seconds` ago, as the column `changed` contains times.
+    /// Returns the SQL for the time `seconds` ago, in the form of the times in the column `changed`.
     pub(crate) fn ago(&self, seconds: i64) -> String {
         match self.kind {
             // Times without a zone are in the zone of the collection, which is 8 hours east of Greenwich.
@@ -222,8 +222,8 @@ pub(crate) fn sample(records: u64) -> Vec<Value> {
 /// Row, verdict and earlier record of each record, by id.
 pub(crate) type VerdictState = BTreeMap<String, (Value, Value, Value)>;
 
-/// In a collection that was filled at another speed, one of this number of verdicts may differ: common words are counted while records
-/// arrive, when there is time (docs/databases.md). With a few hundred records, no verdict may differ.
+/// In a collection that was filled at another speed, one verdict in this number may differ, because the service counts common words while
+/// records arrive, whenever it has time (docs/databases.md). With a few hundred records, no verdict may differ.
 const OTHER_VERDICTS: usize = 200;
 
 /// Checks that both states have the same records with the same rows, and, with few exceptions, the same verdicts.

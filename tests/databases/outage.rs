@@ -14,7 +14,7 @@ fn letter(id: u32) -> String {
     let mut state = id;
     (0..16)
         .filter_map(|_| {
-            // Multiplier and increment are from Numerical Recipes. The high bits are the most random.
+            // Multiplier and increment are from Numerical Recipes. The high bits are the best random bits.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             char::from_u32(0x4e00 + (state >> 16) % 20_000)
         })
@@ -51,7 +51,7 @@ fn named(server: &TestServer, name: &str) -> Value {
 }
 
 /// A server exists but does not answer: its process is stopped, and its connections stay open.
-fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: OfficeDatabase) {
+fn check_silent_server(kind: OfficeDatabase) {
     let office = DatabaseOffice::open(kind);
     let other = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
@@ -100,18 +100,18 @@ fn source_status(server: &TestServer) -> String {
 }
 
 #[test]
-fn a_mariadb_that_goes_silent_is_told_and_gone_on_with() {
-    a_server_that_goes_silent_is_told_and_gone_on_with(OfficeDatabase::Mariadb);
+fn a_silent_mariadb_is_reported_and_followed_again_later() {
+    check_silent_server(OfficeDatabase::Mariadb);
 }
 
 #[test]
-fn a_postgres_that_goes_silent_is_told_and_gone_on_with() {
-    a_server_that_goes_silent_is_told_and_gone_on_with(OfficeDatabase::Postgres);
+fn a_silent_postgres_is_reported_and_followed_again_later() {
+    check_silent_server(OfficeDatabase::Postgres);
 }
 
 /// If columns move during a round, no value gets into the field of another column.
 #[test]
-fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
+fn a_table_altered_during_a_round_is_read_with_its_new_columns() {
     for kind in KINDS {
         let office = DatabaseOffice::open(kind);
         office.make_letters();
@@ -135,9 +135,9 @@ fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
     }
 }
 
-/// Of two instances with the same MongoDB, the instance that reads dies during a round.
+/// Two instances use the same MongoDB, and the instance that reads dies during a round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
+async fn another_instance_takes_over_from_a_dead_reader_without_lost_or_repeated_rows() {
     let mongod = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("sources");
     let uri = mongod.uri().to_owned();

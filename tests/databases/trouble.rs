@@ -56,7 +56,7 @@ fn a_clock_that_was_ahead_hides_no_row() {
 }
 
 #[test]
-fn another_table_is_not_gone_on_with_where_the_first_was_left() {
+fn another_table_is_read_from_its_beginning() {
     let office = DatabaseOffice::open(OfficeDatabase::Sqlite);
     office.make_letters();
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
@@ -98,7 +98,7 @@ fn rows_without_an_order_end_reading_with_the_reason() {
     assert!(!output.status.success() && text.contains("\"bh\" cannot be the id"), "{text}");
 }
 
-/// Trouble with the table of verdicts delays no row. Verdicts that could not be written are written later, also after a restart.
+/// Errors of the table of verdicts delay no row. Verdicts that could not be written are written later, even after a restart.
 #[test]
 fn verdicts_that_cannot_be_written_are_written_later() {
     let office = DatabaseOffice::open(OfficeDatabase::Sqlite);

@@ -1,4 +1,4 @@
-//! The Dockerfile and the compose files keep the promises of the documentation, and everything that they name exists.
+//! The Dockerfile and the compose files agree with the documentation, and everything that they name exists.
 
 use serde_norway::Value;
 
@@ -72,7 +72,7 @@ fn two_instances_stand_behind_one_loopback_port_and_take_their_secrets_from_file
 }
 
 #[test]
-fn the_replica_set_has_a_volume_a_health_check_and_lets_go_of_crashed_transactions_soon() {
+fn the_replica_set_has_a_volume_a_health_check_and_a_short_transaction_lifetime() {
     let (_, file) = &files()[0];
     let mongo = &file["services"]["mongo"];
     let command = texts(&mongo["command"]);

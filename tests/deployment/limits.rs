@@ -179,7 +179,7 @@ fn texts_held(limits: WorkbookLimits) -> String {
     (limits.held / HELD_PER_TEXT).to_string()
 }
 
-/// Returns the text for a limit that is off at 0.
+/// Returns the text for a limit. The value 0 means that there is no limit.
 fn no_bound(limit: u32) -> String {
     if limit == 0 { "no bound".into() } else { limit.to_string() }
 }

@@ -1,5 +1,5 @@
-//! The alerts and the dashboard ask only for existing metrics: each metric, label and value is in the `/metrics` of a service that has done
-//! some work, and each alert has a section that says what to do.
+//! The alerts and the dashboard use only existing metrics: each metric, label and value is in the `/metrics` of a service that has done
+//! some work, and each alert has a section that describes the actions of the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -109,7 +109,7 @@ impl ExpressionCheck<'_> {
     }
 }
 
-/// Returns the faults of a matcher: values that no metric has. A status that did not occur (`500`, `5..`) is accepted, since a working
+/// Returns the faults of a matcher: values that no metric has. A status that did not occur (`500`, `5..`) is accepted, because a working
 /// service cannot show it.
 fn unknown_values(name: &str, matcher: &Matcher, values: &BTreeSet<String>) -> Vec<String> {
     let wanted: Vec<&str> = match &matcher.op {
@@ -255,7 +255,7 @@ fn every_alert_has_its_section_that_says_what_to_do() {
 }
 
 #[test]
-fn prometheus_is_told_of_the_alerts_and_of_metrics() {
+fn the_configuration_of_prometheus_names_the_alerts_and_the_metrics() {
     let text = include_str!("../../ops/prometheus/prometheus.yml");
     let file: serde_norway::Value = serde_norway::from_str(text).expect("YAML");
     let rules = file["rule_files"].as_sequence().expect("rule files");

@@ -37,7 +37,7 @@ fn the_unit_waits_for_the_service_to_be_ready_and_to_drain() {
     let config = Config::default();
     assert_eq!(unit["Type"], ["notify"]);
     let seconds = unit["TimeoutStopSec"][0].strip_suffix('s').and_then(|text| text.parse::<u64>().ok());
-    // First the running requests end, then the writes that last longer than their requests.
+    // The running requests end first, and then the writes that last longer than their requests.
     let needed = config.server.shutdown_grace_ms + 2 * config.server.shutdown_drain_ms;
     assert!(seconds.expect("seconds") * 1000 > needed, "a drain may take {needed} ms");
     let files = unit["LimitNOFILE"][0].parse::<usize>().expect("a number");

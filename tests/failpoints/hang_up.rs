@@ -1,4 +1,4 @@
-//! A client that closes its connection while its record is being written leaves the record whole:
+//! Checks that a record is stored completely if its client closes the connection while the record is being written:
 //!
 //! ```text
 //! cargo test --features failpoints --test failpoints hang_up

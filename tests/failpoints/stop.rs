@@ -65,7 +65,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     begun.write_all(row.as_bytes()).expect("sent");
     tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
     until(|| app.permits.free() == 0).await;
-    // Another write has the only turn.
+    // Another write occupies the only permit.
     waiting.write_all(line.as_bytes()).expect("sent");
     tokio::time::sleep(Duration::from_millis(200)).await;
     shutdown.enter(Phase::Draining);

@@ -11,7 +11,7 @@ struct GuardedServer {
 }
 
 impl GuardedServer {
-    /// Starts a service with one key for each scope. The keys are made in the way of an operator.
+    /// Starts a service with one key for each scope. The keys are made by the command that an operator uses.
     fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut text = String::new();
@@ -117,7 +117,7 @@ fn refused_lines(status: u16, log: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
+fn only_a_missing_key_and_a_wrong_key_have_different_errors() {
     let guarded = GuardedServer::start(&[]);
     let missing = guarded.server.get("/v1/collections");
     expect_problem(&missing, 401, "missing_key");
@@ -160,7 +160,7 @@ fn ask_with_credentials(value: &str, server: &TestServer) -> TestResponse {
 }
 
 #[test]
-fn a_key_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_disturbed() {
+fn a_key_beyond_its_rate_gets_a_retry_time_and_other_keys_are_not_affected() {
     let guarded = GuardedServer::start(&[("DOPPEL_LIMITS__REQUESTS_PER_SECOND_PER_KEY", "3")]);
     let refused = (0..100)
         .map(|_| ask_as("read", &guarded))
@@ -217,7 +217,7 @@ fn metrics_count_what_happened_and_hold_no_ids() {
 }
 
 #[test]
-fn what_a_web_page_could_send_unasked_is_refused_everywhere() {
+fn requests_that_foreign_web_pages_could_send_are_refused_on_every_route() {
     let server = TestServer::start(&[]);
     let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
     let records = "/v1/collections/desk/records";
@@ -292,7 +292,7 @@ fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
 }
 
 #[test]
-fn a_browser_that_asks_first_is_told_what_a_page_of_a_named_origin_may_send_and_nothing_by_default() {
+fn a_preflight_request_gets_the_rights_of_configured_origins_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let named = [("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")];
     let server = TestServer::start_with(folder.path().join("named"), &[], &named);
@@ -318,7 +318,7 @@ fn preflight_from(server: &TestServer, origin: &str) -> String {
 }
 
 #[test]
-fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_and_no_petitioner() {
+fn administrative_calls_are_logged_with_key_outcome_and_trace_but_no_petitioner() {
     let guarded = GuardedServer::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": "张某某" });
     let erase = json!({ "collection": "desk", "identity": "张某某" });

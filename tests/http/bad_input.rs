@@ -322,7 +322,7 @@ fn allowed(answer: &TestResponse) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_even_http() {
+fn bytes_that_are_not_http_are_refused() {
     let server = start();
     let long_header = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(200 << 10));
     let bytes: [&[u8]; 5] = [

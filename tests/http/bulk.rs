@@ -108,8 +108,8 @@ fn bodies_without_lines_give_no_answers() {
     server.get("/v1/collections/empty").expect_status(404);
 }
 
-/// Line k + 1 repeats line k, beginning with the first line of a collection that does not exist yet. Every seventh line is long, so that
-/// another thread signs it; every eleventh line repeats the id of the line before.
+/// Line k + 1 repeats line k. The first line creates the collection. Every seventh line is long, so that another thread signs it; every
+/// eleventh line repeats the id of the previous line.
 #[test]
 fn lines_are_registered_in_line_order_whatever_each_takes() {
     let server = TestServer::start(&[]);
@@ -199,7 +199,7 @@ fn begin_bulk(server: &TestServer, collection: &str) -> std::net::TcpStream {
 }
 
 #[test]
-fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
+fn a_client_that_never_reads_is_disconnected_and_needs_no_memory() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "700")]);
     server.send("POST", "/v1/collections/deaf/records", &json!({"content": "文字"}));
     let mut stream = begin_bulk(&server, "deaf");
@@ -217,7 +217,7 @@ fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
 }
 
 #[test]
-fn a_client_that_takes_a_byte_at_a_time_is_let_go_of() {
+fn a_client_that_reads_byte_by_byte_is_disconnected() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
     let mut stream = begin_bulk(&server, "slow");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");

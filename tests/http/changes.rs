@@ -29,7 +29,7 @@ fn changes(desk: &TestDesk, since: u64, more: &str) -> (Vec<String>, u64) {
 }
 
 #[test]
-fn what_happens_is_listed_in_order_and_read_on_from_any_place() {
+fn changes_are_listed_in_order_and_can_be_read_from_any_position() {
     let desk = TestDesk::with("changes", &json!({}));
     assert_eq!(changes(&desk, 0, ""), (Vec::new(), 0));
     desk.register("a", &row(LAMPS));
@@ -75,7 +75,7 @@ fn a_question_waits_for_the_next_change_and_no_longer() {
 }
 
 #[test]
-fn who_waits_takes_no_permit_and_hears_of_the_change() {
+fn a_waiting_caller_holds_no_permit_and_gets_the_change() {
     let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_STREAMS", "2")];
     let server = TestServer::start(&limits);
     server.send("PUT", "/v1/collections/letters", &json!({}));

@@ -53,7 +53,7 @@ fn scheme_names(settings: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
+fn with_records_a_change_of_signatures_requires_a_reindex() {
     let desk = TestDesk::with("profile", &json!({}));
     desk.register("a", &row(LAMPS));
     let before = desk.read("");

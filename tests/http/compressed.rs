@@ -1,4 +1,4 @@
-//! A compressed body is treated like the body that it expands to, on every route and within every limit. Answers are compressed for clients
+//! A compressed body is treated like its decompressed content, on every route and within every limit. Answers are compressed for clients
 //! that accept this.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -56,7 +56,7 @@ fn routes() -> Vec<(String, String, String)> {
 fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
     let server = TestServer::start(&[]);
     server.send("PUT", &format!("{RECORDS}/a"), &json!({"content": "路灯坏了很久没有人来修理"})).expect_status(201);
-    // The answer to a body that is read and refused, or whose lines are refused.
+    // Every route reads this body and refuses the body or its lines.
     let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
     for (method, path, media) in routes() {
         let route = format!("{method} {path}");
@@ -93,7 +93,7 @@ fn answer_without_time(answer: &TestResponse) -> (u16, Value) {
 }
 
 #[test]
-fn what_is_stored_is_what_was_compressed() {
+fn a_compressed_body_is_stored_like_a_plain_body() {
     let server = TestServer::start(&[]);
     let row = json!({"content": "三号路的路灯已经连续多日不亮".repeat(500), "编号": "7"});
     let mut plain = server.send("PUT", &format!("{RECORDS}/plain"), &row).json();
@@ -134,7 +134,7 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         expect_problem(&put_compressed(&padded, &server, &json), 413, "body_too_large");
         assert!(put_compressed(&padded[empty.len() * 1_000..], &server, &json).status < 300);
         let lines = [("content-type", "application/x-ndjson"), ("content-encoding", coding)];
-        // The first line is sound, the second is too long, and the bomb follows. The line before the fault is registered.
+        // The first line is valid, the second line is too long, and the bomb follows. The line before the fault is registered.
         let first = json!({"id": format!("before-{coding}"), "content": "路灯坏了很久没有人来修理"}).to_string() + "\n";
         let long = format!("{{\"content\":\"{}\"}}\n", "a".repeat(1000));
         let mut body = compress(coding, (first + &long).as_bytes());
@@ -244,7 +244,7 @@ fn lines_of_a_compressed_stream_are_answered_as_they_come() {
 }
 
 #[test]
-fn a_compressed_body_that_comes_too_slowly_is_given_up() {
+fn a_compressed_body_that_arrives_too_slowly_is_refused() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
     for coding in CODINGS {
         let mut stream = server.connect();
@@ -272,7 +272,7 @@ fn raw(server: &TestServer, path: &str, accepts: &str) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_is() {
+fn long_answers_are_compressed_if_the_client_accepts_it_but_pages_of_the_desk_never() {
     let server = TestServer::start(&[]);
     for number in 0..30 {
         let row = json!({"content": format!("{number}号路的路灯已经连续多日不亮，晚上行走十分危险"), "办理单位": "城管局".repeat(20)});
@@ -293,7 +293,7 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         assert!(head.contains("content-encoding: gzip"), "{head}");
         assert!(expanded("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
     }
-    // These answers are not compressed: short ones, problems, unknown codings, and pages that contain tokens of forms.
+    // These answers are not compressed: short answers, problems, answers for unknown codings, and pages that contain tokens of forms.
     let plain = [
         ("/v1/collections/letters/records/1", "gzip"),
         ("/v1/collections/letters/records/nothing", "gzip"),

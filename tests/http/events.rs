@@ -225,7 +225,7 @@ fn events_are_merged_split_and_confirmed() {
     let again = regroup(&desk, "_merge", &json!({"records": ["lamp-2", "noise-3", "pool"]}));
     assert_eq!(again["decisions"], 0);
 
-    // Two records that stay together, and one alone.
+    // Two records stay together, and one record is alone.
     let split =
         regroup(&desk, "lamp-1/_split", &json!({"records": ["noise-1", "noise-2", "noise-3"], "note": "另一地点"}));
     assert_eq!((&split["decisions"], ids(&split["events"])), (&json!(12), vec!["lamp-1", "noise-1"]));
@@ -275,7 +275,7 @@ fn the_handling_of_an_event_stays_with_it() {
     assert_eq!(listed(&desk, "?status=open"), ["noise-1", "dirt-1"]);
     assert_eq!(desk.get("/events?status=lost").status, 422);
 
-    // The first record is deleted, and the next one after it.
+    // The first record is deleted, and after it the next record.
     desk.delete("lamp-1");
     let later = desk.read("/events/lamp-3");
     assert_eq!((&later["id"], &later["history"]), (&json!("lamp-2"), &handled["history"]));
@@ -284,16 +284,16 @@ fn the_handling_of_an_event_stays_with_it() {
     desk.delete("lamp-2");
     expect_members(&desk.read("/events/lamp-1"), &json!({ "id": "lamp-3", "handling/steps": 2 }));
 
-    // An event that is merged with another one has the steps of both; the latest status counts.
+    // An event that is merged with another event has the steps of both; the latest status counts.
     handle(&desk, "noise-1", &json!({"status": "closed"}));
     regroup(&desk, "_merge", &json!({"records": ["lamp-3", "noise-1"]}));
     expect_members(&desk.read("/events/lamp-1"), &json!({ "handling/status": "closed", "handling/steps": 3 }));
-    // The records of the lamps leave: their steps go with the record under which they are filed.
+    // The records of the lamps leave the event. Their steps go with the record under which the steps are stored.
     regroup(&desk, "noise-1/_split", &json!({"records": ["lamp-3", "lamp-1"]}));
     assert_eq!(desk.read("/events/lamp-1")["handling"]["steps"], 2);
     assert_eq!(desk.read("/events/noise-1")["handling"]["status"], "closed");
 
-    // Without its event a history is not shown, and without records it is gone.
+    // A history is not shown without its event, and it is deleted with its records.
     desk.delete("lamp-3");
     desk.delete("lamp-1");
     let (_, time, title, content) = REPORTS[1];

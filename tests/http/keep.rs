@@ -49,7 +49,7 @@ fn verdicts_rest_on_signatures_and_answers_say_that_nothing_was_verified() {
 }
 
 #[test]
-fn what_needs_texts_is_refused_with_the_reason() {
+fn requests_that_need_texts_are_refused_with_the_reason() {
     let desk = desk("refusing");
     desk.register("1", &letter("张某某"));
     desk.register("2", &letter("王某"));
@@ -93,10 +93,10 @@ fn records_without_text_go_by_petitioner_and_by_age() {
 }
 
 #[test]
-fn what_is_kept_is_decided_when_a_collection_is_made() {
+fn the_kept_content_can_only_be_chosen_when_a_collection_is_created() {
     let bare = desk("decided");
     let whole = TestDesk::with("undecided", &json!({}));
-    // The mode cannot change, with records or without.
+    // The mode cannot change, whether the collection has records or not.
     for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
         expect_pointer(&expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict"), "/keep");
         desk.register("1", &letter("张某某"));

@@ -123,7 +123,7 @@ fn listed_keys(office: &str, server: &TestServer) -> Option<usize> {
 }
 
 #[test]
-fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
+fn a_change_that_continues_after_its_client_disconnects_is_in_the_audit_log() {
     // The client has time to close its connection during the change.
     let keyed = KeyedServer::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
     let server = &keyed.server;
@@ -189,7 +189,7 @@ fn gone_collection(number: usize) -> String {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_by_name() {
+fn keys_that_cannot_be_made_are_refused_by_name() {
     let keyed = KeyedServer::start(&[]);
     expect_problem(&post_key(&json!({ "name": "desk", "scopes": ["read"] }), &keyed), 409, "key_exists");
     make(&keyed, &json!({ "name": "one", "scopes": ["read"] }));
@@ -229,7 +229,7 @@ fn post_key(body: &Value, keyed: &KeyedServer) -> TestResponse {
 }
 
 #[test]
-fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails() {
+fn a_key_revoked_under_load_is_always_refused_and_other_keys_never_fail() {
     let keyed = KeyedServer::start(&[]);
     let names = ["kept", "lost"];
     let keys = names.map(|name| make(&keyed, &json!({ "name": name, "scopes": ["write"] })));
@@ -278,7 +278,7 @@ fn status_count(which: (usize, bool, u16), statuses: &Mutex<BTreeMap<(usize, boo
 }
 
 #[test]
-fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
+fn streams_of_a_revoked_key_end() {
     let keyed = KeyedServer::with(&["a"]);
     let key = make(&keyed, &json!({ "name": "bulk", "scopes": ["read", "write"] }));
     let mut stream = keyed.server.connect();

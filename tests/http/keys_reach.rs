@@ -12,9 +12,9 @@ enum KeyDecision {
     ByPath,
     /// The body names a collection: the route answers for `letters` and refuses for other collections.
     ByBody,
-    /// The route is about a task: it answers if the task works on `letters`, and otherwise as for an unknown task.
+    /// The route is about a task: it answers if the task works on `letters`, otherwise the answer is the same as for an unknown task.
     ByTask,
-    /// The route lists items of several collections, and leaves out those of other collections.
+    /// The route lists items of several collections, and leaves out the items of other collections.
     Shortened,
     /// The route is about no collection and refuses.
     Refused,
@@ -110,7 +110,7 @@ const DECISIONS: [(&str, &str, KeyDecision); 83] = [
     ("post", "/v1/collections/{collection}/statistics", ByPath),
 ];
 
-/// A service with two collections, and a key that has all permissions for one of them.
+/// A service with two collections, and a key that has all permissions for one collection.
 struct LimitedKey {
     keyed: KeyedServer,
     key: String,

@@ -1,5 +1,5 @@
-//! Start and end of the service: no acknowledged write is lost, no write is stored in part, and a client that must wait and an operator
-//! whose service cannot start get a message.
+//! Start and end of the service: no acknowledged write is lost, no write is stored in part, a client that must wait gets a message, and so
+//! does an operator whose service cannot start.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -222,7 +222,7 @@ fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_
 }
 
 #[test]
-fn an_address_that_is_taken_is_said_at_once() {
+fn an_address_in_use_is_reported_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();

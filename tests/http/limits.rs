@@ -93,7 +93,7 @@ fn a_body_that_breaks_off_stores_nothing() {
     let stream = begin_post(&server, 100, "{\"id\":\"half\",\"content\":\"路灯坏了很久\"}");
     stream.shutdown(std::net::Shutdown::Write).expect("can be shut");
     drop(stream);
-    // Before the time limit of a body ends it.
+    // The request must end before the time limit of the body ends it.
     until_within(Duration::from_secs(10), "the request is over", || in_flight(&server) == 0);
     server.get(&format!("{PATH}/half")).expect_status(404);
 }
@@ -124,7 +124,7 @@ fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
 }
 
 #[test]
-fn a_request_beyond_its_time_is_told_so() {
+fn a_request_beyond_its_time_gets_503() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__REQUEST_TIMEOUT_MS", "300")]);
     let answer = read_answer(&mut begin_post(&server, 100, ""));
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\"deadline_exceeded\""), "{answer}");
@@ -223,7 +223,7 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
 }
 
 #[test]
-fn a_flood_of_connections_leaves_room_for_who_asks_at_once() {
+fn a_flood_of_connections_leaves_room_for_immediate_requests() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "4")]);
     let mut flood: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
     for round in 0..10 {

@@ -102,7 +102,7 @@ fn every_radius_finds_exactly_the_fingerprints_within_it() {
     let mut seen = 0;
     for radius in 0..=15_u32 {
         for (_, near) in &stored {
-            // The number of different bits is the radius, one less, and one more.
+            // The number of different bits is the radius, one bit less, and one bit more.
             for bits in radius.saturating_sub(1)..=radius + 1 {
                 let mut asked = *near;
                 while (asked ^ near).count_ones() < bits {
@@ -158,7 +158,7 @@ fn finds_market(path: &str, desk: &TestDesk) -> bool {
 }
 
 #[test]
-fn explain_says_of_a_pair_what_the_search_said() {
+fn explain_agrees_with_the_search_about_a_pair() {
     let desk = with_variants("explain");
     for found in desk.ask("POST", "/similar", &row(LAMPS))["similar"].as_array().expect("a list") {
         let pair = json!({"a": {"row": row(LAMPS)}, "b": {"id": found["id"]}});

@@ -1,4 +1,4 @@
-//! The description in the repository equals the description from the service, and programs can use it.
+//! The description of the API in the repository equals the description that the service sends, and programs can use it.
 
 use std::collections::BTreeSet;
 
@@ -146,7 +146,7 @@ fn schemes_are_called_as_in_json_and_bodies_are_as_strict_as_they_are_read() {
 }
 
 #[test]
-fn who_reads_only_the_beginning_hears_no_complaint() {
+fn a_reader_of_only_the_beginning_gets_no_error() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.arg("openapi").stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().expect("doppel runs");

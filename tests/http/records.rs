@@ -406,7 +406,7 @@ fn row_with_time(time: &Value, date: &Value) -> Value {
 }
 
 #[test]
-fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
+fn the_256_earliest_of_many_equal_texts_are_found_and_the_limit_is_reported() {
     let desk = TestDesk::new("many");
     let equal = json!({"content": "三号楼电梯停运半个月，高层老人买菜看病都要爬楼梯"});
     let answers =

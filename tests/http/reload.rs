@@ -48,7 +48,7 @@ fn status_for(key: &str, server: &TestServer) -> u16 {
 }
 
 #[test]
-fn a_file_with_a_mistake_changes_nothing_and_is_said() {
+fn a_file_with_a_mistake_changes_nothing_and_is_reported() {
     let keyed = KeyedServer::start(&[]);
     let server = &keyed.server;
     let before = std::fs::read_to_string(keyed.file()).expect("read");
@@ -78,7 +78,7 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
 }
 
 #[test]
-fn what_takes_a_restart_is_named_and_stays() {
+fn settings_that_need_a_restart_are_named_and_unchanged() {
     let keyed = KeyedServer::start(&[]);
     let before = std::fs::read_to_string(keyed.file()).expect("read");
     let more = "[server]\norigins = [\"https://desk.example\"]\n[collections]\nauto_create = false\n[search]\nenabled = false\n";

@@ -61,7 +61,7 @@ fn get_page(path: &str, desk: &TestDesk, parameter: &str) -> Value {
 }
 
 #[test]
-fn whole_rows_and_columns_are_not_asked_for_together() {
+fn whole_rows_and_columns_cannot_be_requested_together() {
     let desk = desk("rows-refused");
     for (query, code, pointer) in [
         ("include=row&fields=title", "invalid_parameter", "?fields"),

@@ -167,7 +167,7 @@ fn similar_to_third(server: &TestServer, path: &str, words: &[&str]) -> (Value, 
 }
 
 #[test]
-fn wrong_parameters_are_told_the_range_and_their_place() {
+fn wrong_parameters_are_reported_with_range_and_place() {
     let table = [
         (json!({"scheme": "simhash", "radius": 16}), "radius", "16 is outside 0 to 15"),
         (json!({"scheme": "shingle", "units": 300}), "units", "300 is outside 1 to 32"),

@@ -1,4 +1,4 @@
-//! The conditions of `match`, and the lists that select records by what an office wrote beside them.
+//! The conditions of `match`, and the lists that select records by the values that an office added to them.
 
 use crate::support::{TestDesk, expect_members, expect_problem, ids, owned_ids};
 use serde_json::{Value, json};

@@ -39,7 +39,7 @@ fn related_cases_are_ranked_with_duplicates_marked() {
 }
 
 #[test]
-fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
+fn removed_and_replaced_records_are_not_related_any_more() {
     let desk = desk("related-gone");
     assert_eq!(ids(&desk.read("/records/lamps/related")["related"])[..2], ["again", "dark"]);
     desk.send("DELETE", "/records/dark", &Value::Null).expect_status(204);
@@ -54,7 +54,7 @@ fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
 }
 
 #[test]
-fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
+fn a_search_shows_the_positions_of_the_words_in_the_original_text() {
     let desk = desk("search");
     // The query is 路灯 -垃圾, newest first.
     let list = desk.read("/search?q=%E8%B7%AF%E7%81%AF+-%E5%9E%83%E5%9C%BE&order=newest");
@@ -139,7 +139,7 @@ fn letters_path(rest: &str) -> String {
 }
 
 #[test]
-fn a_place_in_an_answer_is_refused_for_another_question_and_what_asks_for_nothing_is_told() {
+fn a_cursor_of_another_question_is_refused_and_ignored_parts_are_reported() {
     let desk = desk("cursors");
     // The query is 路灯.
     let lamps = "%E8%B7%AF%E7%81%AF";
@@ -168,7 +168,7 @@ fn order(user: &str, phone: &str, status: &str) -> Value {
 }
 
 #[test]
-fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petitioner() {
+fn values_of_the_office_filter_and_one_equal_identity_value_means_the_same_petitioner() {
     let desk = TestDesk::new("handled-search");
     desk.register("a", &order("李娟", "139-0000-1111", "办理中"));
     desk.register("b", &order("匿名", "13900001111", "办理中"));
@@ -179,7 +179,7 @@ fn what_the_office_wrote_filters_and_one_equal_identity_value_is_the_same_petiti
     assert_eq!(sorted_found_ids("category=%E5%B8%82%E6%94%BF", &desk), ["a", "b", "c"]);
     assert_eq!(sorted_found_ids("unit=%E4%BA%A4%E8%AD%A6", &desk), [] as [&str; 0]);
     assert_eq!(sorted_found_ids("identity=%2B86%2013900001111", &desk), ["a", "b"]);
-    // A change of the status alone is found, too.
+    // A change of only the status is also found.
     desk.put_again("a", &order("李娟", "139-0000-1111", "已办结"), "updated");
     desk.wait_for_search("/search?status=%E5%B7%B2%E5%8A%9E%E7%BB%93", 2);
     let related = desk.read("/records/b/related");

@@ -1,4 +1,4 @@
-//! Long-lasting places: no caller takes all of them, no caller keeps one without using it, and idle connections keep nobody out.
+//! Long-lasting places: no caller can take all of them, no caller can keep a place without use, and idle connections block no other client.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -54,7 +54,7 @@ fn readers_that_wait_keep_no_writer_out_and_none_of_them_is_refused() {
 }
 
 #[test]
-fn a_body_that_dribbles_is_cut_off_and_says_why() {
+fn a_slow_body_is_refused_with_the_reason() {
     let server = TestServer::start(&[
         ("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"),
         ("DOPPEL_LIMITS__MIN_STREAM_BYTES_PER_S", "2000"),
@@ -67,7 +67,7 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
         String::from_utf8_lossy(&text).into_owned()
     });
     let begun = Instant::now();
-    // Whole lines arrive in time, again and again, but too slowly.
+    // Complete lines arrive in time again and again, but they arrive too slowly.
     while stream.write_all(b"{\"content\":\"x\"}\n").is_ok() && begun.elapsed() < Duration::from_secs(15) {
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -76,7 +76,7 @@ fn a_body_that_dribbles_is_cut_off_and_says_why() {
 }
 
 #[test]
-fn a_body_ends_after_its_time_however_fast_it_comes() {
+fn a_body_ends_after_its_time_at_any_speed() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_STREAM_S", "1")]);
     let mut stream = begin_bulk(&server, None);
     let mut reader = stream.try_clone().expect("a second handle");
@@ -140,7 +140,7 @@ fn ask_on(stream: &mut TcpStream, keyed: &KeyedServer) -> String {
 }
 
 #[test]
-fn where_all_connections_are_busy_the_next_is_told_so() {
+fn if_all_connections_are_busy_the_next_client_gets_an_error() {
     let server = TestServer::start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     server.exchange(b"PUT /v1/collections/letters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
     // If a connection is closed as idle because another connection arrived before its request was read, the loop opens another one.
@@ -156,7 +156,7 @@ fn where_all_connections_are_busy_the_next_is_told_so() {
     let alive = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
     drop(waiting);
-    // Before the waiting requests end by themselves.
+    // This must happen before the waiting requests end by themselves.
     until_within(Duration::from_secs(10), "a place is free", || list_collections(&server).starts_with("HTTP/1.1 200"));
 }
 

@@ -105,7 +105,7 @@ fn a_directory_that_holds_something_else_fails_the_snapshot_and_says_so() {
 }
 
 #[test]
-fn whoever_hangs_up_on_a_stream_leaves_room_for_the_next() {
+fn a_disconnected_stream_frees_its_place_for_the_next() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=2*sleep(300)")]);
     put(&server, 1);
@@ -163,7 +163,7 @@ fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
 /// Reads the rest of an answer. Returns true if the answer has a regular end.
 fn read_to_end(mut connection: std::net::TcpStream) -> bool {
     let mut rest = Vec::new();
-    // A connection that is reset means an irregular end, too.
+    // A reset of the connection is also an irregular end.
     connection.read_to_end(&mut rest).is_ok() && rest.ends_with(b"0\r\n\r\n")
 }
 

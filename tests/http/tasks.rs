@@ -153,7 +153,7 @@ fn group_shapes(groups: &Value) -> BTreeSet<(String, u64)> {
 }
 
 #[test]
-fn what_if_then_activate_then_back_then_drop() {
+fn a_generation_is_compared_activated_reverted_and_dropped() {
     let desk = TestDesk::with("what-if", &json!({}));
     let names = fill(&desk, 20, 2);
     let first = answers(&desk, &names);

@@ -189,7 +189,7 @@ fn the_health_is_asked_for_whatever_the_scheme_and_the_name() {
 }
 
 #[test]
-fn who_speaks_http_to_the_port_is_told_to_write_https() {
+fn a_request_without_tls_gets_a_hint_to_use_https() {
     let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[]);
@@ -202,13 +202,13 @@ fn who_speaks_http_to_the_port_is_told_to_write_https() {
 }
 
 #[test]
-fn a_handshake_that_dawdles_keeps_nobody_out_and_is_given_up() {
+fn a_slow_handshake_blocks_no_other_client_and_is_ended() {
     let office = CertificateOffice::new();
     office.put("server");
     let limits = [("DOPPEL_LIMITS__MAX_CONNECTIONS", "2"), ("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "4000")];
     let server = office.serve(&limits);
     let runtime = Runtime::new().expect("a runtime");
-    // The first client sends nothing, and the second stops in the middle of its handshake.
+    // The first client sends nothing, and the second client stops in the middle of its handshake.
     let mut silent = server.connect();
     let mut half = server.connect();
     half.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("sent");
@@ -231,7 +231,7 @@ fn ask_path(path: &str, office: &CertificateOffice, runtime: &Runtime, server: &
 }
 
 #[test]
-fn a_drain_waits_for_nobody_who_has_not_asked() {
+fn a_drain_does_not_wait_for_connections_without_a_request() {
     let office = CertificateOffice::new();
     office.put("server");
     let server = office.serve(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "60000")]);
@@ -265,7 +265,7 @@ fn p521() -> String {
 }
 
 #[test]
-fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_config_check() {
+fn faults_of_tls_files_are_reported_with_a_remedy_at_the_start_and_by_config_check() {
     let office = CertificateOffice::new();
     office.put("server");
     let expired = office.sign(|params| {
@@ -289,7 +289,7 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         office.replace(name, text);
     }
     let data = office.file("data");
-    // A pipe that nobody writes into, and a file that would fill the memory.
+    // A pipe without a writer, and a file that would fill the memory.
     let made = std::process::Command::new("mkfifo").arg(office.path("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
     let vast = std::fs::File::create(office.path("vast.pem")).expect("a file");

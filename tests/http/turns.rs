@@ -32,7 +32,7 @@ fn status(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
+fn slow_bodies_hold_no_permit_and_the_oldest_of_too_many_is_refused() {
     let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_WAITING", "1")];
     let server = TestServer::start(&limits);
     let mut slow: Vec<TcpStream> = (0..6)
@@ -55,7 +55,7 @@ fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
 
 #[cfg(feature = "failpoints")]
 #[test]
-fn a_request_at_work_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
+fn a_running_request_keeps_its_permit_and_the_next_gets_a_retry_time() {
     let limits = [
         ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
         ("DOPPEL_LIMITS__MAX_WAITING", "0"),

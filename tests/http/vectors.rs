@@ -1,4 +1,5 @@
-//! Vectors of records: what reaches the model's server, what happens while it is in trouble, and what happens when it has another model.
+//! Vectors of records: the texts that reach the server of the model, and the behaviour of the service while this server has errors or when
+//! it has another model.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::embedder::{FakeEmbedder, MODEL, ModelManner, configuration};
 use crate::support::{TestResponse, TestServer, awaited, expect_members, expect_parts, expect_problem, until};
 
-/// The longest time that a registration may take while the model is in trouble, also on a busy machine.
+/// The longest time that a registration may take while the server of the model has errors, even on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
 /// The time limit of a question in these tests.
 const TIMEOUT_MS: u64 = 300;
@@ -177,7 +178,7 @@ fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
     }
     wait_until(&server, |state| is_complete(state, 12));
     assert_eq!(change(&server, "pause").json()["paused"], true);
-    // The name and the dimension are as before; the probe alone shows another model.
+    // The name and the dimension are the same as before; only the probe shows that the model is another.
     let others = [ModelManner::Model { number: 2, dimension: 64 }, ModelManner::Model { number: 3, dimension: 32 }];
     for (count, other) in (13..).zip(others) {
         embedder.become_model(other);
@@ -191,7 +192,7 @@ fn another_model_is_built_beside_the_earlier_one_which_answers_meanwhile() {
     }
     assert_eq!(state(&server)["dimension"], 32);
 
-    // The new vectors are given up while they are made, and are not begun again until someone asks for them.
+    // The new vectors are cancelled while they are made, and are not begun again until a person requests them.
     embedder.become_model(ModelManner::Slow { number: 4, millis: 500 });
     change(&server, "resume");
     wait_until(&server, |state| !state["building"].is_null());

@@ -1,4 +1,4 @@
-//! Webhooks: what a receiver gets, and what happens while it is away, slow, or answers with errors.
+//! Webhooks: the messages that a receiver gets, and the behaviour of the service while the receiver is away, slow, or answers with errors.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

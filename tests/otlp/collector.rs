@@ -11,9 +11,9 @@ pub(crate) struct ReceivedSpan {
     pub(crate) name: String,
     pub(crate) trace: String,
     pub(crate) id: String,
-    /// Empty if the span has no parent.
+    /// The id of the parent; empty if the span has no parent.
     pub(crate) parent: String,
-    /// Nanoseconds since 1970.
+    /// The beginning in nanoseconds since 1970.
     pub(crate) began: u64,
     pub(crate) ended: u64,
 }

@@ -1,4 +1,4 @@
-//! Spans arrive at a collector in OTLP: one span for each request, its stages below it, in the trace of the caller if there is one.
+//! Spans arrive at a collector in OTLP: one span for each request, its stages below it, in the trace of the caller if the caller has one.
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
@@ -21,7 +21,7 @@ fn start(folder: &std::path::Path, collector: &SpanCollector, share: &str) -> Te
     TestServer::start_with(folder, &[], &environment)
 }
 
-/// Waits until the log contains `word`, since log lines and answers arrive independently. Returns the log.
+/// Waits until the log contains `word`, because log lines and answers arrive independently. Returns the log.
 fn log_with(server: &TestServer, word: &str) -> String {
     let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !server.log().contains(word) && std::time::Instant::now() < given_up {

@@ -1,4 +1,4 @@
-//! Mass letters: many copies of one letter, each with the contacts of its sender, are one group at all times.
+//! Mass letters: many copies of one letter, each with the contacts of its sender, always form one group.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn short_copy(number: u64) -> String {
     format!("小区停电{mark}物业不管{mark}请处理{mark}")
 }
 
-/// Returns a letter about its own subject, by number: characters of a linear congruential generator.
+/// Returns a letter whose subject no other number has: its characters come from a linear congruential generator.
 fn unlike(number: u64) -> String {
     let mut state = number + 1;
     let mut letter = String::new();

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const WRITERS: u64 = 8;
 /// Longest wait until the search index contains all changes.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(30);
-/// Number of records whose index entries are checked in each round. All other records are only read.
+/// Number of records whose index entries are checked in each round. The other records are only read.
 const PROBED: usize = 150;
 
 /// The state of an id in the log: its last acknowledged content (`None`: deleted), and the contents of later calls without an answer.
@@ -30,7 +30,7 @@ struct ExpectedRecord {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
+fn no_acknowledged_call_is_lost_and_no_call_is_half_done() {
     let rounds = setting("DOPPEL_TEST_ROUNDS", 6);
     let seed = setting("DOPPEL_TEST_SEED", 20_261_122);
     println!("rounds {rounds}, seed {seed}");

@@ -19,7 +19,7 @@ const PROBLEMS: [[&str; 3]; 4] = [
 const CHANGES: u64 = 30;
 const COLLECTION: &str = "/v1/collections/c";
 
-/// An office whose letters come and go.
+/// An office that adds, replaces and deletes letters all the time.
 struct RestlessOffice {
     rng: TestRandom,
     places: Vec<String>,
@@ -48,7 +48,7 @@ impl RestlessOffice {
         self.ids[at].clone()
     }
 
-    /// Registers, replaces or deletes a record, or decides about two.
+    /// Registers, replaces or deletes a record, or decides about two records.
     fn change(&mut self, server: &TestServer) {
         let kind = self.rng.below(10);
         if self.ids.len() < 3 || kind < 6 {

@@ -69,7 +69,7 @@ fn shuffled_members(channel: FamilyChannel, families: u64, seed: u64) -> Vec<Fam
             let content = match channel {
                 FamilyChannel::Exact => base.clone(),
                 FamilyChannel::TooShort => passage(seed, family, 1),
-                // Punctuation is no word: the words are equal and the digests differ.
+                // Punctuation is not a word: the words are equal and the digests differ.
                 FamilyChannel::Simhash => format!("{base}{}", "。".repeat(member as usize + 1)),
                 FamilyChannel::Shingle => {
                     format!("{}{base}{}", passage(seed + 1 + member, family, 3), passage(seed + 99 + member, family, 3))
@@ -86,7 +86,7 @@ fn shuffled_members(channel: FamilyChannel, families: u64, seed: u64) -> Vec<Fam
     for last in (1..members.len()).rev() {
         members.swap(last, random.below(last as u64 + 1) as usize);
     }
-    // Families must arrive close together to race with each other, so that members are shuffled within windows only.
+    // Families must arrive close together to race with each other, so that members are shuffled only within windows.
     members.sort_by_key(|member| member.family / 16);
     members
 }

@@ -1,4 +1,4 @@
-//! Forms: records that differ only in what fills a form are no duplicates once a person has taught the form.
+//! Forms: records that differ only in the text that fills a form are not duplicates after a person has taught the form.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     let before = group_sizes(&desk);
     assert!(before[0] >= 10, "invitations to different persons look the same: {before:?}");
 
-    // The service proposes the group, and shows what fills the form.
+    // The service proposes the group, and shows the texts that fill the form.
     let propose = json!({ "collection": "forms" });
     let proposed = desk.server.send("POST", "/v1/admin/forms", &propose).json();
     let proposal = &proposed["proposals"][0];
@@ -74,7 +74,7 @@ fn a_taught_form_is_no_evidence_and_its_filling_is_and_one_step_undoes_it() {
     let of_group = desk.ask("GET", "/groups/i3/form", &Value::Null);
     assert_eq!(of_group["passages"], proposal["passages"]);
 
-    // Teaching it changes nothing before the new generation is activated, and nothing else can be taught before.
+    // Teaching the form changes nothing before the new generation is activated, and until then no other form can be taught.
     let task = done(&desk, "PUT", "/forms/座谈会邀请", &json!({ "group": "i3" }));
     assert_eq!(task["request"]["settings"]["verify"]["forms"], json!([]), "tasks show no text");
     assert_eq!(group_sizes(&desk), before);

@@ -4,12 +4,11 @@
 //! service gets SIGKILL or SIGTERM at a random moment. The next service finishes the task. Then the test compares everything that the
 //! service shows with the log of acknowledged calls. A call without an answer may be done or not, but never in part.
 //!
-//! The texts belong to families: records of one family are copies, records of two families have nothing in common. So the groups follow from
-//! the records and the decisions.
+//! The texts belong to families: records of one family are copies, records of two families have nothing in common. The groups therefore
+//! follow from the records and the decisions.
 //!
-//! `DOPPEL_TEST_INTERRUPTIONS` sets the number of rounds on the embedded store, and `DOPPEL_TEST_INTERRUPTIONS_MONGODB` on MongoDB, where the
-//! next service waits half a minute for the lease of a task of a killed one. `DOPPEL_TEST_SEED` repeats a
-//! run.
+//! `DOPPEL_TEST_INTERRUPTIONS` sets the number of rounds on the embedded store, and `DOPPEL_TEST_INTERRUPTIONS_MONGODB` on MongoDB, where
+//! the next service waits half a minute for the lease of a task of a killed service. `DOPPEL_TEST_SEED` repeats a run.
 
 #![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
 
@@ -29,7 +28,7 @@ const FAMILIES: u64 = 60;
 /// Longest wait for tasks, for the search index, and for groups.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The ids of two records, the lower one first.
+/// The ids of two records, the lower id first.
 type IdPair = (String, String);
 
 /// The logged state of a record (`T` is its row) or of a pair (`T` is the judgement).
@@ -68,7 +67,7 @@ impl CallLog {
         self.judgements.iter_mut().filter(move |(pair, _)| pair.0 == id || pair.1 == id).map(|(_, expected)| expected)
     }
 
-    /// Notes a call about a record. The removal of a record removes the decisions about it.
+    /// Records a call about a record. The removal of a record removes the decisions about it.
     fn note_record(&mut self, id: &str, row: Option<Value>, answered: bool) {
         let is_removal = row.is_none();
         let record = self.records.entry(id.to_owned()).or_default();
@@ -86,9 +85,9 @@ impl CallLog {
         }
     }
 
-    /// Notes a decision, or with `None` the withdrawal of one.
+    /// Records a decision, or with `None` the withdrawal of a decision.
     fn note_judgement(&mut self, pair: IdPair, judgement: Option<&str>, answered: bool) {
-        // An erasure that is running removes decisions about its records, too.
+        // An erasure that is running also removes decisions about its records.
         let records = [&pair.0, &pair.1].into_iter().filter_map(|id| self.records.get(id));
         let may_be_erased = records.into_iter().any(|record| record.unanswered.contains(&None));
         let expected = self.judgements.entry(pair).or_default();
@@ -101,7 +100,7 @@ impl CallLog {
         }
     }
 
-    /// Notes that the records of a petitioner may be erased from now on.
+    /// Records that the records of a petitioner may be erased from now on.
     fn note_erasure(&mut self, petitioner: &str) {
         let hit: Vec<String> = self
             .records
@@ -148,7 +147,7 @@ impl LetterWriter<'_> {
         (one != other).then(|| if one < other { (one, other) } else { (other, one) })
     }
 
-    /// Sends calls until one gets no answer.
+    /// Sends calls until a call gets no answer.
     fn write(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let answered = match self.random.below(100) {
@@ -318,7 +317,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     }
 }
 
-/// Adds a set of records, and makes it one with the sets that have a record in common with it.
+/// Adds a set of records, and merges it with the sets that have a record in common with it.
 fn join(groups: &mut Vec<BTreeSet<String>>, mut added: BTreeSet<String>) {
     groups.retain(|group| {
         let is_apart = group.is_disjoint(&added);
@@ -424,7 +423,7 @@ impl ShownState {
         groups.into_values().filter(|members| members.len() > 1).collect()
     }
 
-    /// Compares the groups, after the parts between which a cut pair is the only link are one again.
+    /// Compares the groups. If a cut pair is the only link between two parts, the parts are first merged again.
     fn compare_groups(&self, server: &TestServer) {
         let expected = self.expected_groups();
         until("groups", || {
@@ -513,7 +512,7 @@ fn interruptions_lose_nothing_and_records_decisions_feed_search_and_groups_agree
 async fn over_mongodb_interruptions_lose_nothing_and_all_parts_agree() {
     let mongo = crate::mongod::SharedMongod::start().await;
     let home = StoreHome::database(mongo.uri());
-    // A call takes longer than on the embedded store.
+    // A call takes longer than with the embedded store.
     interrupt(&home, setting("DOPPEL_TEST_INTERRUPTIONS_MONGODB", 2), 3_000);
     home.forget().await;
 }

@@ -1,4 +1,4 @@
-//! For a collection with `"keep": "signatures"`, the stored data never contains a byte of a record's text, whatever was done with the
+//! For a collection with `"keep": "signatures"`, the stored data never contains a byte of a record's text, after any operation on the
 //! record.
 //!
 //! The test searches every file of the data directory, or every document of the database. A second collection keeps everything and shows
@@ -14,9 +14,9 @@ use futures_util::TryStreamExt as _;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
-/// Occurs in the texts of the collection that keeps no text: in letters, names, and columns that no setting mentions.
+/// A marker in the texts of the collection that keeps no text: in letters, in names, and in columns that no setting mentions.
 const WITHHELD: &str = "qzwithheldjxkvw";
-/// Occurs in the texts of the collection that keeps everything.
+/// A marker in the texts of the collection that keeps everything.
 const KEPT: &str = "qzkeptjxkvwbpmf";
 
 fn row(marker: &str, number: u64) -> Value {
@@ -39,7 +39,7 @@ fn done(answer: &TestResponse) -> Value {
     if answer.text.is_empty() { Value::Null } else { answer.json() }
 }
 
-/// Registers, replaces, updates, deletes, decides, looks up and erases.
+/// Registers, replaces, updates, deletes, looks up and erases records, and decides about them.
 fn work(server: &TestServer) {
     done(&server.send("PUT", "/v1/collections/bare", &json!({"preset": "signatures", "retention": {"days": 30}})));
     done(&server.send("PUT", "/v1/collections/whole", &json!({})));

@@ -1,4 +1,5 @@
-//! Learning from decisions: a fitted model is measured on decisions that were left out, used when a person says so, and undone in one step.
+//! Learning from decisions: a fitted model is measured on decisions that were left out, used when a person activates it, and undone in one
+//! step.
 
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn decisions_teach_the_model_and_one_step_undoes_it() {
     assert!(learned["learned"]["wrong"].as_u64() < learned["shipped"]["wrong"].as_u64(), "{learned}");
     assert!(!learned["changed"].as_array().expect("a list").is_empty(), "{learned}");
 
-    // The model is used by a generation of its own. A pair about which nobody decided is judged by it.
+    // A separate generation uses the model. The model judges a pair about which nobody has decided.
     let before = explain(&desk);
     done(&desk, "PUT", "/model", &json!({ "model": learned["model"] }));
     assert_eq!(explain(&desk)["model"], before["model"], "nothing changes before it is activated");

@@ -21,7 +21,7 @@ enum ModelCall {
     Put(SampleRecord),
     Skip(SampleRecord),
     Remove(String),
-    /// Removes the first record if it still has its current version and the second record stays.
+    /// Removes the first record if it still has its current version and the second record still exists.
     RemoveIf(String, String),
     Find(SampleRecord, Option<String>),
     Reopen,
@@ -44,7 +44,7 @@ enum OtherChange {
     Look,
 }
 
-/// Returns samples with few ids, few keys and few fingerprints, so that nearly all of them meet.
+/// Returns samples with few ids, few keys and few fingerprints, so that nearly all of them share ids, keys or fingerprints.
 fn samples() -> impl Strategy<Value = SampleRecord> {
     let keys = proptest::collection::btree_set(0u64..9, 0..5);
     let fingerprint = proptest::option::of(prop_oneof![0u64..16, Just(u64::MAX), Just(u64::MAX ^ 0b1111)]);
@@ -280,7 +280,7 @@ fn open(dir: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the directory opens"))
 }
 
-/// Runs the operations on both. `open` opens the store repeatedly, and its content is there each time.
+/// Runs the operations on both. `open` opens the store repeatedly, and the content of the store is there each time.
 async fn compare(ops: Vec<ModelCall>, open: impl AsyncFn() -> Arc<dyn Store>) {
     let model: Arc<dyn Store> = Arc::new(ModelStore::default());
     let model = TestCollection::new(&model, "desk").await;

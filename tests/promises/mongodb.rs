@@ -45,7 +45,7 @@ fn doctor(uri: &str, database: &str) -> String {
     text
 }
 
-/// Runs a command on the database. Returns its output, and true if the command succeeded.
+/// Runs a command on the database. Returns its output, and whether it succeeded.
 fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)]) -> (String, bool) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(arguments).env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", uri);
@@ -157,7 +157,7 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
     let count = async || collections.count_documents(mongodb::bson::doc! {}).await.expect("a count");
     assert_eq!(count().await, 0);
-    // A command that is stopped also leaves no collection.
+    // A command that is stopped also leaves no collection behind.
     let mut stopped = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
     stopped.args(["eval", "--records", &records, "--groups", &groups, "--store", "mongodb"]);
     stopped.env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", server.uri());
@@ -212,7 +212,7 @@ fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<TestRespo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original() {
+async fn each_family_put_to_two_instances_by_64_clients_has_exactly_one_original() {
     let families = setting("DOPPEL_TEST_FAMILIES", 40);
     let server = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("service");

@@ -3,7 +3,7 @@
 //! No request fails, all earlier matches are still found, and afterwards the index equals that of a reindex from scratch.
 //! `DOPPEL_TEST_OFFICE_RECORDS` and `DOPPEL_TEST_OFFICE_RECORDS_MONGODB` set the size (a million for acceptance),
 //! `DOPPEL_TEST_OFFICE_SECONDS` the time for which the office works before the reindex, and `DOPPEL_TEST_OFFICE_THINK_MS` the pause of each
-//! of the sixteen between two requests. The test prints the duration of requests and does not judge it.
+//! writer and reader between two requests. The test prints the durations of requests, but does not check them.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -114,7 +114,7 @@ pub(crate) fn ended(server: &TestServer, asked: &Value) -> Value {
 
 /// An office at work.
 struct WorkingOffice<'a> {
-    /// One or two instances. Writers use the first, readers the last.
+    /// One or two instances. Writers use the first instance, readers the last.
     servers: &'a [TestServer],
     watched: &'a [(String, SimilarRecords)],
     /// Number of answers that were compared with earlier answers.
@@ -188,7 +188,7 @@ impl WorkingOffice<'_> {
     }
 }
 
-/// Stops the work of the others when it is dropped, also if the test fails.
+/// Stops the work of the writers and readers when it is dropped, even if the test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {

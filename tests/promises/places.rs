@@ -45,7 +45,7 @@ fn an_alias_is_the_name_of_its_place_in_a_generation_with_the_list() {
     let after = compared(&desk, "whole", "alias");
     assert!(after.0 > before.0, "{after:?}, before {before:?}");
 
-    // The next list takes the place of this one, and an empty one removes it.
+    // The next list replaces this list, and an empty list removes it.
     ended_well(&desk, &put_list(&desk, "?activate=true", "名称\n"));
     assert_eq!(read_list(&desk), "name,kind,aliases,parent\n");
     assert_eq!(compared(&desk, "whole", "alias"), before);
@@ -72,7 +72,7 @@ fn a_list_that_cannot_be_read_says_where_and_changes_nothing() {
     let gbk = desk.server.request("PUT", &path, &headers, b"name\n\xd6\xd0\xc9\xbd\n").expect("an answer");
     assert_eq!((gbk.status, &gbk.json()["code"]), (400, &json!("malformed_encoding")));
     assert_eq!(read_list(&desk), "name,kind,aliases,parent\n");
-    // In settings the same rules hold, by the place in the JSON.
+    // The same rules hold in settings; the error names the place in the JSON.
     let settings = json!({ "text": { "places": [{ "name": "石滩", "aliases": ["滩"] }] } });
     let answer = desk.server.send("PUT", "/v1/collections/places-settings", &settings);
     assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (422, &json!("/text/places/0")));
@@ -96,7 +96,7 @@ fn the_answer_counts_the_list_and_warns_of_aliases_that_are_ordinary_words() {
         (&json!("/text/places/0/aliases/1"), &json!("common_alias"))
     );
     ended_well(&desk, &answer);
-    // The list of collections has the number of the places and not the places.
+    // The list of collections contains the number of the places, but not the places.
     let settings = json!({ "text": { "places": [{ "name": "石滩文化站" }, { "name": "翠湖花园" }] } });
     let path = "/v1/collections/places-listed";
     desk.server.send("PUT", path, &settings).expect_status(201);

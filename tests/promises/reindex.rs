@@ -12,7 +12,7 @@ use crate::home::StoreHome;
 use crate::support::{TestRandom, TestServer, ids, setting};
 use serde_json::{Value, json};
 
-/// A collection that grows must not begin a reindex of its own in these tests.
+/// In these tests, a growing collection must not begin a reindex automatically.
 const ONLY_ON_REQUEST: (&str, &str) = ("DOPPEL_COLLECTIONS__AUTOMATIC_REINDEX", "false");
 
 const RECORDS: u64 = 400;
@@ -66,7 +66,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The failpoints. Each says how often the process passes it before it stops there.
+/// The failpoints. Each entry states how often the process passes the failpoint before it stops there.
 const STEPS: [&str; 5] = [
     "reindex::filed=2*off->pause",
     "reindex::announced=pause",
@@ -101,7 +101,7 @@ fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expect
     let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
     let point = step.split('=').next().expect("a name");
     until(step, || server.log().contains(&format!("at {point}")).then_some(()));
-    // Changes while the process stands at the step: the new generation must contain both.
+    // These changes are made while the process waits at the step. The new generation must contain both.
     assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[1].1).status, 200);
     assert_eq!(server.send("DELETE", "/v1/collections/c/records/r-5", &Value::Null).status, 204);
     server.kill();
@@ -122,7 +122,7 @@ fn kill_and_resume(home: &StoreHome, step: &str, all: &[(String, Value)], expect
 }
 
 #[test]
-fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
+fn a_reindex_killed_at_any_step_ends_like_an_undisturbed_reindex() {
     let all = rows(7);
     let expected = left_alone(&all);
     for step in STEPS {

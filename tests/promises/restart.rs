@@ -1,4 +1,4 @@
-//! A restart changes nothing: every record is there, and every question has the same answer as before.
+//! Checks that a restart changes nothing: every record exists, and every request has the same answer as before.
 //!
 //! `DOPPEL_TEST_RECORDS` names a file of records (JSON lines) that replaces the generated records.
 

@@ -33,7 +33,7 @@ struct LoggedWrite {
     answered: u64,
 }
 
-/// A snapshot, and the ticks before the request and after the answer. Its moment is between them.
+/// A snapshot, and the ticks before the request and after the answer. The moment of the snapshot is between these ticks.
 #[derive(Debug)]
 struct TickedSnapshot {
     at: PathBuf,

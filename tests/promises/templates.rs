@@ -1,4 +1,4 @@
-//! Records on the same form are no duplicates: orders that operators write with a form are different from calls about one matter, and a
+//! Records on the same form are not duplicates: orders that operators write with a form are different from calls about one matter, and a
 //! growing collection learns its common phrases.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ const SYLLABLES: &str = "鹤鸣梧桐雁坪松岗砚溪柳塘栖霞竹影听涛�
 
 pub(crate) fn name(rng: &mut TestRandom, ending: &str) -> String {
     let syllables: Vec<char> = SYLLABLES.chars().collect();
-    // Four syllables out of more than forty: two names that differ in one character, and so may be misspellings, are hardly ever drawn.
+    // The name has four syllables out of more than forty. Two names that differ in only one character could count as misspellings, but they
+    // are hardly ever drawn.
     format!(
         "{}{}{}{}{ending}",
         random_syllable(rng, &syllables),
@@ -78,7 +79,7 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
 }
 
 #[test]
-fn orders_about_numbered_roads_are_told_apart_before_anything_is_counted_and_none_is_a_copy_of_all() {
+fn orders_about_numbered_roads_are_distinguished_without_counted_statistics() {
     let desk = TestDesk::new("numbered");
     let roads = ["松岗", "学府", "青石桥", "梧桐湾"]
         .map(|base| "一二三四五六七八九十".chars().map(move |n| format!("{base}{n}路")));
@@ -135,7 +136,7 @@ fn names_road(side: &str, road: &str, estate: &str, first: &Value) -> bool {
 }
 
 #[test]
-fn explain_says_how_common_a_passage_is_and_what_differs() {
+fn explain_shows_how_common_a_passage_is_and_the_differences() {
     let (desk, places) = with_orders("explained", 80);
     desk.ask("POST", "/statistics", &Value::Null);
     let template = desk.ask("POST", "/explain", &json!({"a": order_reference(1), "b": order_reference(2)}));
@@ -232,8 +233,8 @@ fn ask_about_place(server: &TestServer, places: &[(String, String)]) -> (Vec<Str
 }
 
 #[test]
-fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
-    // There are so many orders that the keys of the form propose crowds, in which the earliest orders hide all others.
+fn a_hot_form_is_learnt_and_keys_lie_on_particular_text() {
+    // There are so many orders that each key of the form proposes only the earliest orders, and none of the others.
     let (desk, places) = with_orders("hot", 1_100);
     let begun = Instant::now();
     while desk.ask("GET", "/statistics", &Value::Null)["records"] != 1_024 {
@@ -258,7 +259,7 @@ fn live_generation(desk: &TestDesk) -> Value {
 }
 
 #[test]
-fn what_two_letters_name_is_the_same_whichever_came_first() {
+fn the_comparison_of_names_does_not_depend_on_the_order_of_the_letters() {
     let one = "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事";
     let other = "反映订单20240561一直没有退款，打了四次客服电话都是叫人等待，现在连柜台也搬走了，盼望早日解决此事";
     assert_eq!(judge_pair("one-way", one, other, &content_row), judge_pair("other-way", other, one, &content_row));

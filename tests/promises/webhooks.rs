@@ -1,4 +1,4 @@
-//! Webhooks with two instances on one database: one of them sends, and the other one continues when it is killed.
+//! Webhooks with two instances on one database: one instance sends messages, and the other instance continues when the first is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn wait_for(receiver: &Receiver, records: usize) -> BTreeMap<String, Vec<Receive
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_repeat_is_told_although_the_instance_that_sends_is_killed() {
+async fn each_repeat_is_reported_although_the_sending_instance_is_killed() {
     let mongo = crate::mongod::SharedMongod::start().await;
     let database = crate::mongod::database("webhooks");
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -69,7 +69,7 @@ async fn each_repeat_is_told_although_the_instance_that_sends_is_killed() {
     let file = configuration(folder.path(), &receiver.url(), "messages = [\"record.repeat\"]");
     let [one, other] = ["one", "other"].map(|name| instance(mongo.uri(), &database, &file, &folder.path().join(name)));
 
-    // The instances take turns. Half of the repeats are told by the one that has the lease.
+    // The instances take turns. The instance with the lease reports half of the repeats.
     for matter in 0..MATTERS / 2 {
         put(&one, &format!("first-{matter}"), matter);
         put(&other, &format!("again-{matter}"), matter);
@@ -94,7 +94,7 @@ async fn each_repeat_is_told_although_the_instance_that_sends_is_killed() {
         sorted
     });
     for (record, messages) in &told {
-        // A message may arrive twice if its sender is killed before it notes the answer. Both have one id.
+        // A message may arrive twice if its sender is killed before it stores the answer. Both copies have the same id.
         assert!(messages.iter().all(|message| message.id == messages[0].id), "{record} has two ids");
     }
     other.stop();

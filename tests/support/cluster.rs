@@ -1,11 +1,11 @@
-//! A real sharded cluster of two shards for tests, with a router of the tests instead of mongos.
+//! A real sharded cluster of two shards for tests, with a test router instead of mongos.
 //!
-//! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are MongoDB's. [`CommandRouter`]
-//! understands the wire protocol and decides which shard gets which command. Its placement rule is not that of mongos: [`hash`]
-//! decides the shard of documents of a collection with a hashed key; ranges of other keys begin on the first shard and are split and moved
-//! on command. A collection that has documents when it is sharded stays on the first shard until [`CommandRouter::spread`] moves its documents, as
-//! on a real cluster before the balancer runs. Shards receive commands without versions: stale routing itself is not tested, but the errors
-//! that a router returns for it are.
+//! The config server, the shards, `shardCollection`, snapshots at one cluster time and two-phase commits are the ones of MongoDB.
+//! [`CommandRouter`] understands the wire protocol and decides which shard gets which command. Its placement rule is not the rule of
+//! mongos: [`hash`] decides the shard of documents of a collection with a hashed key; ranges of other keys begin on the first shard and are
+//! split and moved on command. A collection that has documents when it is sharded stays on the first shard until [`CommandRouter::spread`]
+//! moves its documents, as on a real cluster before the balancer runs. Shards receive commands without versions: stale routing is not
+//! tested, but the errors that a router returns for stale routing are tested.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -94,7 +94,7 @@ impl ShardedCluster {
         &self.router
     }
 
-    /// Kills a shard, as a power failure would.
+    /// Kills a shard, with the effect of a power failure.
     pub fn kill(&self, shard: usize) {
         self.shards[shard].kill();
     }
@@ -169,7 +169,7 @@ impl CommandRouter {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&accepting);
                 tokio::spawn(async move {
-                    // A client closes its connection, or a shard is gone: both sides connect again.
+                    // A client closes its connection, or a shard is down. Both sides connect again.
                     let _ = serve(&state, stream).await;
                 });
             }
@@ -192,7 +192,7 @@ impl CommandRouter {
     }
 }
 
-/// The connections of one client to the shards and to the config server (the last one). They are opened when they are needed.
+/// The connections of one client to the shards and to the config server (the last connection). They are opened when they are needed.
 #[derive(Default)]
 struct ShardConnections([Option<TcpStream>; SHARDS + 1]);
 
@@ -360,7 +360,7 @@ impl RouterState {
                         return Ok(first);
                     }
                     let id = self.next_cursor.fetch_add(1, Ordering::Relaxed);
-                    // Drivers expect the name of a collection, even if there is none.
+                    // Drivers expect the name of a collection, even if the command has no collection.
                     let namespace = format!("{database}.$cmd.{name}");
                     return Ok(self.answer(&namespace, rows, &first, None, "firstBatch", id));
                 }
@@ -473,7 +473,7 @@ async fn serve(state: &RouterState, mut stream: TcpStream) -> io::Result<()> {
                 ["topologyVersion", "maxAwaitTimeMS"].iter().for_each(|field| _ = command.remove(*field));
                 as_router(state.ask(&mut connections, 0, command).await?)
             }
-            // If a shard is gone, its connection is not used again, and the client gets the error of a router.
+            // If a shard is down, its connection is not used again, and the client gets the error of a router.
             _ => state.handle(&mut connections, &name, command).await.unwrap_or_else(|_| no_shard()),
         };
         if !is_silent {

@@ -1,4 +1,4 @@
-//! A model's server for tests: `/v1/embeddings` with vectors of the characters of a text, and with each kind of trouble.
+//! A model's server for tests: `/v1/embeddings` with vectors of the characters of a text, and with each kind of error.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -11,22 +11,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// How the server answers.
+/// The behaviour of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelManner {
-    /// With vectors. Different numbers are different models.
+    /// It answers with vectors. Different numbers are different models.
     Model { number: u64, dimension: usize },
-    /// With vectors of 64 numbers after some time.
+    /// It answers with vectors of 64 numbers after some time.
     Slow { number: u64, millis: u64 },
-    /// With vectors of model 1 for at most two texts of at most 40 characters, and otherwise with 413.
+    /// It answers with vectors of model 1 for at most two texts of at most 40 characters, and otherwise with 413.
     Narrow,
-    /// With this status.
+    /// It answers with this status.
     Status(u16),
-    /// With this status if a text contains a word, and otherwise with vectors of the usual model.
+    /// It answers with this status if a text contains the word, and otherwise with vectors of the usual model.
     StatusFor { word: &'static str, status: u16 },
-    /// With 429 and `Retry-After: 1`.
+    /// It answers with 429 and `Retry-After: 1`.
     Busy,
-    /// With a text that is no answer.
+    /// It answers with a text that is not a valid answer.
     Garbage,
     /// It closes each connection without an answer.
     Away,
@@ -80,7 +80,7 @@ impl FakeEmbedder {
         *self.manner.lock() = manner;
     }
 
-    /// Returns how often a text was embedded that contains `part`.
+    /// Returns how often the server gave vectors for texts that contain `part`.
     pub fn count(&self, part: &str) -> usize {
         self.embedded.lock().iter().filter(|text| text.contains(part)).count()
     }

@@ -35,7 +35,7 @@ pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
     (arrivals, go)
 }
 
-/// Repeats until the store accepts writes again, as a client would after a 503.
+/// Repeats the registration until the store accepts writes again, like a client after a 503.
 pub(crate) async fn insist(desk: &TestCollection, sample: &SampleRecord) -> RegisterOutcome {
     for _ in 0..2_000 {
         match desk.try_put(sample, RegistrationMode::Put).await {

@@ -54,7 +54,7 @@ impl StoreHome {
         }
     }
 
-    /// Asserts that all records and index entries agree. No service may have the folder open.
+    /// Asserts that all records and index entries agree. No service may use the folder at this time.
     #[track_caller]
     pub fn doctor(&self) {
         let output = match self {

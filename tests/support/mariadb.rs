@@ -1,7 +1,7 @@
 //! A real MariaDB server for tests: on a loopback port, with data in a temporary folder.
 //!
 //! `DOPPEL_TEST_MYSQL_URL` names a database to use instead. Otherwise the tests start the mariadbd that `scripts/get-mariadbd` finds or, as
-//! root, installs. On a machine without mariadbd the tests fail with a hint what to run.
+//! root, installs. On a machine without mariadbd the tests fail, and the message names the command to run.
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
@@ -18,7 +18,8 @@ use sqlx::{Connection as _, MySqlConnection};
 /// Longest wait for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, which dropping this value kills and cleans up; or the server of `DOPPEL_TEST_MYSQL_URL`.
+/// A server. If the tests started it, dropping this value kills the server and removes its folder; otherwise it is the server of
+/// `DOPPEL_TEST_MYSQL_URL`.
 pub struct MariadbServer {
     url: String,
     running: Option<(Child, tempfile::TempDir)>,
@@ -106,7 +107,7 @@ fn launch(program: &str, folder: &Path, port: u16, certificate: Option<&(String,
     let own = Command::new("id").arg("-un").output().expect("id runs").stdout;
     let user = format!("--user={}", String::from_utf8_lossy(&own).trim());
     let data = format!("--datadir={}", folder.join("data").display());
-    // A server removes at its start the files in the temporary folder that it takes for leftovers, which may be tables that another server
+    // At its start, a server removes files from the temporary folder that seem to be left over, but these may be tables that another server
     // is using. Therefore each server has its own temporary folder.
     let temporary = ("TMPDIR", folder);
     let install = Command::new("mariadb-install-db")

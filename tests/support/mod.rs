@@ -116,7 +116,7 @@ impl TestServer {
         Self { child: Mutex::new(child), url, agent: configuration.build().into(), log, own_folder: None }
     }
 
-    /// Returns the folder that a server of [`TestServer::start`] has for itself. Its data are in `data`.
+    /// Returns the folder of a server of [`TestServer::start`]. No other server uses it. The data of the server are in `data`.
     pub fn folder(&self) -> &Path {
         self.own_folder.as_ref().expect("the server has its own folder").path()
     }
@@ -277,7 +277,7 @@ impl TestServer {
         statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
     }
 
-    /// Kills the service with SIGKILL, whatever it is doing.
+    /// Kills the service with SIGKILL at once.
     pub fn kill(&self) {
         let mut child = self.child.lock().expect("no one panicked");
         let _ = child.kill();
@@ -423,7 +423,7 @@ pub fn until_within(limit: Duration, what: &str, done: impl FnMut() -> bool) {
     awaited_within(limit, what, done, |done| *done);
 }
 
-/// Reads a value until it is right, at most two minutes, since machines may be slow.
+/// Reads a value until it is right, but for at most two minutes, because machines may be slow.
 #[track_caller]
 pub fn awaited<T: Debug>(what: &str, read: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
     awaited_within(Duration::from_secs(120), what, read, is_right)
@@ -447,7 +447,7 @@ fn awaited_within<T: Debug>(
     }
 }
 
-/// Returns the `id` of every item of a list as texts of their own.
+/// Returns the `id` of every item of a list as owned texts.
 #[track_caller]
 pub fn owned_ids(list: &Value) -> Vec<String> {
     ids(list).into_iter().map(str::to_owned).collect()

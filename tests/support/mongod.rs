@@ -1,7 +1,8 @@
 //! Real MongoDB servers for tests: replica sets on the loopback interface, with data in temporary folders.
 //!
 //! `DOPPEL_TEST_MONGODB_URI` names a server to use instead (tests that stop servers always start their own). Otherwise the tests use a
-//! mongod on PATH, or the one that `scripts/get-mongod` fetches. On a machine without mongod the tests fail with a hint what to run.
+//! mongod on PATH, or the mongod that `scripts/get-mongod` fetches. On a machine without mongod the tests fail, and the message names the
+//! command to run.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -63,7 +64,7 @@ impl MongodProcess {
         Self { child: Mutex::new(None), port, folder }
     }
 
-    /// Starts the server with these arguments in addition to the usual ones.
+    /// Starts the server with these arguments in addition to the usual arguments.
     pub fn start(&self, arguments: &[&str]) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
         let data = self.folder.path().join("data");
@@ -203,7 +204,7 @@ impl ReplicaSet {
     /// Makes the primary step down.
     pub async fn step_down(&self) {
         let primary = self.primary().await;
-        // The primary refuses until a secondary has caught up. The next call tries again.
+        // The primary refuses to step down until a secondary has caught up. The next call tries again.
         let _ = self.members[primary].ask(doc! { "replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 2 }).await;
     }
 
@@ -228,7 +229,7 @@ impl ReplicaSet {
         reply.get_i64("count").or_else(|_| reply.get_i32("count").map(i64::from)).unwrap_or(0)
     }
 
-    /// Kills a member, as a power failure would.
+    /// Kills a member, with the effect of a power failure.
     pub fn kill(&self, member: usize) {
         self.members[member].kill();
     }

@@ -23,7 +23,7 @@ impl InstancePair {
         let server = mongod::SharedMongod::start().await;
         let database = mongod::database(test);
         let open = || MongoStore::connect(server.uri(), &database, mongod::options());
-        // Both open at once, so that both want to migrate.
+        // Both instances open the database at the same time, so that both want to migrate it.
         let (first, second) = tokio::join!(open(), open());
         let stores = [first.expect("a connection"), second.expect("a connection")];
         Self { server, database, stores }
@@ -40,7 +40,7 @@ impl InstancePair {
         client.database(&self.database)
     }
 
-    /// Checks that nothing is missing and nothing is left over.
+    /// Checks that no document is missing and no document is left over.
     pub async fn is_sound(&self) {
         let report = self.stores[0].examine(false, false).await.expect("it can be examined");
         assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -63,7 +63,7 @@ pub fn spread(number: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// Puts a record. A busy store may refuse, and then the call is repeated for at most a minute.
+/// Puts a record. If a busy store refuses the call, it is repeated for at most a minute.
 pub async fn patient_put(desk: &TestCollection, sample: &SampleRecord) -> RegisterOutcome {
     let start = Instant::now();
     loop {

@@ -1,10 +1,10 @@
-//! Ports of the loopback interface for servers that take a number, and not a listener.
+//! Ports of the loopback interface for servers that take a port number and no open listener.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The ports below those that the system gives to outgoing connections (32768 on Linux): no connection can take one between this call and
-/// the start of the server.
+/// The first port. The ports are below the ports that the system gives to outgoing connections (from 32768 on Linux), so that no connection
+/// can take a port between this call and the start of the server.
 const FIRST: u16 = 20_000;
 const NUMBER: u16 = 12_000;
 

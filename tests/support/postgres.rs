@@ -1,7 +1,8 @@
 //! A real PostgreSQL server for tests: on a loopback port, with data in a temporary folder.
 //!
-//! The tests use the programs that `scripts/get-postgres` finds or, as root, installs. On a machine without them the tests fail with a hint
-//! what to run. The server refuses to run as root; in this case it runs as the user `postgres` of Debian's package.
+//! The tests use the programs that `scripts/get-postgres` finds or, as root, installs. On a machine without these programs the tests fail,
+//! and the message names the command to run. The server refuses to run as root; in this case it runs as the user `postgres` of Debian's
+//! package.
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
@@ -39,7 +40,7 @@ impl PostgresServer {
         Self::start_with(password, None).await
     }
 
-    /// Starts a server that shows this certificate and its key (PEM), if any.
+    /// Starts a server that uses this certificate and its key (PEM), if they are given.
     pub async fn start_with(password: &str, certificate: Option<&(String, String)>) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("doppel-postgres").tempdir().expect("a temporary folder");

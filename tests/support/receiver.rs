@@ -29,14 +29,14 @@ impl Received {
     }
 }
 
-/// How a receiver answers.
+/// The behaviour of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
-    /// With this status.
+    /// It answers with this status.
     Status(u16),
-    /// Not at all within three seconds.
+    /// It does not answer within three seconds.
     Slow,
-    /// With a redirect to the port.
+    /// It answers with a redirect to this port.
     Redirect(u16),
 }
 

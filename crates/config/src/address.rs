@@ -1,15 +1,18 @@
-//! Which addresses are in the public internet, and which are private. Addresses that lead to other networks are neither.
+//! Decides which addresses are in the public internet and which are private. Addresses that lead to other networks are neither public nor
+//! private.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use url::Url;
 
-/// True if the host of a URL is an address outside the public internet. A name says nothing before it is resolved.
+/// True if the host of a URL is an address outside the public internet. Returns false for a name, because its address is not known before
+/// the name is resolved.
 pub fn is_private_literal(url: &Url) -> bool {
     literal(url).is_some_and(|address| !is_public(address))
 }
 
-/// True if the host of a URL is an address that is neither loopback nor private. A name says nothing before it is resolved.
+/// True if the host of a URL is an address that is neither loopback nor private. Returns false for a name, because its address is not known
+/// before the name is resolved.
 pub fn is_remote_literal(url: &Url) -> bool {
     literal(url).is_some_and(|address| !is_private(address))
 }
@@ -24,7 +27,7 @@ pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => match address.to_ipv4() {
-            // Addresses that stand for one of IPv4; `::` and `::1` among them.
+            // IPv6 addresses that represent an IPv4 address, including `::` and `::1`.
             Some(address) => is_public_v4(address) && address.octets()[0] != 0,
             None => {
                 let first = address.segments()[0];
@@ -37,7 +40,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// True for loopback and for addresses of private networks (RFC 1918, RFC 4193), also link-local ones of IPv6.
+/// True for loopback and for addresses of private networks (RFC 1918, RFC 4193), and for link-local addresses of IPv6.
 pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private(),

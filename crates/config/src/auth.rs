@@ -1,7 +1,7 @@
 //! `[auth]`: API keys and their scopes, and the roles of people.
 //!
 //! A key has the form `dpl_<name>_<secret>`. The configuration contains the name, which appears in logs, and the SHA-256 of the secret.
-//! `doppel config new-key` shows the key once, and it is stored nowhere.
+//! `doppel config new-key` shows the key once, and the key is stored nowhere.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -60,7 +60,7 @@ pub enum PersonRole {
 }
 
 impl PersonRole {
-    /// All roles, the one with the fewest rights first.
+    /// All roles, the role with the fewest rights first.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Clerk, Self::Lead, Self::Administrator];
 
     pub fn as_str(self) -> &'static str {

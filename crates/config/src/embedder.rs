@@ -11,7 +11,7 @@ use crate::address::is_remote_literal;
 
 /// Largest length of the name of a model and of a prefix, in characters.
 const MAX_NAME_CHARS: usize = 200;
-/// The bounds of `max_chars`. A model reads some hundred to some thousand words.
+/// The bounds of `max_chars`. A model reads a few hundred to a few thousand words.
 const CHARS: (usize, usize) = (64, 8_000);
 /// Largest number of texts in one request. The rows of a batch are in memory at the same time, and a row may have a megabyte.
 pub const MAX_BATCH: usize = 64;

@@ -26,7 +26,7 @@ pub(super) fn explain(mistake: &ConfigMistake, layers: &ConfigLayers) -> String 
     format!("{}{what}", place(path, layers.origin(path), layers))
 }
 
-/// Describes an unknown key or section, with the one that was probably meant.
+/// Describes an unknown key or section, with the key or section that was probably meant.
 fn unknown_key(name: &str, known: &[&str], path: &[String], layers: &ConfigLayers) -> String {
     let parents = path.split_last().map_or(path, |(_, parents)| parents);
     let in_environment = layers.origin(path) == Some(ValueOrigin::Environment);

@@ -19,7 +19,7 @@ pub(super) struct ConfigMistake {
     pub(super) kind: MistakeKind,
 }
 
-/// The kinds of mistakes that get a suggestion. None repeats a value, because some values are secrets.
+/// The kinds of mistakes that get a suggestion. They contain no values, because some values are secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MistakeKind {
     UnknownKey {

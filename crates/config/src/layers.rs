@@ -1,4 +1,4 @@
-//! The layers of the configuration: file, environment and command line. A later layer overrides an earlier one, key by key.
+//! The layers of the configuration: file, environment and command line. A later layer overrides an earlier layer, key by key.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::file::ConfigFile;
 /// The beginning of the names of variables.
 const PREFIX: &str = "DOPPEL_";
 
-/// Where the value of a key was set.
+/// The place at which the value of a key was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueOrigin {
     File,
@@ -41,7 +41,7 @@ impl ConfigLayers {
         &mut self,
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> anyhow::Result<()> {
-        // In the order of their names, so that a variable for a key comes after the one for its table.
+        // Variables are read in the order of their names, so that a variable for a key comes after the variable for its table.
         let mut variables: Vec<(OsString, OsString)> = variables.collect();
         variables.sort();
         for (name, value) in variables {
@@ -103,7 +103,7 @@ fn insert(table: &mut Table, path: &[String], value: Value) {
     }
 }
 
-/// Overrides the values of `table` with those of `later`. Tables are merged, lists are replaced.
+/// Overrides the values of `table` with the values of `later`. Tables are merged, lists are replaced.
 fn merge(table: &mut Table, later: &Table) {
     for (key, value) in later {
         match (table.get_mut(key), value) {

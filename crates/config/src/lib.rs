@@ -1,7 +1,7 @@
 //! The configuration: defaults < file < environment < command line.
 //!
-//! There is one struct for each section. The error for a mistake names its place, the key and a suggestion. Only this crate reads the environment:
-//! `DOPPEL_SECTION__KEY` sets `key` of `[section]`, and `DOPPEL_CONFIG` names the file.
+//! There is one struct for each section. The error for a mistake names its place, the key and a suggestion. Only this crate reads the
+//! environment: `DOPPEL_SECTION__KEY` sets `key` of `[section]`, and `DOPPEL_CONFIG` names the file.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
@@ -55,10 +55,10 @@ pub struct ServerSection {
     pub listen: SocketAddr,
     /// Other origins whose web pages may call the service (`https://desk.example`).
     pub origins: Vec<String>,
-    /// Time after a stop signal during which the service still accepts requests while `readyz` returns 503, so that a load balancer chooses
-    /// another instance.
+    /// Time after a stop signal in milliseconds. During this time the service still accepts requests and `readyz` returns 503, so that a
+    /// load balancer chooses another instance.
     pub shutdown_grace_ms: u64,
-    /// Time after the grace period in which running requests may finish.
+    /// Time after the grace period in milliseconds, in which running requests may finish.
     pub shutdown_drain_ms: u64,
     /// The settings for TLS.
     pub tls: TlsConfig,
@@ -138,7 +138,7 @@ pub struct Config {
     pub console: ConsoleConfig,
     /// The databases from which collections are filled.
     pub source: Vec<SourceConfig>,
-    /// The addresses that are told of repeats and events.
+    /// The addresses to which the service reports repeats and events.
     pub webhook: Vec<WebhookConfig>,
 }
 

@@ -14,8 +14,8 @@ pub struct LimitsConfig {
     /// Largest size of a line of a `_bulk` body in bytes, with the same reason. The size of the whole body is not limited.
     pub max_line_bytes: usize,
     /// Number of requests that are processed at once. Processing is limited by the cores and by the shared disk syncs; more requests would
-    /// only slow each other down. Requests whose body is still arriving count separately, up to the same number; beyond it, the oldest is
-    /// ended with 408.
+    /// only slow each other down. Requests whose body is still arriving count separately, up to the same number; beyond this number, the
+    /// oldest request ends with 408.
     pub max_in_flight: usize,
     /// Number of requests that may wait. The next request gets 503 at once instead of a late response.
     pub max_waiting: usize,
@@ -25,11 +25,11 @@ pub struct LimitsConfig {
     /// Memory for sketches in bytes. A sketch rules out a record as a candidate without reading the record, and takes about 400 bytes.
     /// Memory is allocated when it is needed. Without sketches a registration reads dozens of records more.
     pub max_sketch_bytes: usize,
-    /// Largest number of records, of all collections together, that are kept in memory to find events. A record takes about 5 kB. Of a larger
-    /// collection only the latest records are compared. The memory is allocated when somebody asks for events.
+    /// Largest number of records, of all collections together, that are kept in memory to find events. A record takes about 5 kB. In a
+    /// larger collection only the latest records are compared. The memory is allocated when somebody asks for events.
     pub max_event_records: usize,
-    /// Largest number of open streams: `_bulk` bodies and streamed snapshots. A stream lasts as long as its client likes, so streams are
-    /// counted separately from requests. Each stream may hold some megabytes of lines. One caller gets at most three quarters of the
+    /// Largest number of open streams: `_bulk` bodies and streamed snapshots. A stream lasts as long as its client wants, so that streams
+    /// are counted separately from requests. Each stream may hold some megabytes of lines. One caller gets at most three quarters of the
     /// streams.
     pub max_streams: usize,
     /// Largest number of waiting callers: for a change (`changes?wait_s`) or for the progress of a task. A wait needs a few kB. At the
@@ -38,11 +38,12 @@ pub struct LimitsConfig {
     /// Minimum pace of the body of a stream or a file, in bytes per second on average, after a first `body_timeout_ms`. 128 bytes are a
     /// short record in several seconds; a slower client would hold a place without use.
     pub min_stream_bytes_per_s: u64,
-    /// Largest time for the body of a stream in seconds. At a thousand records per second, the largest collections take three hours.
+    /// Longest time for the body of a stream in seconds. At a thousand records per second, the largest collections take three hours.
     pub max_stream_s: u64,
     /// Largest number of open connections. A connection needs a file descriptor and a few kB. A process may usually have 1,024 descriptors,
-    /// and the store needs some of them. At the limit, the connection that was idle for the longest time is closed; with keys, an eighth of
-    /// the connections is reserved for clients that have authenticated.
+    /// and the store needs some of them. At the limit, an idle connection is closed: first connections without authentication, then the
+    /// connections of the address with the most connections, then the connection that was idle for the longest time. With keys, an eighth
+    /// of the connections is reserved for clients that have authenticated.
     pub max_connections: usize,
     /// Average number of requests a second for one key, with bursts of one second; 0 means no limit. The default is 0, because an office
     /// begins with an import of old records.

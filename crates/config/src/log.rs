@@ -28,8 +28,8 @@ pub struct LogConfig {
     pub level: String,
     /// True to log a line for every request.
     pub requests: bool,
-    /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, to which spans of requests are sent. Empty to send none. Only in
-    /// builds with the feature `otlp`.
+    /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, to which spans of requests are sent. If empty, no spans are sent.
+    /// Only in builds with the feature `otlp`.
     pub otlp_endpoint: String,
     /// The share of requests whose spans are sent, 0 to 1, if the `traceparent` of the caller does not decide it.
     pub otlp_share: f64,

@@ -16,7 +16,7 @@ pub const CALLBACK: &str = "/console/sign-in/oidc/callback";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OidcConfig {
-    /// The issuer, exactly as the provider writes it. Empty: nobody signs in at a provider.
+    /// The issuer, exactly as the provider writes it. If empty, nobody signs in at a provider.
     pub issuer: String,
     /// The id of doppel at the provider.
     pub client_id: String,
@@ -25,15 +25,15 @@ pub struct OidcConfig {
     /// The origin of the desk in the browsers of its visitors, such as `https://desk.example`. The provider must know
     /// `<desk_url>/console/sign-in/oidc/callback` as the address to return to.
     pub desk_url: String,
-    /// The requested scopes beside `openid`.
+    /// The requested scopes in addition to `openid`.
     pub scopes: Vec<String>,
-    /// The claim with the name of the account. The provider must never give the name of a person to another one.
+    /// The claim with the name of the account. The provider must never give the name of one person to another person.
     pub name_claim: String,
     /// The claim with the shown name of the person.
     pub display_claim: String,
-    /// The claim with the roles of the person. Empty: an administrator makes each account.
+    /// The claim with the roles of the person. If empty, an administrator makes each account.
     pub role_claim: String,
-    /// The role for each value of `role_claim`. If it is empty, the values are the names of roles; else no other value gives a role.
+    /// The role for each value of `role_claim`. If it is empty, the values are the names of roles; otherwise no other value gives a role.
     pub roles: BTreeMap<String, PersonRole>,
 }
 
@@ -98,8 +98,8 @@ impl OidcConfig {
         Ok(Some(text.trim().to_owned()))
     }
 
-    /// Returns the highest role that the values of `role_claim` mean. Values are names of roles only if `roles` is empty: a group that is called
-    /// `administrator` at the provider need not be one here.
+    /// Returns the highest role that the values of `role_claim` mean. Values are names of roles only if `roles` is empty: a group that is
+    /// called `administrator` at the provider does not have to be the role `administrator` here.
     pub fn role_of<'v>(&self, values: impl IntoIterator<Item = &'v str>) -> Option<PersonRole> {
         values.into_iter().filter_map(|value| self.role_of_value(value)).max()
     }
@@ -109,7 +109,7 @@ impl OidcConfig {
     }
 }
 
-/// True if nobody between here and the address can read or change messages: https, or this machine.
+/// True if nobody on the way to the address can read or change messages: the URL uses https, or the address is this machine.
 pub fn is_protected(url: &Url) -> bool {
     match (url.scheme(), url.host()) {
         ("https", Some(_)) => true,

@@ -17,7 +17,7 @@ pub fn print(loaded: &LoadedConfig) -> anyhow::Result<String> {
     for (section, values) in &sections {
         match values {
             Value::Object(values) => section_of(loaded, &format!("[{section}]"), &[section], values, &mut text),
-            // Sections that may occur several times.
+            // Arrays are sections that may occur several times.
             Value::Array(items) => {
                 for (position, item) in items.iter().enumerate() {
                     let Value::Object(values) = item else { continue };

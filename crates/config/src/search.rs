@@ -12,12 +12,13 @@ use crate::embedder::EmbedderConfig;
 #[serde(default, deny_unknown_fields)]
 pub struct SearchConfig {
     /// True to offer search and related records. The index follows the records within a second or two, and catches up after a bulk import.
-    /// A record takes about 1.5 kB of disk for it, and some time of a core.
+    /// For each record the index takes about 1.5 kB of disk and some processor time.
     pub enabled: bool,
     /// The folder of the index. Only this instance may use it. It may be deleted at any time; the service then builds the index again from
     /// the records. If empty: the folder `search` in `store.data`; with MongoDB a temporary folder, which is filled again at each start.
     pub dir: PathBuf,
-    /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of people.
+    /// The weights of the features by which related records are ranked. `doppel eval --exported FILE --fit` fits them to the decisions of
+    /// people.
     pub weights: Weights,
     /// The server of a model that turns texts into vectors, which make the ranking of related records better.
     pub embedder: EmbedderConfig,

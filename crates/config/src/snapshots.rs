@@ -14,12 +14,12 @@ const MOST_HOURS: u32 = 8_760;
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotsConfig {
     /// The directory of the snapshots. It is created if it is missing, but its parent folder is not. It should be on another volume than
-    /// `store.data` and must not be inside of it. If empty, the service takes no snapshots, but streams one on request. Only for the
+    /// `store.data` and must not be inside of it. If empty, the service takes no snapshots, but streams a snapshot on request. Only for the
     /// embedded store.
     pub dir: PathBuf,
     /// Interval in hours at which the service takes snapshots by itself; 0 to take them only on request.
     pub every_hours: u32,
-    /// Number of snapshots that are kept. After a new snapshot the oldest ones beyond this number are removed; 0 to keep all.
+    /// Number of snapshots that are kept. After a new snapshot the oldest snapshots beyond this number are removed; 0 to keep all.
     pub keep: usize,
 }
 

@@ -38,7 +38,8 @@ pub struct SourceConfig {
     pub time_zone: String,
     /// Seconds between two rounds.
     pub interval_s: u64,
-    /// Seconds before the present time of the database at which a round ends. Rows of transactions that are open for less than this time are not missed.
+    /// Seconds before the present time of the database at which a round ends. Rows of transactions that are open for less than this time are not
+    /// missed.
     pub delay_s: u64,
     /// Seconds before the last row at which the next round begins. It finds rows that were committed late within this time.
     pub read_back_s: u64,

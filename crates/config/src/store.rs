@@ -58,13 +58,13 @@ pub struct StoreConfig {
     pub uri_file: PathBuf,
     /// MongoDB: the database.
     pub database: String,
-    /// MongoDB: the time in which every call is answered, perhaps with 503.
+    /// MongoDB: the time in milliseconds in which every call is answered, perhaps with 503.
     pub deadline_ms: u64,
-    /// MongoDB: the time to wait at the start for a server, or for another instance that runs migrations.
+    /// MongoDB: the time in milliseconds to wait at the start for a server, or for another instance that runs migrations.
     pub connect_timeout_ms: u64,
     /// MongoDB: largest number of connections to each server.
     pub max_connections: u32,
-    /// MongoDB: true to apply pending migrations at the start. Otherwise `doppel migrate` must be run before.
+    /// MongoDB: true to apply pending migrations at the start. If false, `doppel migrate` must be run first.
     pub migrate: bool,
 }
 

@@ -11,7 +11,7 @@ pub enum ClientCertificates {
     /// No certificate is requested.
     #[default]
     Off,
-    /// A certificate is requested. If a client has one, `client_ca` must have signed it; a client without one is accepted.
+    /// A certificate is requested. If a client has one, `client_ca` must have signed it; a client without a certificate is accepted.
     Optional,
     /// Every client needs a certificate that `client_ca` has signed. API keys are required in addition.
     Required,
@@ -21,8 +21,8 @@ pub enum ClientCertificates {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The file with the certificates (PEM): first the certificate of the service, then the intermediate ones. If empty, the service does
-    /// not use TLS. The file is read again when it changes and on SIGHUP.
+    /// The file with the certificates (PEM): first the certificate of the service, then the intermediate certificates. If empty, the
+    /// service does not use TLS. The file is read again when it changes and on SIGHUP.
     pub certificate: PathBuf,
     /// The file with the key (PEM, unencrypted). Only the service should be able to read it.
     pub key: PathBuf,

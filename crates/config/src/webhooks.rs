@@ -1,4 +1,4 @@
-//! `[[webhook]]`: addresses that the service tells of repeats and events.
+//! `[[webhook]]`: addresses to which the service reports repeats and events.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub struct WebhookConfig {
     pub url: String,
     /// The file with the secret that signs the messages.
     pub secret_file: PathBuf,
-    /// The collections; all if empty.
+    /// The collections. If empty, all collections.
     pub collections: Vec<String>,
     /// The kinds of messages.
     pub messages: Vec<MessageKind>,
@@ -64,7 +64,7 @@ pub struct WebhookConfig {
     pub allow_private: bool,
     /// Time limit of one attempt in seconds.
     pub timeout_s: u64,
-    /// Seconds after which a message is given up that was refused all the time.
+    /// Seconds after which the service stops sending a message that was refused until then.
     pub give_up_s: u64,
 }
 

@@ -2,8 +2,7 @@
 //! duplicates, and the verification that accepts them.
 //!
 //! [`Settings`] is the JSON that a client writes. [`Settings::validate`] alone decides whether the settings are valid.
-//! [`Settings::profile_source`] alone decides which part of the settings changes a signature, and thus names a
-//! generation.
+//! [`Settings::profile_source`] alone decides which part of the settings changes a signature. This part identifies a generation.
 
 mod channels;
 mod fields;
@@ -82,8 +81,8 @@ fn is_title_name(name: &str) -> bool {
 }
 
 impl Settings {
-    /// Returns the role of a member of a row: the role of the field with its name. Without such a field, the role that
-    /// its name says, if values of that role are only shown.
+    /// Returns the role of a member of a row: the role of the field with the name of the member. Without such a field, returns the role
+    /// that the name suggests, but only if values of this role are only shown.
     pub fn role_of(&self, member: &str) -> Option<Role> {
         match self.field(member) {
             Some(field) => Some(field.role),
@@ -111,10 +110,9 @@ impl Settings {
         }
     }
 
-    /// Returns the part of the settings that changes a signature, in a canonical form. Two settings with equal sources
-    /// (and equal dictionaries) give every record the same signatures. `verify`, `placeholders`, `match`, `time_zone`,
-    /// `retention` and `keep` are left out on purpose. Fields that are only shown are also left out, if they stand
-    /// after all other fields.
+    /// Returns the part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
+    /// dictionaries) give every record the same signatures. `verify`, `placeholders`, `match`, `time_zone`, `retention` and `keep` are left
+    /// out on purpose. Fields that are only shown are also left out, if they come after all other fields.
     pub fn profile_source(&self) -> serde_json::Value {
         let Self {
             fields,

@@ -1,9 +1,9 @@
-//! The meaning of a column or member, found by its name: which column of a register holds the title, the content, the
-//! petitioner, the time.
+//! Finds the meaning of a column or member by its name: which column of a register contains the title, the content, the petitioner or the
+//! time.
 //!
-//! Everything that reads records asks this module: tables, databases, JSON lines, and the service for the first record of a collection. A
-//! name is compared in its normal form, so that spaces, capitals, traditional characters and remarks in brackets do not count. A name is
-//! usual as a whole (`诉求内容`), or it has a usual ending (`…内容`). A usual name is better than a usual ending.
+//! All readers of records use this module: the readers of tables, databases and JSON lines, and the service for the first record of a
+//! collection. A name is compared in its normal form, so that spaces, capitals, traditional characters and remarks in brackets do not
+//! count. A name is usual as a whole (`诉求内容`), or it has a usual ending (`…内容`). A usual name is better than a usual ending.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -54,7 +54,7 @@ impl ColumnKind {
         Self::Reply,
     ];
 
-    /// The role of a field of this kind; `None` for the id, which is no field.
+    /// Returns the role of a field of this kind; `None` for the id, which is not a field.
     pub fn role(self) -> Option<Role> {
         match self {
             Self::Id => None,
@@ -78,7 +78,7 @@ struct Usual {
     endings: Vec<&'static str>,
     /// Last words of English names.
     last_words: Vec<&'static str>,
-    /// Parts that exclude a name: if the name contains one of them, its ending has no meaning of this kind.
+    /// Parts that exclude a name: if the name contains one of them, its ending does not count for this kind.
     except: Vec<&'static str>,
 }
 
@@ -86,8 +86,8 @@ struct Usual {
 const HANDLING: &str = "办 处理 处置 落实 完成 回访 回复 答复 反馈 满意 整改 审 附件 备注 状态 编号 reply answer \
     result response remark";
 
-/// The columns of the registers and exports of offices. If there are several ids, times or people, the ones of the
-/// letter itself come first.
+/// The columns of the registers and exports of offices. If a table has several ids, times or people, the names for the id, time and person
+/// of the letter itself come first.
 static USUAL: LazyLock<[Usual; 11]> = LazyLock::new(|| {
     [
         Usual {
@@ -224,7 +224,7 @@ pub fn is_usual_name(name: &str) -> bool {
     USUAL.iter().any(|usual| usual.whole(&plain).is_some())
 }
 
-/// Returns the role that the name of a member says, if values of this role are only shown.
+/// Returns the role that the name of a member suggests, but only if values of this role are only shown.
 pub fn shown_role(name: &str) -> Option<Role> {
     kind_of(name).and_then(ColumnKind::role).filter(|role| Role::SHOWN.contains(role))
 }
@@ -237,7 +237,7 @@ struct RankedKind {
 }
 
 fn ranked(name: &str) -> Option<RankedKind> {
-    // The name has two rows: the time 办理情况/时间 is not the time of the letter.
+    // The header has two rows, which `/` separates. The time in 办理情况/时间 is not the time of the letter.
     if let Some((heading, name)) = name.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
         let heading = plain(heading);
         return ranked(name).filter(|_| !HANDLING.split_whitespace().any(|part| heading.contains(part)));
@@ -276,8 +276,8 @@ impl Usual {
     }
 }
 
-/// Returns the meanings of the columns of one table. At most one column has each meaning: the column whose name says it
-/// best. O(length).
+/// Returns the meanings of the columns of one table. A meaning belongs to at most one column: the column with the best name for it.
+/// O(length).
 pub fn kinds_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Option<ColumnKind>> {
     let ranked: Vec<Option<RankedKind>> = names.into_iter().map(ranked).collect();
     let mut kinds = vec![None; ranked.len()];
@@ -328,7 +328,7 @@ fn has_field(settings: &Settings, name: &str) -> bool {
     settings.fields.iter().any(|field| field.name == name)
 }
 
-/// The reason why records cannot be compared: no member or column holds their text.
+/// The reason why records cannot be compared: no member or column contains their text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentMissing {
     /// The names that were found.
@@ -349,9 +349,8 @@ impl ContentMissing {
     }
 }
 
-/// Checks that a table, or the first record of a collection, has a member that holds the text of a letter. `names` are
-/// the names of the members in the form that the collection receives. A title alone is enough if every other name has a
-/// known meaning.
+/// Checks that a table, or the first record of a collection, has a member that contains the text of a letter. `names` are the names of the
+/// members as the collection receives them. A title alone is enough if every other name has a known meaning.
 ///
 /// # Errors
 /// [`ContentMissing`] if there is no such member.
@@ -369,12 +368,12 @@ fn is_known_as_other(name: &str) -> bool {
     kind_of(name).is_some_and(|kind| kind != ColumnKind::Content)
 }
 
-/// Returns the member that seems to hold the text of a letter although no field of the settings names it. `None` if the
-/// row has another member that is content.
+/// Returns the member that seems to contain the text of a letter although it is not a field of the settings. `None` if the row has another
+/// member that is content.
 pub fn overlooked_content<'a>(names: impl IntoIterator<Item = &'a str>, settings: &Settings) -> Option<&'a str> {
     let names: Vec<&str> = names.into_iter().collect();
     let mut others = names.iter().filter(|name| !has_field(settings, name));
-    // Most rows have no such member. Then the rest of the function is skipped.
+    // Most rows have no such member. The rest of the function is then skipped.
     let other = *others.find(|name| kind_of(name) == Some(ColumnKind::Content))?;
     (!ContentMembers::of(&names, settings).has_content).then_some(other)
 }

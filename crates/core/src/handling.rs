@@ -1,5 +1,4 @@
-//! The values that an office writes beside a record while it handles the matter. They are shown with the record and
-//! never compared.
+//! The values that an office adds to a record while it handles the matter. The service shows them with the record and never compares them.
 
 use serde::Serialize;
 
@@ -34,15 +33,14 @@ pub struct Handling {
 }
 
 impl Handling {
-    /// Returns the values of `row` that describe the handling; `None` if there are none. The role of a member is the
-    /// role that `role_of_field` returns for a field with its name, or else the role that its name says. O(members of
-    /// the row).
+    /// Returns the values of `row` that describe the handling; `None` if there are none. The role of a member is the role that
+    /// `role_of_field` returns for its name; without such a field, the role that the name suggests. O(members of the row).
     pub fn of(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Option<Self> {
         let roles = Self::roles(role_of_field, row);
         Self::by_roles(&roles, row)
     }
 
-    /// Returns the role of each member of `row`, in their order, as [`Handling::of`] reads them. O(members of the row).
+    /// Returns the roles of the members of `row`, in the order of the members, as [`Handling::of`] determines them. O(members of the row).
     pub fn roles(role_of_field: impl Fn(&str) -> Option<Role>, row: &Row) -> Vec<Option<Role>> {
         let names: Vec<&str> = row.names().collect();
         let kinds = columns::kinds_of(names.iter().copied());

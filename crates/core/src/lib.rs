@@ -10,7 +10,7 @@
 //! * [`schemes`]: signatures of a text.
 //! * [`facts`]: the typed facts that a text names, and the comparison of the facts of two texts.
 //! * [`text`]: normalisation, words, names of objects.
-//! * [`handling`]: the values that the office writes beside a record.
+//! * [`handling`]: the values that the office adds to a record.
 //! * [`columns`]: the meaning of a column by its name.
 //! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: the results, the settings, the input, the
 //!   order of records, and the errors in requests.

@@ -1,8 +1,8 @@
 //! Records at their arrival: identifiers and rows, which are validated once, on receipt.
 //!
-//! A [`Row`] keeps the client's JSON byte for byte, because `GET` returns this JSON. Beside it, the row keeps the
-//! top-level values in a form that the text stage reads without parsing again. This module does not know the settings
-//! of collections: another module, which knows the role of a field, decides whether the field may hold a nested value.
+//! A [`Row`] keeps the client's JSON byte for byte, because `GET` returns this JSON. In addition, the row keeps the top-level values in a
+//! form that the text stage reads without parsing again. This module does not know the settings of collections: another module, which knows
+//! the role of a field, decides whether the field may hold a nested value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -118,7 +118,7 @@ impl Row {
         let text = text_of(bytes)?;
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
         if !text.starts_with('{') {
-            // The errors for "not JSON" and for "JSON, but no object" are different.
+            // The errors for "not JSON" and for "JSON, but not an object" are different.
             serde_json::from_str::<Checked>(text).map_err(malformed)?;
             return Err(RowError::invalid("", ErrorCode::NotAnObject, "a record is a JSON object of its fields"));
         }
@@ -319,7 +319,7 @@ pub enum RowError {
     /// The bytes are not JSON.
     #[error("{detail}")]
     Malformed {
-        /// The reason and the position, without the text.
+        /// The reason and the position, without text of the bytes.
         detail: String,
     },
     /// The bytes are JSON, but not a record.

@@ -184,8 +184,8 @@ pub struct Match {
     pub row: Option<ShownRow>,
 }
 
-/// Reads and ignores a part of an answer that is not stored. `skip_deserializing` would remove the part from the
-/// description of the API.
+/// Deserialises a part of an answer that is not stored: ignores the value and returns `None`. The attribute `skip_deserializing` would also
+/// remove the part from the description of the API.
 fn none<'de, D: Deserializer<'de>, T>(given: D) -> Result<Option<T>, D::Error> {
     IgnoredAny::deserialize(given).map(|_| None)
 }
@@ -267,7 +267,7 @@ pub struct Verdict {
 pub const VERDICT_SIMILAR: usize = 10;
 
 impl VerdictKind {
-    /// True if the record repeats an earlier record.
+    /// True if the verdict says that the record repeats an earlier record.
     pub fn is_duplicate(self) -> bool {
         matches!(self, Self::ExactDuplicate | Self::NearDuplicate)
     }

@@ -1,8 +1,7 @@
 //! Errors in a request, described so that the author of the request can correct them.
 //!
-//! A [`Violation`] names one place and one reason. It never repeats the text of the request, because petitions are
-//! personal data, and violations appear in logs and answers. Some errors are no reason to refuse a request: they become
-//! warnings in the answer.
+//! A [`Violation`] names one place and one reason. It never repeats the text of the request, because petitions are personal data, and
+//! violations appear in logs and answers. Some errors do not make the service refuse a request: they become warnings in the answer.
 
 use serde::Serialize;
 

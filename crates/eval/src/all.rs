@@ -1,8 +1,8 @@
 //! Measures every scheme on one labelled set: each alone, without the exact stage and without verification.
 //!
-//! There are two questions: the quality and the cost of each scheme with its defaults, and its quality on one half of the set with settings
-//! that were chosen on the other half. The halves have no group in common, so that the settings cannot adapt to the records on which they
-//! are measured.
+//! The module measures the quality and the cost of each scheme with its defaults. It also measures the quality on one half of the set, with
+//! settings that were chosen on the other half. The halves have no group in common, so that the settings cannot adapt to the records on
+//! which they are measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -46,7 +46,7 @@ pub struct SchemeResult {
     pub signed: usize,
     /// Number of lookups that a limit cut.
     pub truncated: usize,
-    /// The reason why the scheme does not run, if it does not.
+    /// The reason why the scheme does not run; `None` if it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inactive: Option<String>,
     /// The best settings of a sweep.
@@ -56,7 +56,7 @@ pub struct SchemeResult {
 /// The best settings of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct BestSettings {
-    /// The settings with the largest F1 on the training half; the defaults if no others are better.
+    /// The settings with the largest F1 on the training half; the defaults if no other settings are better.
     pub channel: Channel,
     /// Number of settings that were tried.
     pub tried: usize,

@@ -53,7 +53,7 @@ impl Bm25Index {
         found
     }
 
-    /// Returns all records that contain a term of the query, best first; among equal ones the earlier record first.
+    /// Returns all records that contain a term of the query, best first; among records with equal scores the earlier record first.
     pub fn rank(&self, title: &str, text: &str) -> Vec<u32> {
         let records = self.lengths.len() as f64;
         let average = self.lengths.iter().map(|length| f64::from(*length)).sum::<f64>() / records.max(1.0);

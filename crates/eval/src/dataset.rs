@@ -21,7 +21,7 @@ pub struct LabelledSet {
     /// The records in the order of the file.
     pub records: Vec<(RecordId, Row)>,
     pub positions: HashMap<RecordId, u32>,
-    /// Pairs of records of one group.
+    /// The pairs of records that belong to one group.
     pub truth: BTreeSet<PositionPair>,
     /// These pairs by kind of group, and by kind and subkind as `kind/subkind`.
     pub truth_by_kind: BTreeMap<String, BTreeSet<PositionPair>>,
@@ -69,7 +69,7 @@ impl LabelledSet {
     /// Reads both files. The names are used in messages.
     ///
     /// # Errors
-    /// The first line that cannot be read, is no record or group, repeats an id, or names an unknown member.
+    /// The first line that cannot be read, is not a record or group, repeats an id, or names an unknown member.
     pub fn read(named_records: (&str, impl BufRead), named_groups: (&str, impl BufRead)) -> Result<Self, DatasetError> {
         let (records_name, records) = named_records;
         let (groups_name, groups) = named_groups;
@@ -117,7 +117,7 @@ impl LabelledSet {
     /// Adds the labelled pairs of a file. The name is used in messages.
     ///
     /// # Errors
-    /// The first line that cannot be read, is no pair of two different records of the set with one of the [`LABELS`], or repeats a pair.
+    /// The first line that cannot be read, is not a pair of two different records of the set with one of the [`LABELS`], or repeats a pair.
     pub fn read_pairs(&mut self, named_pairs: (&str, impl BufRead)) -> Result<(), DatasetError> {
         let (name, pairs) = named_pairs;
         let mut seen: BTreeSet<PositionPair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
@@ -200,7 +200,7 @@ impl LabelledSet {
         Ok(())
     }
 
-    /// Notes that the records at these positions concern the same matter.
+    /// Records that the records at these positions concern the same matter.
     pub fn relate(&mut self, members: &[u32]) {
         let pairs =
             members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| PositionPair::new(*a, *b)));

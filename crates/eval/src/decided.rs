@@ -1,10 +1,11 @@
 //! Turns the decisions of people in a collection into judgements of related records.
 //!
-//! A pair that was decided to be the same matter counts as such if the comparison of its texts does not find it, because a ranking serves
-//! to find such pairs. A pair that the comparison of texts finds says nothing about a ranking, whether people confirmed it or not. Such a
-//! duplicate of a query is left out of the query's ranking. All other records that are known to belong to the same matter and were not
-//! judged for the query are left out as well: a duplicate of a record that was judged the same, and a record that is the same as such a
-//! record. A pair that was decided not to be the same matter is judged 0, even if its texts match. Each record of a judged pair is a query.
+//! A pair that people decided to be the same matter is judged as the same matter if the comparison of its texts does not find it, because a
+//! ranking serves to find such pairs. A pair that the comparison of texts finds says nothing about a ranking, whether people confirmed it
+//! or not. Such a duplicate of a query is left out of the query's ranking. Other records are also left out if they are known to belong to
+//! the same matter but were not judged for the query: a duplicate of a record that was judged the same, and a record that was judged the
+//! same as such a record. A pair that was decided not to be the same matter is judged 0, even if its texts match. Each record of a judged
+//! pair is a query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,7 @@ pub struct DecisionUse {
     pub found_by_text: usize,
     /// Number of pairs that are not one matter.
     pub not_same: usize,
-    /// Number of pairs of which a record no longer exists.
+    /// Number of pairs with a record that no longer exists.
     pub gone: usize,
 }
 
@@ -104,7 +105,7 @@ pub fn judgements(
     Ok((judgements, used))
 }
 
-/// Returns the pairs of records of `set` that the comparison of their texts finds, as in the service. Uses all cores.
+/// Returns the pairs of records of `set` that the comparison of their texts finds, by the rules of the service. Uses all cores.
 fn duplicates(set: &LabelledSet, settings: &Settings) -> Result<BTreeSet<PositionPair>, Error> {
     let pairs = find_duplicates(settings, &set.batch(), SKETCH_BYTES, |_| ())?;
     Ok(pairs.into_iter().map(|[one, other]| PositionPair::new(one, other)).collect())

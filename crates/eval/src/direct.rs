@@ -54,7 +54,7 @@ pub fn count(profile: &Profile, documents: &[(u32, Document)]) -> Arc<Statistics
     Arc::new(statistics)
 }
 
-/// Returns the mean time of one record in microseconds, if `records` took so many seconds.
+/// Returns the mean time of one record in microseconds, if `records` records took `seconds` seconds.
 pub fn micros_each(seconds: f64, records: usize) -> f64 {
     seconds * 1e6 / records.max(1) as f64
 }
@@ -171,7 +171,7 @@ fn judge(
     let b = &signed[other];
     let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {
         let signatures = (&a.signatures[*position], &b.signatures[*position]);
-        // Common names alone are no match.
+        // Common names alone are not a match.
         let counts = scheme.name() != VIA_NAMES || stages.verify.is_some();
         counts
             && proposal.via.contains(Via::channel(ChannelPosition(*position as u8)))

@@ -1,4 +1,4 @@
-//! The settings of each scheme that a sweep tries: the defaults first, then the values of one or two parameters with the largest effect.
+//! The settings of each scheme that a sweep tries: the defaults first, then values of the one or two parameters with the largest effect.
 //! The grids are small on purpose: with a few hundred true pairs, a finer grid would only adapt to the set.
 
 use doppel_core::collection::{

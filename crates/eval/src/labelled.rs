@@ -2,8 +2,8 @@
 //! between its records.
 //!
 //! `same` pairs should be found. `template` pairs (one form that is filled in for another place, number, person or question) should not be
-//! found. Pairs with another of the [`LABELS`] are counted separately and do not affect the quality. The module only counts, in O(pairs); if the file
-//! does not give the similarity of a pair, it is also measured.
+//! found. Pairs with another of the [`LABELS`] are counted separately and do not affect the quality. The module only counts, in O(pairs); if the
+//! file does not give the similarity of a pair, it is also measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use doppel_core::similarity::ShingleSet;
 pub const SAME: &str = "same";
 /// The label of pairs that have the same form but different matters.
 pub const TEMPLATE: &str = "template";
-/// All labels of pairs. Some sets also say whether a pair reports one event, or has another difference than a form.
+/// All labels of pairs. In some sets a label also shows whether a pair reports one event, or differs in more than the text that fills a
+/// form.
 pub const LABELS: [&str; 6] = [SAME, "same_event", "same_issue", TEMPLATE, "different", "unsure"];
 /// Number of characters in the shingles that determine the bands.
 const SHINGLE: u8 = 3;
@@ -51,7 +52,7 @@ pub(super) struct LabelledPairLine {
     pub(super) signs: BTreeSet<String>,
 }
 
-/// The number of pairs with one label, and the number of found ones.
+/// The number of pairs with one label, and the number of found pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LabelTally {
     pub pairs: usize,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_share_of_nothing() {
+    fn the_share_of_zero_is_defined() {
         assert_eq!(counted("", &[PositionPair(0, 1)]), None);
         let only = counted(r#"{"a":"a","b":"b","label":"unsure"}"#, &[]).unwrap();
         assert_eq!((only.recall, only.precision, only.template_share), (None, None, 0.0));

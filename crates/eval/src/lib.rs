@@ -1,5 +1,5 @@
-//! The quality of the answers: generated records ([`sample`]), labelled sets ([`dataset`]), and recall and precision of pairs, groups and events,
-//! measured on the real pipeline.
+//! The quality of the answers: generated records ([`sample`]), labelled sets ([`dataset`]), and recall and precision of pairs, groups and
+//! events, measured on the real pipeline.
 
 pub mod all;
 pub mod bm25;

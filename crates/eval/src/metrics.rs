@@ -1,4 +1,4 @@
-//! Recall and precision of pairs, computed from the true pairs and the found ones.
+//! Recall and precision of pairs, computed from the true pairs and the found pairs.
 //!
 //! The module only counts: it has no engine and no files. A pair has no direction. O(pairs × log pairs).
 
@@ -29,7 +29,7 @@ pub struct FoundPair {
 /// The found pairs with their data.
 pub type FoundPairs = BTreeMap<PositionPair, FoundPair>;
 
-/// The agreement of the found pairs with the true ones.
+/// The agreement of the found pairs with the true pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PairQuality {
     /// Share of the true pairs that were found; 1 if there are none.
@@ -66,7 +66,7 @@ impl PairQuality {
     }
 }
 
-/// Returns a share; 1 of nothing.
+/// Returns the share of `part` in `whole`; 1 if `whole` is 0.
 pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_true_and_nothing_found_is_perfect_and_nothing_hit_is_zero() {
+    fn without_true_and_found_pairs_quality_is_one_and_without_hits_zero() {
         assert!(close(PairQuality::of_counts(0, 0, 0).f1, 1.0));
         assert!(close(PairQuality::of_counts(3, 3, 0).f1, 0.0));
     }

@@ -68,7 +68,7 @@ pub struct RankingQuality {
     pub ndcg_at_10: f64,
 }
 
-/// The quality of our ranking and of simple ones.
+/// The quality of our ranking and of simple rankings.
 #[derive(Clone, Debug, Serialize)]
 pub struct RankingReport {
     /// The quality of the index with its weights.
@@ -84,13 +84,13 @@ pub struct RankingReport {
     pub words: RankingQuality,
     /// The quality of plain BM25 of pairs of characters.
     pub pairs: RankingQuality,
-    /// The quality with weights that were fitted on other queries than the measured ones, if requested.
+    /// The quality with weights that were fitted on other queries than the measured queries, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedWeights>,
     /// The same for queries whose matters are known, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halves: Option<HalvesReport>,
-    /// The quality with vectors, if there are any.
+    /// The quality with vectors; `None` without vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_vectors: Option<VectorsReport>,
 }
@@ -250,14 +250,14 @@ struct IndexedSet<'a> {
     left_out: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-/// How a ranking is measured.
+/// The options of the measurement of a ranking.
 pub struct RankingMeasurement<'a> {
     pub weights: &'a Weights,
     /// The folder in which files are created. It must exist.
     pub folder: &'a Path,
-    /// True to fit the weights, too.
+    /// True to also fit the weights.
     pub fit: bool,
-    /// The vectors of the records, to measure the ranking with them, too.
+    /// The vectors of the records, to also measure the ranking with vectors.
     pub vectors: Option<SetVectors>,
 }
 
@@ -307,7 +307,7 @@ impl<'a> IndexedSet<'a> {
         let OpenedIndex { index, .. } = Index::open(folder, IndexSource::new("eval", settings), settings)?;
         let mut extracts = HashMap::new();
         for (position, (id, row)) in (0_u32..).zip(&set.records) {
-            // A record that cannot be read cannot be registered, and so is not found.
+            // A record that cannot be read cannot be registered, and is therefore not found.
             let Ok(extract) = index.extractor().extract(row) else { continue };
             if !set.copies.contains(&position) {
                 let verdict = VerdictKind::Original;
@@ -414,7 +414,7 @@ impl<'a> IndexedSet<'a> {
         })
     }
 
-    /// Tries other values for one weight after the other, and keeps a value if it is better by more than chance explains.
+    /// Tries other values for the weights, one weight after the other, and keeps a value if it is better by more than chance explains.
     fn fit(&self, queries: &[u32], start: &Weights) -> Result<Weights, RelatedError> {
         let mut best = *start;
         let mut reached = self.quality(queries, &best)?.objective();

@@ -1,4 +1,4 @@
-//! Runs the real pipeline over a labelled set: registers every record, looks every record up, and counts pairs.
+//! Runs the real pipeline over a labelled set: registers every record, looks up every record, and counts pairs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct EvaluationReport {
     pub by_channel: BTreeMap<String, PairQuality>,
     /// Quality by threshold of the similarity.
     pub curve: Vec<CurvePoint>,
-    /// The results for the labelled pairs of the set, if it has some.
+    /// The results for the labelled pairs of the set, if it has labelled pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled: Option<LabelledResults>,
     /// Number of groups of records that found pairs connect.
@@ -78,9 +78,9 @@ pub struct NamedPair {
     pub similarity: Option<f64>,
 }
 
-/// Registers all records of `set` in the new collection `name` as an import does, then looks up the records that are similar to each. A pair
-/// counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best matches, and they do
-/// not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
+/// Registers all records of `set` in the new collection `name` in the same way as an import, then looks up the records that are similar to
+/// each. A pair counts as found if either record names the other. The lookups are necessary because a verdict lists only its ten best
+/// matches, and they do not depend on the order of the file. `progress` gets the number of finished steps of the two passes.
 ///
 /// # Errors
 /// The errors of the engine, except for refused records: these are counted in [`EvaluationReport::refused`].
@@ -121,7 +121,7 @@ pub async fn evaluate(
         let wanted = SimilarSelection::matches(MAX_CANDIDATES * 2);
         let answer = match keeps_text {
             true => engine.similar_to(name, id, wanted).await?,
-            // A text that is not kept is sent again.
+            // If the collection does not keep the text, the text is sent again.
             false => {
                 let filter = MatchFilter { exclude: vec![RecordId::clone(id)], ..wanted.filter };
                 engine.similar(name, Row::clone(row), SimilarSelection { filter, ..wanted }).await?
@@ -180,7 +180,7 @@ fn b_cubed_of(set: &LabelledSet, found: &FoundPairs) -> Option<BCubed> {
     (!truth.is_empty()).then(|| b_cubed(&found, &truth))
 }
 
-/// Returns the number of groups that `found` connects, and the number of records in the largest one.
+/// Returns the number of groups that `found` connects, and the number of records in the largest group.
 fn groups(found: &FoundPairs) -> (usize, usize) {
     let mut groups = GroupSet::new();
     found.keys().for_each(|PositionPair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));

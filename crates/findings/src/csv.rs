@@ -3,13 +3,13 @@
 /// The characters that begin a formula. Spreadsheets of some languages treat the wide characters like the narrow ones.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// Returns a cell in CSV. A cell that may be a formula gets an apostrophe in front.
+/// Returns a cell in CSV. A cell that may be a formula begins with an apostrophe.
 pub fn written(cell: &str) -> String {
     quoted(if may_be_formula(cell) { "'" } else { "" }, cell)
 }
 
-/// True if a spreadsheet may calculate a cell: its first visible character begins a formula. Some programs ignore the spaces, the control
-/// characters and the zero-width characters in front.
+/// True if a spreadsheet may calculate a cell: its first visible character begins a formula. Some programs ignore spaces, control
+/// characters and zero-width characters before it.
 pub fn may_be_formula(cell: &str) -> bool {
     cell.starts_with(['\t', '\r']) || cell.trim_start_matches(is_unseen).starts_with(FORMULA)
 }

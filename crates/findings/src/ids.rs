@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use doppel_core::record::RecordId;
 
-/// Number of bytes of the hash of an id. With so many, no two ids have the same hash.
+/// Number of bytes of the hash of an id. With this number, two different ids practically never have the same hash.
 const HASH_BYTES: usize = 16;
 
 /// The ids of the rows of a file, each with the number of the first row that has it. It takes about 30 bytes for each id.
@@ -19,7 +19,7 @@ impl RowIds {
         *self.0.entry(short_hash(id)).or_insert(number)
     }
 
-    /// Returns the number of the first row with this id, if there is any.
+    /// Returns the number of the first row with this id, if such a row exists.
     pub fn get(&self, id: &RecordId) -> Option<u64> {
         self.0.get(&short_hash(id)).copied()
     }

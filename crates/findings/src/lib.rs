@@ -1,8 +1,8 @@
 //! The findings for the rows of a table: the verdict, the repeated row or record, the similarity and the reason. They are four columns
 //! after the columns of the table. The pages of the desk for files and the commands `check` and `dedup` write the same columns.
 //!
-//! [`RowFinding`] and [`RowRefusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with each
-//! other. The sentences are in [`FindingWords`].
+//! [`RowFinding`] and [`RowRefusal`] are the results for a row, [`output`] writes the table, and [`within`] compares the rows of a file with
+//! each other. The sentences are in [`FindingWords`].
 
 pub mod csv;
 mod ids;
@@ -34,14 +34,14 @@ pub enum RowRefusal {
     Invalid(String),
     /// The row with this number has the same id.
     SameId(u64),
-    /// Other content is stored under the id.
+    /// The collection has a record with this id and other content.
     Stored,
-    /// The same row of the same file was registered with other columns.
+    /// The same row of the same file was registered before with other columns.
     Otherwise,
 }
 
 impl RowRefusal {
-    /// Returns the refusal for a row of a table that is no record. `fault` is the fault of the row, if there is one.
+    /// Returns the refusal for a row of a table that is not a record. `fault` is the fault of the row, if there is one.
     pub fn of_unreadable(why: &UnreadableLine, fault: Option<&RowFault>) -> Self {
         match fault {
             Some(fault) => Self::Row(fault.clone()),
@@ -105,7 +105,7 @@ impl RowFinding {
         outcome: Outcome,
         row_of: impl FnOnce(&RecordId) -> Option<EarlierRow>,
     ) -> Self {
-        // Several exact duplicates are possible. The first one is the earliest.
+        // Several exact duplicates are possible. The row repeats the earliest.
         let exact = similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
         let of = exact.map(|found| &found.id).or(duplicate_of);
         let found = of.and_then(|id| similar.iter().find(|found| found.id == *id));
@@ -136,7 +136,7 @@ mod tests {
     use doppel_store::Seq;
 
     #[test]
-    fn what_is_the_same_comes_before_what_is_alike() {
+    fn exact_duplicates_come_before_near_duplicates() {
         assert_eq!(
             earlier_of(matched_record("shingle"), Some((EarlierRow::Row(3), match_of("3", "exact")))),
             Some(EarlierRow::Row(3))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_all_is_not_all() {
+    fn a_share_close_to_one_is_shown_as_99_per_cent() {
         let table = [(1.0, 100), (0.999, 99), (0.854, 85), (0.002, 1), (0.0, 0), (f64::NAN, 0)];
         for (share, per_cent) in table {
             assert_eq!(percent(share), per_cent, "{share}");

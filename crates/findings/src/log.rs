@@ -10,8 +10,8 @@ const SEGMENT: usize = 1 << 20;
 /// Number of bits of a place for the offset of the entry in its segment.
 const OFFSET_BITS: u32 = 24;
 
-/// A list of byte strings that can only grow. Reading an entry copies it from memory or reads it from the file. 12 bytes per entry always
-/// stay in memory.
+/// A list of byte strings that can only grow. Reading an entry copies it from memory or reads it from the file. In any case, 12 bytes for
+/// each entry are in memory.
 pub struct ByteLog {
     dir: PathBuf,
     memory: usize,

@@ -13,7 +13,7 @@ use doppel_engine::Error;
 use doppel_engine::replay::{EarlierRecord, Replay, SignedRecord};
 use doppel_store::Seq;
 
-/// A row that is compared with the records, and ready for the comparison with the earlier rows of its file.
+/// A row that was compared with the records, and is ready for the comparison with the earlier rows of its file.
 pub struct CheckedRow {
     row: Row,
     subject: SignedRecord,
@@ -21,7 +21,7 @@ pub struct CheckedRow {
 }
 
 impl CheckedRow {
-    /// Signs a row, which occupies a core for up to some milliseconds. `found` is its best match among the records.
+    /// Signs a row. This uses a core for up to some milliseconds. `found` is its best match among the records.
     ///
     /// # Errors
     /// The row cannot be compared.

@@ -12,7 +12,7 @@ use crate::{EarlierRow, RowFinding, RowRefusal, percent};
 pub struct FindingWords(pub Language);
 
 impl FindingWords {
-    /// Returns the text of the language, of a text in Chinese and in English.
+    /// Returns the text in this language. `both` contains the Chinese and the English text.
     fn of<T>(self, both: [T; 2]) -> T {
         let [chinese, english] = both;
         match self.0 {
@@ -30,7 +30,7 @@ impl FindingWords {
         })
     }
 
-    /// The name of a kind of object.
+    /// Returns the name of a kind of object.
     pub fn object(self, kind: ObjectKind) -> &'static str {
         self.of(match kind {
             ObjectKind::District => ["地区", "district"],
@@ -51,18 +51,18 @@ impl FindingWords {
         })
     }
 
-    /// The verdict of rows that are refused.
+    /// Returns the text for the verdict of rows that are refused.
     pub fn refused(self) -> &'static str {
         self.of(["未处理", "not taken"])
     }
 
-    /// The names of the columns that are added to a table.
+    /// Returns the names of the columns that are added to a table.
     pub fn headings(self) -> AddedCells {
         let headings = [["结论", "Verdict"], ["重复于", "Repeats"], ["相似度", "Similarity"], ["理由", "Reason"]];
         headings.map(|both| self.of(both).to_owned())
     }
 
-    /// The name of an earlier row; `None` for a record, which has its id.
+    /// Returns the name of an earlier row; `None` for a record, which is named by its id.
     fn row_name(self, of: &EarlierRow) -> Option<String> {
         match of {
             EarlierRow::Record(_) => None,
@@ -75,7 +75,7 @@ impl FindingWords {
         }
     }
 
-    /// The finding for a row, as a sentence.
+    /// Returns the finding for a row, as a sentence.
     pub fn reason(self, finding: &RowFinding) -> String {
         let of = match &finding.of {
             Some(EarlierRow::Record(id)) => self.of([format!("库中编号 {id} 的信访件"), format!("record {id}")]),
@@ -108,7 +108,7 @@ impl FindingWords {
         })
     }
 
-    /// The reason why a row is refused, as a sentence.
+    /// Returns the reason why a row is refused, as a sentence.
     pub fn refusal(self, refusal: &RowRefusal) -> String {
         let fixed = match refusal {
             RowRefusal::Row(fault) => return self.fault(fault),
@@ -153,7 +153,7 @@ impl FindingWords {
         self.of(fixed).to_owned()
     }
 
-    /// The reason why a row cannot be used, as a sentence.
+    /// Returns the reason why a row cannot be used, as a sentence.
     fn fault(self, fault: &RowFault) -> String {
         let fixed = match fault {
             RowFault::Undecodable => [
@@ -179,7 +179,7 @@ impl FindingWords {
         self.of(fixed).to_owned()
     }
 
-    /// The cells that are added to a row.
+    /// Returns the cells that are added to a row.
     pub fn added_cells(self, said: &Result<RowFinding, RowRefusal>) -> AddedCells {
         match said {
             Err(refusal) => [self.refused().to_owned(), String::new(), String::new(), self.refusal(refusal)],

@@ -1,5 +1,5 @@
-//! Changes of accounts, for the API and for the pages of the desk: each hashes passwords, stores the change, uses it at once, and writes a
-//! line to the audit log.
+//! Changes of accounts, for the API and for the pages of the desk: each change hashes the password if there is one, stores the account,
+//! takes effect at once, and writes a line to the audit log.
 
 use axum::http::StatusCode;
 
@@ -33,7 +33,7 @@ pub fn is_display_name(name: &str) -> bool {
         && !name.chars().any(char::is_control)
 }
 
-/// Refuses a new key or account if the configuration has no key: then everyone on this machine may do everything.
+/// Refuses a new key or account if the configuration has no key, because everyone on this machine may then do everything.
 ///
 /// # Errors
 /// 409 `no_configured_key`.
@@ -112,11 +112,11 @@ pub async fn store_new(
     Ok(())
 }
 
-/// Replaces the settings of an account for the caller `by`, who saw it as it was after its change at the time `seen`; without this time
-/// in any case. Sessions of the person end if the rights change.
+/// Replaces the settings of an account for the caller `by`, who saw the account as it was after its change at the time `seen`. Without
+/// `seen`, the account is changed in any case. Sessions of the person end if the rights change.
 ///
 /// # Errors
-/// 404 for an unknown account, 409 if somebody changed it since.
+/// 404 for an unknown account, 409 if somebody changed the account after this time.
 pub async fn change(
     app: &App,
     by: &str,
@@ -135,8 +135,8 @@ pub async fn change(
     Ok(())
 }
 
-/// Gives an account the role and the shown name that the identity provider `by` told; an empty shown name changes only the role. Sessions of
-/// the person end if the role changes.
+/// Sets the role and the shown name of an account to the values from the identity provider `by`. An empty shown name changes only the role.
+/// Sessions of the person end if the role changes.
 ///
 /// # Errors
 /// 404 for an unknown account.
@@ -166,8 +166,8 @@ pub async fn set_password(app: &App, by: &str, name: &str, password: NewPassword
     Ok(made.shown)
 }
 
-/// Replaces the password of a person, who gave the password with the hash `replaced`. All sessions of the person end. Returns the proof for a
-/// new session.
+/// Replaces the password of a person. `replaced` is the hash of the present password, which the person has entered. All sessions of the
+/// person end. Returns the proof for a new session.
 ///
 /// # Errors
 /// 404 for an unknown account, 409 if the account was changed meanwhile, 422 for a bad password.

@@ -1,4 +1,4 @@
-//! Writes the audit log: a line under the log target `audit` for each administrative call, each decision and each deletion, also if the
+//! Writes the audit log: a line under the log target `audit` for each administrative call, each decision and each deletion, even if the
 //! call is refused. Also reads the trace of a request (`traceparent`).
 //!
 //! A line contains the path of the request and never its body, so that it contains no text of records, no petitioner and no secret.
@@ -8,12 +8,12 @@ use axum::http::{HeaderMap, Method};
 /// Largest number of bytes of a path in the log. Names and ids are shorter.
 const MOST_SHOWN: usize = 1_024;
 
-/// The data of a request for its audit line, taken before the request is processed.
+/// The data of a request for its audit line. They are read before the request is processed.
 #[derive(Clone, Debug)]
 pub struct AuditedRequest {
-    /// Its path, if the call is audited.
+    /// The path of the request, if the call is audited.
     path: Option<String>,
-    /// The id of its trace; empty if the request has none.
+    /// The id of the trace of the request; empty without a trace.
     pub trace_id: String,
     /// The span of the caller, from the header `traceparent`.
     pub parent: Option<TraceParent>,
@@ -26,7 +26,7 @@ pub struct TraceParent {
     pub trace: u128,
     /// The id of the caller's span; not 0.
     pub span: u64,
-    /// True if the caller records its own spans.
+    /// True if the caller records spans of this trace.
     pub sampled: bool,
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn what_administers_decides_or_deletes_is_audited() {
+    fn administration_decisions_and_deletions_are_audited() {
         let audited = |method: Method, route| is_audited(&method, route);
         for (method, route) in [
             (Method::POST, "/v1/admin/erase"),

@@ -1,9 +1,9 @@
 //! Authorisation of requests: the key, its scopes, and the collections for which it may be used.
 //!
 //! Authorisation is an extractor. It comes first in the arguments of a handler, so that a caller without a key does not learn whether its
-//! body is valid. A key that is limited to collections opens only the routes of its collections: [`AuthorisedCaller`] refuses it on every route
-//! whose path names no collection. A handler that can answer for some of the collections takes [`AuthorisedIn`] and checks the [`CollectionReach`]
-//! itself.
+//! body is valid. A key that is limited to some collections allows only the routes of these collections: [`AuthorisedCaller`] refuses the
+//! key on every route whose path names no collection. A handler that can answer for a part of the collections takes [`AuthorisedIn`] and
+//! checks the [`CollectionReach`] itself.
 
 use std::marker::PhantomData;
 
@@ -87,7 +87,8 @@ fn caller(parts: &Parts, app: &App, scope: Scope) -> Result<RequestCaller, Probl
     caller
 }
 
-/// Refuses a request whose path names no collection of `reach`. A name that is not valid is not refused here, but by the code that reads it.
+/// Refuses a request whose path names no collection of `reach`. A name that is not valid is not refused here, but by the code that reads
+/// the name.
 ///
 /// # Errors
 /// 403 `not_this_collection`.

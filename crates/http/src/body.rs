@@ -29,7 +29,7 @@ pub fn most_discarded(max: usize) -> usize {
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
-        // The client gets this answer at once, also if it has already begun to send the body.
+        // The client gets this answer at once, even if it has already begun to send the body.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     if let Some(limit) = request.extensions().get::<CompressedLimit>() {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_says_it_is_too_large_is_413_before_it_comes() {
+    async fn a_body_with_a_too_large_length_is_413_before_it_is_sent() {
         let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
         let request = Request::builder().header(header::CONTENT_LENGTH, 6).body(body).unwrap();
         let problem = read(request, 5, Duration::from_secs(60)).await.unwrap_err();

@@ -1,7 +1,7 @@
-//! A connection that is closed if the client does not read its response.
+//! Closes a connection if the client does not read its response.
 //!
-//! Without it, such a client would hold a connection and its buffers forever. The time runs only while a write waits for the client.
-//! Reads of the head and of the body have their own time limits elsewhere.
+//! Without this module, such a client would hold a connection and its buffers for ever. The time runs only while a write waits for the
+//! client. Reads of the head and of the body have their own time limits elsewhere.
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub struct TimedConnection<S> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// A response that replaces the one of the HTTP library, and the number of bytes of it that were written.
+    /// A response that replaces the response of the HTTP library, and the number of its bytes that were written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
@@ -49,7 +49,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedConnection<S> {
 }
 
 impl<S: AsyncWrite + Unpin> TimedConnection<S> {
-    /// If the HTTP library writes a response of its own, which has no body, writes a problem instead. Otherwise returns `None`.
+    /// Writes a problem instead, if the HTTP library writes a response that this service did not make, which has no body. Otherwise returns
+    /// `None`.
     fn poll_write_instead(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.instead.is_none() {
             self.instead = Some((problem_instead_of(answer)?, 0));
@@ -71,8 +72,8 @@ impl<S: AsyncWrite + Unpin> TimedConnection<S> {
     }
 }
 
-/// Returns the problem for a response of the HTTP library, which it sends if it cannot read the head of a request. Such a response has no
-/// body. All error responses of this service have a body.
+/// Returns the problem that replaces a response of the HTTP library. The library sends such a response, which has no body, if it cannot
+/// read the head of a request. All error responses of this service have a body.
 fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(answer.strip_prefix(b"HTTP/1.1 4")?).ok()?.split_once("\r\n\r\n")?.0;
     if !head.contains("content-length: 0") {

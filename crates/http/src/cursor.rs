@@ -1,8 +1,9 @@
-//! Cursors: positions in lists, encoded for clients. A cursor has a version. A text that is not a cursor of this service is refused.
+//! Cursors: positions in lists, encoded for clients. A cursor contains the version of its format. A text that is not a cursor of this
+//! service is refused.
 
 use doppel_store::Seq;
 
-/// The version of the format. With it, a later version of the program can recognise and refuse old cursors.
+/// The version of the format. By this number, a later version of the program can recognise and refuse old cursors.
 const VERSION: u8 = 1;
 
 /// Returns the cursor that continues after `seq`.

@@ -1,5 +1,5 @@
 //! A limited number of places. If all places are held, the next request takes the oldest place of the holder with the most places. A
-//! request that needs a place for a moment therefore always gets one, even if other holders keep their places for a long time.
+//! request that needs a place for a moment therefore always gets a place, even if other holders keep their places for a long time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl EvictingPlaces {
         Self { most: Arc::new(most.into()), held: Arc::default() }
     }
 
-    /// Changes the number of places. Places beyond a lower number stay held until their holders give them back; a new request replaces only
-    /// one of them.
+    /// Changes the number of places. If the number is lowered, held places beyond it stay held until their holders give them back; a new
+    /// request replaces only one of them.
     pub fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
@@ -57,7 +57,7 @@ fn oldest_of_the_busiest(held: &VecDeque<(PlaceHolder, CancellationToken)>) -> O
     for (at, (holder, _)) in held.iter().enumerate() {
         places.entry(holder).or_insert((0, at)).0 += 1;
     }
-    // If two holders have the same number of places, the one with the older place loses it.
+    // If two holders have the same number of places, the holder with the older place loses this place.
     places.into_values().max_by_key(|(count, oldest)| (*count, usize::MAX - oldest)).map(|(_, oldest)| oldest)
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_makes_room_and_who_has_gone_needs_none() {
+    fn the_oldest_holder_loses_its_place_unless_places_were_returned() {
         let places = EvictingPlaces::new(4);
         let mut entered: Vec<CancellationToken> = (0..4).map(|_| places.enter().0).collect();
         // One holder gives its place back, and the next request takes this place.

@@ -207,7 +207,7 @@ impl BodyMedia {
 /// decompressed before ([`crate::coding`]).
 ///
 /// # Errors
-/// 415. It says which media type to send.
+/// Status 415: the error names the media type to send.
 pub fn check_media(headers: &HeaderMap, wanted: BodyMedia) -> Result<(), Problem> {
     let name = wanted.name();
     if let Some(value) = headers.get(header::CONTENT_TYPE) {

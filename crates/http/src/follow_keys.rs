@@ -27,7 +27,7 @@ pub async fn follow(app: App) {
                 let known = app.keys.managed().version;
                 let is_older = ring.version < known;
                 match (is_older, was_older) {
-                    // A single answer may be older than a change by this instance.
+                    // A single answer of the store may be older than a change by this instance.
                     (true, true) => app.keys.manage_anew(&ring),
                     (false, _) if ring.version != known => app.keys.manage(&ring),
                     _ => {}

@@ -1,4 +1,4 @@
-//! Refuses requests for their headers: repeated headers, unknown expectations, a missing host, and clients that accept no JSON.
+//! Refuses requests because of their headers: repeated headers, unknown expectations, a missing host, and clients that accept no JSON.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
@@ -23,7 +23,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Headers that may occur only once. If there were two, a proxy could use one of them and this service the other.
+/// Headers that may occur only once. If a request had two of them, a proxy could use one and this service the other.
 const ONCE: [HeaderName; 7] = [
     HeaderName::from_static("sec-fetch-site"),
     HeaderName::from_static("idempotency-key"),
@@ -44,7 +44,7 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Refuses all expectations except `100-continue`, the only one in RFC 9110.
+/// Refuses all expectations except `100-continue`, the only expectation in RFC 9110.
 fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::EXPECT) {
         Some(expected) if !expected.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
@@ -62,7 +62,8 @@ const OTHER_MEDIA: [(&str, &str); 3] = [
     ("/v1/tasks/{task}/events", "text/event-stream"),
 ];
 
-/// Refuses a request if its client does not accept the media type of the route. It is JSON or lines of JSON, except for [`OTHER_MEDIA`].
+/// Refuses a request if its client does not accept the media type of the route. The media type is JSON or lines of JSON, except for
+/// [`OTHER_MEDIA`].
 pub(crate) fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
     let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
 
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_takes_no_json_is_refused() {
+    fn only_clients_that_accept_no_json_are_refused() {
         for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
             assert!(check_accept_of(fine, "/v1/collections").is_ok(), "{fine}");
         }

@@ -1,8 +1,8 @@
 //! The known callers: the keys of the configuration, the keys that were created while the service runs, and the accounts of people.
 //!
-//! All can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time. Without any
-//! key everyone may do everything, which the configuration allows only on loopback. If two callers have the same name, the key of the
-//! configuration is used. A key is shown with each request; a person signs in at the desk ([`crate::people`]).
+//! All of them can change at any time; the next request uses the changed keys. The SHA-256 of a secret is compared in constant time.
+//! Without any key everyone may do everything, which the configuration allows only on loopback. If two callers have the same name, the key
+//! of the configuration is used. A program sends its key with each request; a person signs in at the desk ([`crate::people`]).
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -37,7 +37,7 @@ impl CollectionReach {
         Self(None)
     }
 
-    /// Returns the reach with only these collections.
+    /// Returns the reach that includes only these collections.
     pub fn only(collections: &[CollectionName]) -> Self {
         Self(Some(collections.into()))
     }
@@ -152,7 +152,7 @@ impl KnownCaller {
     }
 }
 
-/// Adds the scope of leads to the scopes of a key that may write: a key always could decide about many records at once.
+/// Adds the scope of leads to the scopes of a key that may write: such a key has always been allowed to decide about many records at once.
 fn with_lead(mut scopes: Vec<Scope>) -> Vec<Scope> {
     if scopes.contains(&Scope::Write) {
         scopes.push(Scope::Lead);
@@ -225,7 +225,7 @@ impl ApiKeys {
         self.change(|(before, _)| before.clone_from(auth));
     }
 
-    /// Uses the keys of the store, unless they are older than the present ones.
+    /// Uses the keys of the store, unless they are older than the present keys.
     pub fn manage(&self, ring: &KeyRing) {
         self.change(|(_, before)| {
             if ring.version >= before.version {
@@ -239,7 +239,7 @@ impl ApiKeys {
         self.change(|(_, before)| before.clone_from(ring));
     }
 
-    /// Returns the names of keys and accounts of the store that a configured key has, too. Such a key or account is never accepted.
+    /// Returns the names of keys and accounts of the store that a configured key also has. Such a key or account is never accepted.
     pub fn hidden(&self) -> Vec<String> {
         let (auth, ring) = &*self.sources.lock();
         let names = ring.keys.iter().map(|key| &key.name).chain(ring.accounts.iter().map(|account| &account.name));
@@ -251,7 +251,8 @@ impl ApiKeys {
         self.sources.lock().1.clone()
     }
 
-    /// Returns what a sign-in needs from the account `name`; `None` without such an account, or if a key of the configuration has its name.
+    /// Returns the data of the account `name` that a sign-in needs; `None` if the account does not exist, or if a key of the configuration
+    /// has its name.
     pub fn account(&self, name: &str) -> Option<StoredAccount> {
         let (auth, ring) = &*self.sources.lock();
         let is_hidden = auth.keys.iter().any(|key| key.name == name);
@@ -336,7 +337,8 @@ impl ApiKeys {
         self.known.load().0.get(name).filter(|known| known.person.is_none()).map(|key| key.name.clone())
     }
 
-    /// True if there are keys or accounts; otherwise everyone may do everything. Expired keys count, so that the service never becomes open by itself.
+    /// True if there are keys or accounts; otherwise everyone may do everything. Expired keys count, so that the service never becomes open
+    /// to everyone when a key expires.
     pub fn have_any(&self) -> bool {
         !self.known.load().0.is_empty()
     }
@@ -348,8 +350,8 @@ impl ApiKeys {
         Some(ShownKey { name: key.name.clone(), hash: key.hash })
     }
 
-    /// Returns the rights of a key that was recognised earlier, or of a person who signed in; `None` if the key was revoked or has expired, and
-    /// if the account was disabled or changed.
+    /// Returns the rights of a key that was recognised earlier, or of a person who signed in. `None` if the key was revoked or has expired,
+    /// or if the account was disabled or changed.
     pub fn rights_of(&self, shown: &ShownKey) -> Option<CallerRights> {
         let known = self.known.load();
         let key = known

@@ -48,7 +48,7 @@ fn name_of_key(text: &str, keys: &ApiKeys) -> Option<String> {
 }
 
 #[test]
-fn a_key_beyond_its_rate_is_told_when_to_come_again() {
+fn a_key_beyond_its_rate_is_refused_with_a_retry_time() {
     let (keys, header) = keys(2);
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
     assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
@@ -99,7 +99,7 @@ fn authorise_read(keys: &ApiKeys, header: &HeaderValue) -> Result<RequestCaller,
 }
 
 #[test]
-fn of_two_keys_of_one_name_that_of_the_configuration_counts() {
+fn the_key_of_the_configuration_wins_over_a_managed_key_of_the_same_name() {
     let (keys, header) = keys(0);
     let (key, other) = managed("desk");
     keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });
@@ -123,7 +123,7 @@ fn a_service_whose_last_key_has_expired_is_not_open() {
 }
 
 #[test]
-fn who_goes_on_with_a_key_that_was_replaced_is_no_use_of_the_new_one() {
+fn the_use_of_a_replaced_key_does_not_count_as_a_use_of_the_new_key() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");
     keys.manage(&KeyRing { version: 1, keys: vec![key], ..KeyRing::default() });

@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_dropped_unread_is_read_to_its_end_or_so_far() {
+    async fn a_dropped_body_is_read_to_its_end_or_to_the_limit() {
         assert_eq!(taken_after_dropping(1000).await, 10);
         assert!(taken_after_dropping(30).await < 6);
     }
 
     #[tokio::test]
-    async fn what_is_read_is_unchanged() {
+    async fn a_lingering_body_has_unchanged_content() {
         let (body, _) = pieces();
         assert_eq!(lingering(body, 0).collect().await.unwrap().to_bytes().len(), 100);
         assert!(lingering(Body::empty(), 0).is_end_stream());

@@ -20,7 +20,7 @@ use doppel_engine::runner::{SETTLING, TaskRunner};
 pub struct LocalService {
     app: App,
     router: Router,
-    /// `None` after the end.
+    /// The tasks of the service; `None` after the end.
     tasks: Arc<Mutex<Option<TaskRunner>>>,
 }
 
@@ -45,8 +45,8 @@ impl LocalService {
         &self.app.engine
     }
 
-    /// Waits for writes and renewals in progress, and closes the store. Do not call anything afterwards. False if a renewal took too long:
-    /// the next process that opens the store continues with it.
+    /// Waits for writes and renewals in progress, and closes the store. The caller must not call anything afterwards. Returns false if a
+    /// renewal took too long; the next process that opens the store then continues the renewal.
     ///
     /// # Errors
     /// The store cannot be closed.

@@ -23,7 +23,7 @@ use crate::{audit, body, header_checks, linger, origin, wording};
 use doppel_core::error_code::ErrorCode;
 use doppel_engine::stages::RequestTrace;
 
-/// Marks a request on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
+/// A mark of requests on a connection beyond the limit of connections. Such a connection answers only one request, for a probe or for the
 /// metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservedConnection;

@@ -1,9 +1,9 @@
 //! The open connections, and the choice of the connection that is closed if there are too many.
 //!
-//! At the limit, a new connection takes the place of an idle one: a connection without a request in progress. A host that opens connections
-//! and sends nothing can therefore not block other clients. The order in which idle connections are closed: connections without
-//! authentication first; among these, the connections of the address with the most connections; among these, the one that was idle for the
-//! longest time.
+//! At the limit, a new connection takes the place of an idle connection, which has no request in progress. A host that opens connections
+//! and sends nothing can therefore not block other clients. Idle connections are closed in this order: first connections without
+//! authentication; among these, the connections of the address with the most connections; among these, the connection that has been idle
+//! for the longest time.
 //!
 //! If keys are configured, connections without authentication may take seven eighths of the places. The rest is a reserve for clients that
 //! have authenticated.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_authenticated_is_closed_last_and_has_a_reserve() {
+    fn authenticated_connections_are_closed_last_and_have_a_reserve() {
         let connections = OpenConnections::new(8);
         let clerk = enter_authenticated(1, &connections).unwrap();
         clerk.mark().authenticated();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_busy_there_is_no_place() {
+    fn if_all_connections_are_busy_a_new_connection_gets_no_place() {
         let connections = OpenConnections::new(1);
         let only = connections.enter(None, false).unwrap();
         let busy = only.mark().begin_request();

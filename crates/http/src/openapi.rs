@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_told_apart_by_a_word_have_names_or_are_one() {
+    fn alternatives_with_a_tag_are_named_or_joined() {
         let mut document = json!({ "components": { "schemas": {
             "Piece": { "oneOf": [alternative_of_kind("left", "text"), alternative_of_kind("right", "text")] },
             "Shape": { "oneOf": [alternative_of_kind("a_square", "side"), alternative_of_kind("circle", "radius")] },

@@ -1,4 +1,4 @@
-//! Requests that a web page sends without its reader's knowledge.
+//! Refuses requests that a web page sends without the knowledge of its reader.
 //!
 //! A browser allows every page to send requests to every address that the reader's machine can reach, including this service on loopback.
 //! The page cannot read the response, but the service would execute the request. Three rules prevent this on every route:
@@ -7,8 +7,8 @@
 //!   requesting site in `Sec-Fetch-Site` and `Origin`, and a page cannot forge these headers.
 //! * **Foreign host names** are refused if the service has no keys. If the name of a page resolves to loopback (DNS rebinding), the browser
 //!   takes the page for a page of this service, and only the header `Host` shows the difference.
-//! * **A body must have a media type** ([`check_body`]). Without asking the service first, a page can send a body as `text/plain` or without
-//!   a media type, but not as JSON.
+//! * **A body must have a media type** ([`check_body`]). A browser lets a page send a body as `text/plain` or without a media type without
+//!   asking the service first. For JSON the browser asks first.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct RequestRestrictions {
 /// The origins from which requests are accepted.
 #[derive(Clone, Debug)]
 pub struct AllowedOrigins {
-    /// Other origins whose pages may send requests.
+    /// Other origins (besides the origin of this service) whose pages may send requests.
     also: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl AllowedOrigins {
         Err(Problem::new(StatusCode::FORBIDDEN, ErrorCode::ForeignOrigin, detail))
     }
 
-    /// Returns the layer that tells browsers that pages of the other origins may send requests, without cookies. `None` if there are no
+    /// Returns the layer that tells browsers that pages of the other origins may send requests, but without cookies. `None` if there are no
     /// other origins.
     pub fn cors(&self) -> Option<CorsLayer> {
         let also: Vec<HeaderValue> = self.also.iter().filter_map(|origin| origin.parse().ok()).collect();
@@ -112,7 +112,7 @@ fn is_followed(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     *method == Method::GET && navigates && on_top && !uri.path().starts_with("/v1/")
 }
 
-/// Returns the host that the request names. `None` if it names none, `Some(None)` if it cannot be read.
+/// Returns the host that the request names. `None` if it names no host, `Some(None)` if the host cannot be read.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Option<Authority>> {
     if let Some(authority) = uri.authority() {
         return Some(Some(authority.clone()));
@@ -152,7 +152,7 @@ fn port_of(authority: &Authority, default: u16) -> u16 {
 /// Refuses a body without a media type.
 ///
 /// # Errors
-/// 415. It says which media type to send.
+/// Status 415: the error names the media type to send.
 pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
     if bytes == 0 || headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());

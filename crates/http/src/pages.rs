@@ -1,6 +1,7 @@
 //! The interface to the pages of the desk: their paths, their time limits and their error pages.
 //!
-//! This module does not depend on a page. The code that starts the service passes the pages, or none ([`OptionalParts`](crate::state::OptionalParts)).
+//! This module does not depend on a page. The code that starts the service passes the pages, or none
+//! ([`OptionalParts`](crate::state::OptionalParts)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub enum PageKind {
     File,
 }
 
-/// Makes a response that people can read, also from an error.
+/// Makes responses that people can read, including responses for errors.
 pub trait PageWording: Send {
     fn finish(self: Box<Self>, response: Response, request_id: &str) -> Response;
 }

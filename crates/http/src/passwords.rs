@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::problem::Problem;
 use doppel_core::error_code::ErrorCode;
 
-/// Smallest number of characters of a password. Guessing is slowed, so that a longer one protects little more.
+/// Smallest number of characters of a password. The service slows down guessing, so that a longer password protects only a little more.
 pub const LEAST_PASSWORD_CHARS: usize = 10;
 /// Largest number of bytes of a password: longer than any sentence that a person types.
 pub const MAX_PASSWORD_BYTES: usize = 512;
@@ -21,7 +21,8 @@ pub const MAX_PASSWORD_BYTES: usize = 512;
 pub const MOST_AT_ONCE: usize = 2;
 /// Longest time that a request waits for its turn. The number of waiting requests has the limit of all requests.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// A hash that no password has, with the parameters of all other hashes. Checking it takes as long as checking the password of an account.
+/// A hash that belongs to no password. It has the same parameters as all other hashes. Checking it takes as long as checking the password
+/// of an account.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// The characters of generated passwords, without letters and digits that look alike.
@@ -67,7 +68,7 @@ pub fn random_password() -> Result<String, Problem> {
     Ok(parts.join("-"))
 }
 
-/// Hashes and checks passwords in turns.
+/// Hashes and checks passwords, a few at a time.
 pub struct PasswordWork(Arc<Semaphore>);
 
 impl Default for PasswordWork {
@@ -87,7 +88,7 @@ impl PasswordWork {
         hashed.await?.map_err(|error| Problem::internal(format!("a password cannot be hashed: {error}")))
     }
 
-    /// True if `stored` is the hash of the password. Without a hash the answer is false, and takes as long.
+    /// True if `stored` is the hash of the password. Without a hash the answer is false, but takes the same time.
     ///
     /// # Errors
     /// 503 if too many passwords are being checked.
@@ -98,7 +99,7 @@ impl PasswordWork {
     async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
         let turn = self.turn().await?;
         let working = tokio::task::spawn_blocking(move || {
-            // The work goes on if the client hangs up, and keeps its turn.
+            // If the client closes the connection, the work continues and keeps its turn.
             let _turn: OwnedSemaphorePermit = turn;
             work()
         });
@@ -114,7 +115,7 @@ impl PasswordWork {
     }
 }
 
-/// True if `stored` is the hash of the password. A hash that cannot be read is the password of nobody.
+/// True if `stored` is the hash of the password. A hash that cannot be read belongs to no password.
 fn is_password_of(stored: Option<&str>, password: &str) -> bool {
     let hash = PasswordHash::new(stored.unwrap_or(NOBODY));
     let is_equal = hash.is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok());

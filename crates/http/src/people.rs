@@ -1,5 +1,5 @@
-//! People as callers. An account is a caller beside the keys: [`ApiKeys`](crate::keys::ApiKeys) knows both, and answers the same questions about
-//! both.
+//! People as callers. Accounts are callers like keys: [`ApiKeys`](crate::keys::ApiKeys) knows keys and accounts, and offers the same
+//! functions for both.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ impl PersonFacts {
         Self { name: account.name.as_str().into(), display_name: account.display_name.clone(), role }
     }
 
-    /// Returns the text that names the person in decisions and notes: the shown name, which need not be unique, and the name of the account.
+    /// Returns the text that names the person in decisions and notes: the shown name, which does not have to be unique, and the name of the
+    /// account.
     pub fn label(&self) -> String {
         match *self.display_name == *self.name {
             true => self.display_name.clone(),
@@ -35,8 +36,8 @@ impl PersonFacts {
 }
 
 /// Returns the proof of a sign-in with the present state of an account. It changes with the password, the role, the collections and the
-/// account itself, so that each of these changes ends all sessions of the person. It contains the number of such changes, so that a session
-/// does not begin again when a change is taken back.
+/// account itself, so that each of these changes ends all sessions of the person. It contains the number of such changes, so that an ended
+/// session does not become valid again when a change is undone.
 pub fn proof(account: &PersonAccount) -> ShownKey {
     let PersonAccount { name, role, collections, password_hash, sign_outs, created_at, .. } = account;
     let stated = format!("{:?}", (name, role, collections, password_hash, sign_outs, created_at));

@@ -36,7 +36,7 @@ impl WorkPermit {
     }
 }
 
-/// Waits until the service may work on a body of `bytes` bytes that has been read. The permit of the request holds this work until the
+/// Waits until the service may work on a body of `bytes` bytes that has been read. The permit of the request counts this work until the
 /// permit is dropped.
 ///
 /// # Errors
@@ -54,13 +54,13 @@ pub(crate) async fn with_permit<T>(permit: WorkPermit, work: impl Future<Output 
 }
 
 tokio::task_local! {
-    /// The request's permit, while it holds one.
+    /// The permit of the request, while it holds a permit.
     static PERMIT: Cell<Option<WorkPermit>>;
 }
 
 /// Waits for data that the client still has to send. Data that has arrived is returned at once. While the request waits, it gives its
 /// permit back, so that a slow client does not block others. The number of bodies that are still arriving is limited to the number of
-/// permits; beyond it, the oldest one is ended.
+/// permits; beyond this limit, the oldest such body is refused.
 ///
 /// # Errors
 /// The errors of `arrives`; 408 for the oldest of too many bodies; 503 if too many requests wait for a permit.
@@ -94,15 +94,15 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
     Ok(arrived)
 }
 
-/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Also returns one while the service drains, and
-/// `None` after that.
+/// Waits for a permit for a piece of a stream of `bytes` bytes, in turn with other requests. Returns a permit also while the service
+/// drains, and `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<WorkPermit> {
     let permit = WorkPermit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
     Some(permit)
 }
 
-/// Takes a place for a stream. A stream may last as long as its client likes, so it holds no permit.
+/// Takes a place for a stream. A stream holds no permit, because it lasts as long as its client wants.
 ///
 /// # Errors
 /// 503 if all places are taken, or if the caller has its share of them.

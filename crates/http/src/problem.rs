@@ -5,14 +5,14 @@
 //! * **The request is not valid** (a wrong value, an unknown parameter or key): 422. `errors` lists every violation with a JSON pointer,
 //!   `?name` for a query parameter, or `/path/name` for a part of the URL.
 //! * **The caller is not allowed**: 401 for a missing or wrong key, 403 if the key lacks a scope, which the error names.
-//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported ones), 409
-//!   its state does not allow the request, 410 it is no longer kept.
+//! * **The resource is not available**: 404 it does not exist, 405 it does not support the method (`Allow` lists the supported methods),
+//!   409 its state does not allow the request, 410 it is no longer kept.
 //! * **The transfer failed**: 406, 408 for a slow body, 413 above a limit, which the error names (a line of a bulk body has
 //!   `line_too_large`), 415.
 //! * **The service cannot do it now**: 429 above the rate of the key, 503, 507 for a full disk; the first two have `Retry-After`.
-//!   `retryable` is true: the same request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the whole
-//!   request was done or nothing, and repeating the request shows which (the disk became full during the write, or the database did not
-//!   confirm it).
+//!   `retryable` is true: the same request may succeed later. After a 507 nothing was written. After a 503 `outcome_unknown` the request
+//!   was executed completely or not at all, and a repeated request shows which (the disk became full during the write, or the database did
+//!   not confirm it).
 //! * **There is a bug**: 500, and only then. The cause is logged under the request id and never sent to the client.
 //!
 //! A handler returns a [`Problem`]. It is in the extensions of the response until [`finish`] writes the body, because only `finish` knows
@@ -38,7 +38,8 @@ const EVENTS_RETRY_S: u32 = 5;
 
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Largest number of mistakes in one answer, so that the answer is small. A client that corrects them gets the others with its next request.
+/// Largest number of mistakes in one answer, so that the answer is small. A client that corrects these mistakes gets the remaining mistakes
+/// with its next request.
 pub const MOST_VIOLATIONS: usize = 20;
 
 /// An error of a request.
@@ -126,7 +127,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
-    /// Creates the 404 for a part of the request that names nothing.
+    /// Creates the 404 for a part of the request that names an unknown object.
     pub fn unknown(code: ErrorCode, pointer: impl Into<String>, detail: impl Into<String> + Clone) -> Self {
         Self::at(StatusCode::NOT_FOUND, code, pointer, detail)
     }
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_violations_the_first_are_told_and_that_there_are_more() {
+    fn a_problem_lists_the_first_violations_and_states_that_more_exist() {
         let many = |count: usize| {
             (0..count).map(|n| Violation::new(format!("/{n}"), ErrorCode::OneOf, "detail")).collect::<Vec<_>>()
         };

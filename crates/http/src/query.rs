@@ -1,6 +1,6 @@
 //! Reads query parameters. An unknown or repeated parameter, or a value that cannot be read, is an error that names the parameter.
 //!
-//! If a misspelt `if_duplicate` was ignored, the service would store a record that the client did not want to store.
+//! If the service ignored a misspelt `if_duplicate`, it would store a record that the client did not want to store.
 
 use std::str::FromStr;
 
@@ -25,7 +25,7 @@ pub struct QueryReader {
 }
 
 pub trait QueryParameters: Sized {
-    /// Takes the known parameters from `query`. The others are unknown.
+    /// Takes the known parameters from `query`. The remaining parameters are unknown.
     fn read(query: &mut QueryReader) -> Self;
 }
 
@@ -106,7 +106,7 @@ impl QueryReader {
 
     fn finish(mut self) -> Result<(), Problem> {
         for (name, _) in std::mem::take(&mut self.pairs) {
-            // The name comes from the client: long ones are cut, so that the answer stays small.
+            // The name comes from the client: long names are cut, so that the answer stays small.
             let name: String = name.chars().take(64).collect();
             self.refuse(
                 &name,
@@ -130,7 +130,7 @@ pub fn decode(text: &str) -> Result<String, Problem> {
     })
 }
 
-/// Extracts the parameters `T`. Every handler has it, so that every route refuses unknown parameters.
+/// Extracts the parameters `T`. Every handler uses this extractor, so that every route refuses unknown parameters.
 #[derive(Clone, Debug)]
 pub struct CheckedParameters<T>(pub T);
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_repeated_or_unreadable_is_refused_by_name() {
+    fn unknown_repeated_and_unreadable_parameters_are_refused_by_name() {
         assert_eq!(read::<PageLimit>("limit=3").unwrap(), PageLimit(Some(3)));
         assert_eq!(read::<PageLimit>("").unwrap(), PageLimit(None));
         refused("limit=3&limt=4", 422, "unknown_parameter", "?limt");

@@ -18,7 +18,8 @@ use doppel_store::stages::StageSpan;
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id that is accepted from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
-/// The status in log and metrics of a request whose client hung up before the response. It is never sent. Other servers use the same number.
+/// The status in the log and the metrics for a request whose client closed the connection before the response. It is never sent. Other
+/// servers use the same number.
 pub(crate) const HUNG_UP: u16 = 499;
 
 /// The id of a request, in its extensions.
@@ -26,7 +27,7 @@ pub(crate) const HUNG_UP: u16 = 499;
 pub struct RequestId(pub Arc<str>);
 
 impl RequestId {
-    /// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new one.
+    /// Returns the request id of the client if it is printable ASCII and not too long, otherwise a new id.
     pub(crate) fn of(headers: &HeaderMap) -> Arc<str> {
         let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
         given
@@ -54,7 +55,8 @@ impl CallerSlot {
 }
 
 /// The data of a request for log and metrics. They are written when the request is answered, or when it is dropped because its client has
-/// hung up. Work that the request has begun ([`App::detached`]) continues then, so that the log must show its caller.
+/// closed the connection. In this case, work that the request has begun ([`App::detached`]) continues, so that the log must show the
+/// caller.
 pub(crate) struct ObservedRequest {
     pub(crate) app: App,
     pub(crate) method: Method,
@@ -113,7 +115,7 @@ fn note(seen: &ObservedRequest) {
     asked.note(&audit::AuditOutcome { method, route, status, request_id, key });
 }
 
-/// Returns the label for a method. A client may send any text as method, so unknown methods share one label.
+/// Returns the label for a method. A client may send any text as method, so that unknown methods share one label.
 fn known_method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -1,6 +1,7 @@
 //! A semaphore whose number of places can change while some of them are held.
 //!
-//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is stopped.
+//! Additional places are available at once. If the number is lowered, held places disappear when they are given back; no running work is
+//! stopped.
 
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl PlaceRoom {
         }
     }
 
-    /// Adds or removes places until their number is the wanted one.
+    /// Adds or removes places until their number is the wanted number.
     async fn settle(&self) {
         let mut there = self.there.lock().await;
         let mut most = self.most.subscribe();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_places_are_there_at_once_and_fewer_as_they_are_given_back() {
+    async fn additional_places_are_available_at_once_and_removed_places_disappear_when_returned() {
         let room = Arc::new(PlaceRoom::new(2));
         let held = [room.try_enter().unwrap(), room.try_enter().unwrap()];
         assert!(room.try_enter().is_err());
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_more_than_there_will_be_gets_all_there_are() {
+    async fn a_caller_that_wants_more_places_than_exist_gets_all_places() {
         let room = Arc::new(PlaceRoom::new(8));
         let held = room.enter(8).await.unwrap();
         let waiting = tokio::spawn({

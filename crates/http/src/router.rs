@@ -114,7 +114,7 @@ pub fn router(app: App) -> Router {
     }
 }
 
-/// Answers a request to an unknown URL. Gives a hint if the URL is that of a record without its id.
+/// Answers a request to an unknown URL. Gives a hint if the URL looks like the URL of a record without the id.
 async fn fallback(uri: Uri) -> Problem {
     if let ["", "v1", "collections", _, "records", ""] = uri.path().split('/').collect::<Vec<_>>().as_slice()
         && let Err(problem) = extract::record_id("id", "")

@@ -30,20 +30,20 @@ use doppel_config::Config;
 use doppel_service::shutdown::Phase;
 
 /// A head of a request up to this length is always accepted. The longest record id, percent-encoded, and large headers fit. A head of twice
-/// this length is always refused. Between them it depends on the pieces in which the head arrives.
+/// this length is always refused. Between these lengths, the result depends on the pieces in which the head arrives.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Interval at which recorded latencies are aggregated. Otherwise they would accumulate in memory until a client reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Number of connections beyond the limit that can reach the probes. Without them, too many connections would make an orchestrator restart
-/// the service. An orchestrator and a monitor each send a few requests a minute. The next connection takes the place of the oldest, so that
-/// a client that sends its request at once always gets an answer.
+/// Number of connections beyond the limit that can reach the probes. Without these connections, an orchestrator would restart the service
+/// when there are too many connections. An orchestrator and a monitor each send a few requests a minute. The next connection takes the
+/// place of the oldest, so that a client that sends its request at once always gets an answer.
 const RESERVE: usize = 64;
 /// A connection beyond the limit is always closed after this time. A probe takes milliseconds.
 const RESERVED_TIME: Duration = Duration::from_secs(3);
 
-/// Pause after a connection could not be accepted. The usual reason is a lack of file descriptors, which lasts for a while.
+/// Pause after a connection could not be accepted. The usual reason is a lack of file descriptors, which lasts for some time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until the service stops, and then drains. When it returns, no request and no write is in progress, or the time to drain has
@@ -82,11 +82,11 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     Ok(())
 }
 
-/// Waits for the next connection. It continues after errors, because they concern one connection or pass after a while.
+/// Waits for the next connection. It continues after errors, because an error concerns only one connection or is temporary.
 pub async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            // If the client has already closed the connection, reading from it shows it.
+            // If the client has already closed the connection, a later read shows this.
             Ok((stream, _)) if stream.set_nodelay(true).is_ok() => return stream,
             Ok(_) => (),
             Err(error) => {
@@ -125,7 +125,7 @@ impl ServerConnections {
         }
     }
 
-    /// Never returns.
+    /// Accepts connections for ever. Never returns.
     async fn accept_from(&self, listener: &tokio::net::TcpListener) {
         loop {
             self.serve(accept(listener).await);
@@ -148,7 +148,7 @@ impl ServerConnections {
         });
     }
 
-    /// Takes a place of the connections, if necessary the place of an idle one; otherwise a place beyond the limit.
+    /// Takes a place of the connections, if necessary the place of an idle connection; otherwise a place beyond the limit.
     fn place(&self, peer: Option<ClientAddress>) -> HeldPlace {
         let keys = self.app.keys.have_any();
         if let Some(place) = self.app.connections.enter(peer.map(|ClientAddress(address)| address), keys) {
@@ -198,7 +198,7 @@ async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Mar
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
     let stream = TokioIo::new(TimedConnection::new(stream, limits.write_timeout()));
-    // An error here is an error of the client, which got a response if that was possible.
+    // An error here is an error of the client, which got a response if this was possible.
     let _ = watcher.watch(http.serve_connection(stream, service)).await;
 }
 
@@ -222,7 +222,7 @@ impl HeldPlace {
         match self {
             Self::Counted(place) => place.lost().await,
             Self::Reserved(place) => {
-                // The place is lost in both cases: another took it, or the time has passed.
+                // The place is lost in both cases: another connection took it, or the time has passed.
                 let _ = tokio::time::timeout(RESERVED_TIME, place.cancelled()).await;
             }
         }

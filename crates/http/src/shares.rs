@@ -1,7 +1,7 @@
 //! The holders of places, and places of which one caller may hold only a share.
 //!
-//! A client may hold a place as long as it likes, so one caller could take all places and block everybody else. Each caller gets at most
-//! three quarters of the places: this hardly slows a busy importer, and the last quarter is left for the others.
+//! A client may hold a place as long as it wants, so that one caller could take all places and block all others. Each caller therefore gets
+//! at most three quarters of the places. This hardly slows down a busy importer, and leaves the last quarter for the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

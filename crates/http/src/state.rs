@@ -68,13 +68,13 @@ pub struct SharedParts {
     pub watchers: EvictingPlaces,
     /// Places for bodies that are still arriving, as many as there are permits.
     pub arriving: EvictingPlaces,
-    /// Requests waiting for a permit.
+    /// Number of requests that wait for a permit.
     pub waiting: AtomicUsize,
     /// Writes in progress.
     pub writes: TaskTracker,
     /// The databases that are followed or imported.
     pub sources: FollowedSources,
-    /// The addresses that are told of repeats and events.
+    /// The addresses to which the service reports repeats and events.
     pub webhooks: Arc<[WebhookConfig]>,
     /// The phases of stopping the service.
     pub shutdown: Shutdown,
@@ -127,8 +127,8 @@ impl From<PrometheusHandle> for TelemetryParts {
 }
 
 impl App {
-    /// Waits until the service may work on a body of `bytes` bytes. A body above the limit waits until no other is worked on. Callers wait in
-    /// the order of their calls. `None` if the service has drained.
+    /// Waits until the service may work on a body of `bytes` bytes. A body above the limit waits until the service works on no other body.
+    /// Callers wait in the order of their calls. `None` if the service has drained.
     pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.work.enter(bytes.div_ceil(WORK_UNIT)).await
     }

@@ -3,11 +3,11 @@
 //!
 //! The span of a request belongs to the trace of its `traceparent`, or begins a new trace. The stages of the request are its child spans.
 //! Spans wait in a queue of limited length, and another thread sends them in batches: an unreachable collector delays no requests, and
-//! spans that do not fit are dropped. A span contains the same data as the log line of the request, so it contains no text of records and
-//! no path.
+//! spans that do not fit are dropped. A span contains the same data as the log line of the request. It therefore contains no text of
+//! records and no path.
 //!
-//! The spans are made after the end of a request, from its measured times. They are not made by entering and leaving spans: on MongoDB,
-//! many requests share a transaction, so a stage of one of them does not run in its own task.
+//! The spans are made after the end of a request, from its measured times. They are not made by entering and leaving spans, because on
+//! MongoDB many requests share a transaction, so that a stage of a request does not run in the task of this request.
 
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -13,7 +13,7 @@ use doppel_texts::{self as texts, Language};
 /// The language of the present request.
 struct AnswerLanguage {
     language: Language,
-    /// True if the answer has a text in this language, apart from problems.
+    /// True if the answer contains a text in this language, not counting problems.
     has_text: Cell<bool>,
 }
 

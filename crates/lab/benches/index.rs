@@ -1,5 +1,6 @@
-//! Measures the cost of the search index in addition to signing, as CPU time of all threads: the preparation of a record, and the writing
-//! with its commits and merges. Compare only the ratios within one run. `cargo bench --bench index -- [RECORDS] [RECORDS BETWEEN COMMITS]`.
+//! Measures the cost of the search index in addition to signing, as CPU time of all threads. It measures the preparation of a record, and
+//! the writing with its commits and merges. Compare only the ratios within one run. `cargo bench --bench index -- [RECORDS] [RECORDS
+//! BETWEEN COMMITS]`.
 
 #![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
@@ -17,7 +18,7 @@ use doppel_store::Seq;
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|number| number.parse::<usize>().ok());
     let records = numbers.next().unwrap_or(20_000);
-    // Number of records that arrive between two commits while an import uses two cores fully.
+    // Number of records that arrive between two commits while an import fully uses two cores.
     let between = numbers.next().unwrap_or(600);
     let options =
         SampleOptions { records: records as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false, until: UNTIL };

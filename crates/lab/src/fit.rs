@@ -46,7 +46,7 @@ pub(crate) fn fit_evidence(
     std::fs::write(out, provenance + &model.to_toml()).with_context(|| format!("cannot write {}", out.display()))
 }
 
-/// Returns the lines of a table that are about sets, indented. The lines about generated pairs are indented in the table already.
+/// Returns the lines of a table that are about sets, indented. The lines about generated pairs are already indented in the table.
 fn indented_sets(table: &str) -> String {
     table.lines().filter(|line| !line.starts_with(' ')).map(|line| format!("  {line}\n")).collect()
 }

@@ -1,4 +1,5 @@
-//! `doppel-lab`: fits of the models, the experiments of the papers, and the measurement of speed. No part of the service.
+//! `doppel-lab`: fits of the models, the experiments of the papers, and the measurement of speed. This program is not a part of the
+//! service.
 
 pub mod bench;
 pub mod experiments;

@@ -1,8 +1,8 @@
-//! The folder of an index, written without waiting for the disk.
+//! The folder of an index. Files are written without waiting for the disk.
 //!
-//! An index is derived data, and opening it reads all files and compares checksums. Damage by a power failure is therefore found, and the index is
-//! built again. Syncing every file would gain nothing and would delay the journal of the records, which uses the same disk. A process that is
-//! killed loses nothing, because the operating system keeps the bytes that the process wrote.
+//! An index is derived data, and opening it reads all files and compares checksums. The service therefore finds damage by a power failure,
+//! and builds the index again. Syncing every file would have no advantage and would delay the journal of the records, which uses the same
+//! disk. A process that is killed loses nothing, because the operating system keeps the bytes that the process wrote.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};

@@ -1,6 +1,6 @@
 //! The interface of a model that turns texts into vectors.
 //!
-//! This module has no client: the service gives one to the search.
+//! This module contains no client of a model. The service passes a client to the search.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use async_trait::async_trait;
 /// A model that turns texts into vectors.
 #[async_trait]
 pub trait TextEmbedder: Send + Sync {
-    /// Returns one vector for each text, in the order of the texts. All have the same length, at most [`MAX_DIMENSION`], and finite numbers that
-    /// are not all zero.
+    /// Returns one vector for each text, in the order of the texts. All vectors have the same length, at most [`MAX_DIMENSION`], and finite
+    /// numbers that are not all zero.
     ///
     /// # Errors
-    /// [`EmbedError`]. No text has a vector then.
+    /// [`EmbedError`]. In this case no text has a vector.
     async fn embed(&self, texts: &[String], timeout: Duration) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
 
 /// Largest number of numbers in a vector.
 pub const MAX_DIMENSION: usize = 4_096;
 
-/// The reasons why texts have no vectors. None contains a text.
+/// The reasons why texts have no vectors. They do not contain any of the texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// The texts are too long, or too many.
@@ -37,7 +37,7 @@ pub enum EmbedError {
     /// The server does not accept a text (400 or 422).
     #[error("the model's server {0}")]
     Refused(String),
-    /// The server answered with another error, or with something that is no answer. The same texts may be accepted later.
+    /// The server answered with another error, or its response cannot be read. The same texts may be accepted later.
     #[error("the model's server {0}")]
     Failed(String),
 }

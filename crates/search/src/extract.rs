@@ -106,8 +106,8 @@ impl Extractor {
             append(&mut extract.text, text);
         }
         for object in objects {
-            // The core of a name is the part that people keep when they abbreviate it, so that both forms give the same term. A core of a single
-            // character is too unspecific; the term is then the full name.
+            // The core of a name is the part that people keep when they abbreviate it, so that both forms give the same term. A core of a
+            // single character is not specific enough; the term is then the full name.
             let name = if object.core().chars().count() > 1 { object.core() } else { &object.name };
             let named = format!("{:?}:{name}", object.kind).to_lowercase();
             if !extract.objects.contains(&named) {
@@ -144,7 +144,7 @@ impl Extractor {
         self.roles.iter().find(|(field, _)| field == name).map(|(_, role)| *role)
     }
 
-    /// Returns the terms of what the office wrote beside a record.
+    /// Returns the terms of the values that the office added to a record.
     fn handling_terms(&self, row: &Row) -> Vec<String> {
         let Handling { category, status, unit, reply: _ } =
             Handling::of(|name| self.role_of_field(name), row).unwrap_or_default();
@@ -167,7 +167,8 @@ impl Extractor {
         format!("{field}:{}", self.words.merged(value).as_deref().unwrap_or(value))
     }
 
-    /// Returns the hash of an identity that a question contains; the hash of a placeholder is that of the empty text, which no record has.
+    /// Returns the hash of an identity that a question contains; the hash of a placeholder is the hash of the empty text, which no record
+    /// has.
     pub(crate) fn identity_hash(&self, text: &str) -> u64 {
         hash_text(&self.reader.identity(text).unwrap_or_default())
     }

@@ -6,11 +6,11 @@
 //! lost; the next start reads them again.
 //!
 //! While records arrive in bulk, indexing would slow down their registration by half. An index that is more than [`MAX_CHANGES_BEHIND`]
-//! changes behind then uses only [`CORE_SHARE_DURING_BULK`] of the time of all cores: it works in short spells that each end with a commit, and catches up
-//! later. It does not slow down when it is so far behind that the store could delete changes that it has not read.
+//! changes behind then uses only [`CORE_SHARE_DURING_BULK`] of the time of all cores: it works in short spells that each end with a commit,
+//! and catches up later. It does not slow down if it is so far behind that the store could delete changes that the index has not read.
 //!
 //! Bounds: one read takes at most [`MAX_PAGE`] changes, and fewer after long rows were seen ([`PAGE_BYTES`]). The writer is released after
-//! [`WRITER_IDLE`] without changes and merges. While the disk is too full for anything but registrations, the follower writes nothing.
+//! [`WRITER_IDLE`] without changes and merges. While the disk has only enough space for registrations, the follower writes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ const MAX_PAGE: usize = 256;
 const PAGE_BYTES: usize = 8 << 20;
 /// Number of changes in the first read.
 const FIRST_PAGE: usize = 16;
-/// Time between two commits of a collection while there is more to read. A commit takes some tens of milliseconds.
+/// Time between two commits of a collection while there are more changes to read. A commit takes some tens of milliseconds.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(900);
 /// Time without changes after which the writer is released, and without use after which the files of a small index are closed.
 const WRITER_IDLE: Duration = Duration::from_secs(5);
 /// Number of changes that an index may be behind before it slows down during a bulk import. A short series of records is therefore found at
-/// once. With a much larger number an index would keep pace with every import and never leave the cores to it.
+/// once. With a much larger number an index would keep pace with every import and would never leave the cores to the import.
 const MAX_CHANGES_BEHIND: u64 = 512;
 /// Largest share of the time of all cores that indexing a collection takes during a bulk import.
 const CORE_SHARE_DURING_BULK: f64 = 0.125;
@@ -79,8 +79,8 @@ impl FollowedIndex {
 
     fn entry(&self, record: &StoredRecord) -> IndexEntry {
         let row = record.content.read();
-        // A row that was stored under other settings may be unreadable under the present ones. Such a record can be found by its verdict and
-        // by a search without words.
+        // A row that was stored under other settings may be unreadable under the present settings. Such a record can be found by its
+        // verdict and by a search without words.
         let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
         IndexEntry { id: record.id.clone(), seq: record.seq, verdict: record.verdict.kind, extract }
     }
@@ -227,8 +227,8 @@ impl IndexFollower {
             changed = changed => changed?,
             () = followed.check_requested.notified() => return Ok(()),
             () = tokio::time::sleep(WRITER_IDLE) => {
-                // This waits until the writer is released, because a later release would drop changes written in between. It does not begin
-                // while segments are merged, because it would wait for the merge.
+                // The task waits until the writer is released, because a later release would drop the changes that are written in between.
+                // The release does not begin while segments are merged, because it would wait for the merge.
                 if followed.index.memory_bytes() == 0 {
                     followed.index.close_small_files();
                 } else if !followed.index.is_merging() {
@@ -332,7 +332,8 @@ impl IndexFollower {
         }
     }
 
-    /// True if a commit now ends the spell that began at `begun` in time, or if the last commit is a full interval ago.
+    /// True if a commit must begin now, either to end within the working time `spell`, which began at `begun`, or because the last commit
+    /// was a full interval ago.
     fn is_due(&self, begun: Instant, spell: Duration) -> bool {
         if spell < COMMIT_INTERVAL {
             begun.elapsed() + self.commit_duration >= spell
@@ -391,7 +392,7 @@ impl IndexFollower {
         }
     }
 
-    /// Checks the files of the index for damage. A damaged index is replaced with an empty one.
+    /// Checks the files of the index for damage. A damaged index is replaced with an empty index.
     async fn check_files(&self, followed: &Arc<FollowedIndex>) -> Result<()> {
         followed.needs_check.store(false, Ordering::Release);
         let index = Arc::clone(&followed.index);
@@ -431,7 +432,7 @@ pub(crate) fn source(state: &CollectionState) -> IndexSource {
     IndexSource::new(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
 }
 
-/// The pauses after errors. Each pause is twice as long as the one before.
+/// The pauses after errors. Each pause is twice as long as the previous pause.
 struct RetryPauses(Duration);
 
 impl Default for RetryPauses {
@@ -450,9 +451,9 @@ impl RetryPauses {
     }
 }
 
-/// True if an index at `progress` leaves the cores to a bulk import while `last` is the last change of the collection. The index must be
-/// more than [`MAX_CHANGES_BEHIND`] behind, and the changes that it has not read must be far from deletion: the store keeps
-/// `changes_kept` changes.
+/// True if an index at `progress` must leave the cores to a bulk import. `last` is the last change of the collection. The index must be
+/// more than [`MAX_CHANGES_BEHIND`] behind, and the changes that it has not read must be far from deletion: the store keeps `changes_kept`
+/// changes.
 fn yields_to_bulk(progress: IndexProgress, last: Seq, changes_kept: u64) -> bool {
     let (indexed, read) = match progress {
         IndexProgress::Filling { after, last } => (after, last),

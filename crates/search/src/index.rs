@@ -1,13 +1,13 @@
-//! The full-text index of one collection, in a folder of its own.
+//! The full-text index of one collection, in a separate folder.
 //!
-//! An index is derived data. Opening a folder always gives a usable index: an empty one if the folder had no index, a damaged one, or one made
-//! with other settings or by other rules ([`OpenedIndex::created_because`] gives the reason). Only if the system refuses to read the folder,
-//! for example because too many files are open, opening fails and the folder stays unchanged. Each commit stores the progress
+//! An index is derived data. Opening a folder always gives a usable index: an empty index if the folder had no index, a damaged index, or
+//! an index with other settings or rules ([`OpenedIndex::created_because`] gives the reason). Only if the system refuses to read the
+//! folder, for example because too many files are open, opening fails and the folder stays unchanged. Each commit stores the progress
 //! ([`IndexProgress`]), from which the next process continues.
 //!
-//! Writing needs a writer with [`WRITER_BYTES`] of memory, which exists only while there is something to write
-//! ([`Index::release_writer`]). Reading maps the files into memory. The files of a small index are closed while nobody asks
-//! ([`Index::close_small_files`]). A record takes about a kilobyte on disk, as much as its text.
+//! Writing needs a writer with [`WRITER_BYTES`] of memory, which exists only while there are changes to write ([`Index::release_writer`]).
+//! Reading maps the files into memory. The files of a small index are closed while there are no searches ([`Index::close_small_files`]). A
+//! record takes about a kilobyte on disk, about as much as its text.
 
 use std::fs;
 use std::io;
@@ -33,13 +33,13 @@ use doppel_core::text;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
-/// Version of the content of an index. It must rise with every change that makes a different index of the same records.
+/// Version of the content of an index. Raise it with every change that makes a different index of the same records.
 const FORMAT: u32 = 8;
-/// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment holds only some hundred letters, and merging
-/// segments costs more than making them.
+/// Memory of a writer in bytes. With the smallest value that tantivy accepts (15 MB) a segment contains only a few hundred letters, and
+/// merging segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
-/// Number of records up to which the files of an index are closed while nobody uses them. There may be thousands of such collections, and each takes
-/// some sixty kilobytes while its files are open. Opening the files takes about a millisecond.
+/// Number of records up to which the files of an index are closed while nobody uses them. There may be thousands of such collections, and
+/// each collection takes about sixty kilobytes while its files are open. Opening the files takes about a millisecond.
 const FEW_RECORDS: u64 = 10_000;
 /// Number of records up to which segments are merged with each other whatever their sizes are. A commit makes a segment of the records of
 /// a second. With the default of tantivy (10,000) a collection that gets some records a second would write its last 10,000 records again
@@ -55,7 +55,7 @@ pub enum IndexError {
     /// succeed.
     #[error("the search index cannot be read or written: {0}")]
     Io(String),
-    /// A file is damaged; [`Index::reopen`] replaces the index with an empty one.
+    /// A file is damaged; [`Index::reopen`] replaces the index with an empty index.
     #[error("the search index is damaged: {0}")]
     Damaged(String),
 }
@@ -87,7 +87,7 @@ impl From<io::Error> for IndexError {
 
 pub type Result<T> = std::result::Result<T, IndexError>;
 
-/// A digest of the collection, the settings and the rules by which an index was made.
+/// A digest of the collection, the settings and the rules from which an index was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexSource(String);
 
@@ -122,7 +122,7 @@ pub enum IndexProgress {
 struct CommitStamp {
     source: IndexSource,
     progress: IndexProgress,
-    /// The highest seq that was put; see [`Index::add`].
+    /// The highest seq that was added; see [`Index::add`].
     highest: Seq,
 }
 
@@ -193,17 +193,17 @@ pub struct Index {
     extractor: Extractor,
     files: Mutex<IndexFiles>,
     writer: Mutex<Option<IndexWriter>>,
-    /// The highest seq that was ever put, including records that are uncommitted or removed.
+    /// The highest seq that was ever added, including records that are uncommitted or removed.
     highest: AtomicU64,
 }
 
 struct IndexFiles {
-    /// `None` while they are closed.
+    /// The files; `None` while they are closed.
     open: Option<OpenFiles>,
-    /// True if they were used after the last call of [`Index::close_small_files`].
+    /// True if the files were used after the last call of [`Index::close_small_files`].
     were_used: bool,
     progress: IndexProgress,
-    /// The highest seq that was put before the index was opened.
+    /// The highest seq that was added before the index was opened.
     highest: Seq,
 }
 
@@ -218,7 +218,8 @@ impl IndexFiles {
         Self { open: Some(open), were_used: true, progress, highest }
     }
 
-    /// Returns the open files, and opens them in `folder` if they are closed. Their checksums were compared when the index was opened first.
+    /// Returns the open files, and opens them in `folder` if they are closed. Their checksums were compared when the index was first
+    /// opened.
     fn opened(&mut self, folder: &Path) -> tantivy::Result<&OpenFiles> {
         self.were_used = true;
         let open = match self.open.take() {
@@ -240,7 +241,7 @@ impl OpenFiles {
 /// The result of [`Index::open`].
 pub struct OpenedIndex {
     pub index: Index,
-    /// The reason why a new, empty index was created; `None` if the existing one is used.
+    /// The reason why a new, empty index was created; `None` if the existing index is used.
     pub created_because: Option<String>,
 }
 
@@ -264,8 +265,8 @@ impl Index {
         Ok(OpenedIndex { index, created_because })
     }
 
-    /// Opens the index again like [`Index::open`] and forgets uncommitted changes. Returns the reason if the index had to be replaced with an
-    /// empty one.
+    /// Opens the index again like [`Index::open`] and forgets uncommitted changes. Returns the reason if the index had to be replaced with
+    /// an empty index.
     ///
     /// # Errors
     /// [`IndexError::Io`] if the folder cannot be read or written. Searches then use the files that were open before.
@@ -279,7 +280,7 @@ impl Index {
         Ok(created_because)
     }
 
-    /// Replaces the index with an empty one.
+    /// Replaces the index with an empty index.
     ///
     /// # Errors
     /// [`IndexError::Io`] if the folder cannot be written.
@@ -310,7 +311,7 @@ impl Index {
         self.source == *source
     }
 
-    /// Adds a record and replaces an earlier one with the same id. Searches find it after the next [`Index::commit`].
+    /// Adds a record and replaces an earlier record with the same id. Searches find it after the next [`Index::commit`].
     ///
     /// # Errors
     /// [`IndexError::Io`] if the files cannot be written. All further writes then fail until [`Index::reopen`] is called.
@@ -322,9 +323,9 @@ impl Index {
         })
     }
 
-    /// Adds a record that replaces no other record. The caller guarantees that the record was new when it was stored, and that the index contains every
-    /// earlier change. This is cheaper than [`Index::put`], for which each commit searches all segments for the replaced record. If the
-    /// seq shows that the record may have been added before, this calls [`Index::put`].
+    /// Adds a record that replaces no other record. The caller guarantees that the record was new when it was stored, and that the index
+    /// contains every earlier change. This is cheaper than [`Index::put`], for which each commit searches all segments for the replaced record.
+    /// If the seq shows that the record may have been added before, this calls [`Index::put`].
     ///
     /// # Errors
     /// As [`Index::put`].
@@ -346,8 +347,8 @@ impl Index {
         })
     }
 
-    /// Commits all changes with the progress that the index has reached with them. Searches find the changes from now on, also after the process is
-    /// killed. A power failure may destroy the index; see [`UnsyncedDirectory`].
+    /// Commits all changes with the progress that the index has reached with them. Searches find the changes from now on, even if the
+    /// process is killed. A power failure may destroy the index; see [`UnsyncedDirectory`].
     ///
     /// # Errors
     /// As [`Index::put`].
@@ -382,8 +383,8 @@ impl Index {
         segments.is_ok_and(|segments| !merge_policy().compute_merge_candidates(&segments).is_empty())
     }
 
-    /// Closes the files of an index with at most [`FEW_RECORDS`] records that was not used since the last call. The next use opens them. An index with
-    /// a writer stays open.
+    /// Closes the files of an index with at most [`FEW_RECORDS`] records that was not used since the last call. The next use opens them. An
+    /// index with a writer stays open.
     pub fn close_small_files(&self) {
         // Nobody can get a writer while its lock is held.
         let Some(writer) = self.writer.try_lock().filter(|writer| writer.is_none()) else { return };
@@ -496,7 +497,7 @@ pub(crate) fn verdict_code(verdict: VerdictKind) -> u64 {
     }
 }
 
-/// Opens the index in a folder, or replaces it with an empty one and returns the reason.
+/// Opens the index in a folder, or replaces it with an empty index and returns the reason.
 fn open_or_create(folder: &Path, source: &IndexSource) -> Result<(IndexFiles, Option<String>)> {
     // Tantivy trusts the lengths that it reads, so that damage can cause a panic.
     let existing = std::panic::catch_unwind(|| open_existing(folder, source));
@@ -510,9 +511,9 @@ fn open_or_create(folder: &Path, source: &IndexSource) -> Result<(IndexFiles, Op
 
 /// The reason why the content of a folder is not a usable index.
 enum UnusableIndex {
-    /// It cannot be read at the moment.
+    /// The content cannot be read at the moment.
     Unreadable(IndexError),
-    /// It must be replaced; the text gives the reason.
+    /// The content must be replaced; the text gives the reason.
     Replace(String),
 }
 
@@ -544,8 +545,8 @@ fn open_existing(folder: &Path, source: &IndexSource) -> std::result::Result<Ind
     Ok(IndexFiles::new(OpenFiles::new(index)?, stamp.progress, stamp.highest))
 }
 
-/// Replaces the content of the folder with an empty index. Does not create the parent folder, so that nothing appears in the place of a data
-/// directory that was moved away.
+/// Replaces the content of the folder with an empty index. Does not create the parent folder, so that it creates nothing at the path of a
+/// data directory that was moved away.
 fn create(folder: &Path) -> Result<IndexFiles> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),

@@ -1,8 +1,8 @@
 //! Full-text search.
 //!
-//! A question is a list of words and of phrases in quotes. A record must contain each of them, and must not contain a word or phrase after a
-//! minus sign. A word is searched as a word and as a run of characters, so that it is found even if the segmenter cut the text of the record
-//! in another way. The hits are ordered by score or by time; a cursor leads from one page to the next.
+//! A question is a list of words and of phrases in quotes. A record must contain each of them, and must not contain a word or phrase after
+//! a minus sign. A word is searched as a word and as a run of characters, so that it is found even if the segmenter cut the text of the
+//! record in another way. The hits are ordered by score or by time; a cursor continues a list on the next page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -73,7 +73,7 @@ pub struct SearchQuery {
     pub order: Order,
     /// Largest number of hits in the answer.
     pub limit: usize,
-    /// The end of an earlier answer, to continue there.
+    /// The end of an earlier answer; the search continues after it.
     pub after: Option<HitCursor>,
 }
 
@@ -277,7 +277,7 @@ impl Index {
     }
 
     /// Returns the query for a part of a question. It matches the part as a run of characters. Unless the part is a phrase, it also matches
-    /// all words of the part, each as a word or as a run.
+    /// all words of the part, each of them as a word or as a run.
     fn part_query(&self, part: &QuestionPart) -> Result<Box<dyn Query>> {
         let words = if part.is_phrase { Vec::new() } else { self.extractor().words(&part.text) };
         let mut either: Vec<Box<dyn Query>> = self.run_query(&part.text)?.into_iter().collect();

@@ -1,9 +1,9 @@
-//! Ranks the records that most probably concern the same matter as a question, even in other words.
+//! Ranks the records that most probably concern the same matter as a question, even if they use other words.
 //!
-//! The score of the text is BM25 over words. Words of a title count [`TITLE_WEIGHT`](crate::extract::TITLE_WEIGHT) times (the simple form of
-//! BM25F, which weights counts and not scores). The heaviest terms of the question find the [`MAX_CANDIDATES`] best records. These are
-//! ranked again by more terms and by the other features that letters about the same matter share: names, category, petitioner and
-//! time. Scores of character pairs were measured, too, and improved nothing (`docs/quality.md`).
+//! The score of the text is BM25 over words. Words of a title count [`TITLE_WEIGHT`](crate::extract::TITLE_WEIGHT) times (the simple form
+//! of BM25F, which weights counts and not scores). The heaviest terms of the question find the [`MAX_CANDIDATES`] best records. These are
+//! ranked again by more terms and by the other features that letters about the same matter share: names, category, petitioner and time.
+//! Scores of character pairs were also measured; they improved nothing (`docs/quality.md`).
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ const MAX_CANDIDATE_TERMS: usize = 16;
 const CANDIDATE_POSTINGS: u64 = 200_000;
 /// Smallest number of terms that find candidates, even if the terms are frequent.
 const MIN_CANDIDATE_TERMS: usize = 4;
-/// Largest number of different terms of a question that are looked up. Each costs a search in every segment.
+/// Largest number of different terms of a question that are looked up. Each term costs a search in every segment.
 const MAX_LOOKED_UP: usize = 500;
 /// Largest number of shared terms that an answer names.
 const MAX_NAMED_TERMS: usize = 5;
@@ -48,7 +48,7 @@ pub struct RelatedRecord {
     pub score: f32,
     /// The heaviest shared terms, heaviest first.
     pub terms: Vec<String>,
-    /// True if both name the same petitioner; `None` if one of them names no petitioner.
+    /// True if the record and the question name the same petitioner; `None` if one of them names no petitioner.
     pub same_petitioner: Option<bool>,
     /// The time of the record, in microseconds since 1970.
     pub time: Option<i64>,
@@ -210,7 +210,7 @@ impl Index {
         let count = searcher.num_docs().max(1) as f32;
         for object in &asked.objects {
             let text = object.split_once(':').map_or(object.as_str(), |(_, name)| name);
-            // "3号" of a text that says "三号": the word of the text is shown instead.
+            // The term may differ from the text, as "3号" from "三号". The word of the text is then shown instead.
             if !asked.text.contains(text) {
                 continue;
             }
@@ -242,7 +242,7 @@ struct SharedTerm<'a> {
     is_piece: bool,
 }
 
-/// Selects the shared terms that an answer names: the heaviest ones, without terms that another selected term contains.
+/// Selects the shared terms that an answer names: the heaviest terms, without terms that another selected term contains.
 fn select_named(mut shared: Vec<SharedTerm<'_>>) -> Vec<String> {
     shared.sort_by(|a, b| a.is_piece.cmp(&b.is_piece).then(b.score.total_cmp(&a.score)).then(a.text.cmp(b.text)));
     let mut named: Vec<String> = Vec::new();
@@ -353,8 +353,8 @@ fn for_each_posting(
     Ok(())
 }
 
-/// Adds the cosine of the vectors, times the rarity of a term that one record has, to the scores of the candidates. Returns the score that the
-/// question itself has for it.
+/// Adds the cosine of the vectors, times the rarity of a term that one record has, to the scores of the candidates. Returns the score that
+/// the question itself has for this feature.
 fn add_cosines(searcher: &Searcher, candidates: &mut [RankedCandidate], vectors: &VectorQuestion) -> Result<f32> {
     let weight = vectors.weight() * idf(1.0, searcher.num_docs().max(1) as f32);
     let mut seqs = Vec::with_capacity(candidates.len());

@@ -47,7 +47,7 @@ const MAX_WRITING: usize = 4;
 /// Largest number of collections that keep a writer while they have nothing to write. Each writer has threads.
 const MAX_KEPT_WRITERS: usize = 2 * MAX_WRITING;
 
-/// The reasons why a question has no answer.
+/// The reasons why a search cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     #[error("search is turned off (search.enabled)")]
@@ -88,7 +88,7 @@ pub struct AsOf {
 }
 
 impl AsOf {
-    /// Lowers the number to `reached`, for an index that was replaced with an empty one while it answered.
+    /// Lowers the number of the last change to `reached`, because the index may have been replaced with an empty index while it answered.
     fn at_most(self, reached: Seq) -> Self {
         let number = self.number.min(reached);
         Self { number, behind: self.behind + (self.number.0 - number.0) }
@@ -154,7 +154,7 @@ pub struct RelatedAnswer {
     /// The records, best first.
     pub related: Vec<RelatedRecord>,
     pub as_of: AsOf,
-    /// Whether vectors took part; `None` without a model.
+    /// Shows whether the ranking used vectors; `None` without a model.
     pub vectors: Option<VectorState>,
 }
 
@@ -240,8 +240,8 @@ impl SearchService {
         }
     }
 
-    /// Returns the records that are related to a row, best first, without the record `except`. With a model, the answer may take as long as the
-    /// configuration lets a question wait for a vector.
+    /// Returns the records that are related to a row, best first, without the record `except`. With a model, the answer may take the time
+    /// that a question may wait for a vector by the configuration.
     ///
     /// # Errors
     /// [`SearchError::UnknownCollection`], [`SearchError::Invalid`], [`SearchError::Opening`], [`SearchError::Index`];
@@ -330,7 +330,7 @@ impl SearchService {
         let opening = async {
             loop {
                 let mut opened = std::pin::pin!(self.0.opened.notified());
-                // From here on the notification of an opened index is not lost.
+                // From now on, no notification of an opened index is lost.
                 opened.as_mut().enable();
                 match self.open_index_of(collection).await {
                     Err(SearchError::Opening) => self.0.missed.notify_one(),
@@ -373,7 +373,7 @@ impl SearchService {
         followed: &Arc<FollowedIndex>,
         work: impl FnOnce(&FollowedIndex) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        // The semaphore is never closed. If the client hangs up, the work continues and keeps its permit until it ends.
+        // The semaphore is never closed. If the client closes the connection, the work continues and keeps its permit until it ends.
         let turn = Arc::clone(&self.0.questions).acquire_owned().await;
         let asked = Arc::clone(followed);
         let answer = tokio::task::spawn_blocking(move || {
@@ -397,7 +397,7 @@ impl SearchService {
         indexes.values().filter(|followed| followed.index.memory_bytes() > 0).count() > MAX_KEPT_WRITERS
     }
 
-    /// Removes the index folders of dropped collections. A collection that still has a follower is left to the follower.
+    /// Removes the index folders of dropped collections. If a collection still has a follower, the follower removes its folder.
     async fn remove_orphans(&self, collections: Vec<Arc<CollectionState>>, followed: Vec<CollectionNumber>) {
         let folder = self.0.options.folder.clone();
         // A folder that cannot be removed now is removed at the next call.

@@ -18,7 +18,8 @@ pub struct Weights {
     pub category: f32,
     /// The same petitioner, times the rarity of the petitioner.
     pub identity: f32,
-    /// Nearness in time, times the rarity of a term that one record has. The full value counts on the same day, half of it after `days` days.
+    /// Nearness in time, times the rarity of a term that only one record has. The full value counts on the same day, half of it after
+    /// `days` days.
     pub time: f32,
     /// The number of days after which nearness in time counts half.
     pub days: f32,

@@ -29,7 +29,7 @@ impl WriterPool {
         let (sender, receiver) = oneshot::channel();
         pool.spawn(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // Sending fails if the caller no longer waits; nobody needs the result then.
+            // Sending fails if the caller no longer waits; the result is then not needed.
             let _ = sender.send(outcome.ok());
         });
         receiver.await.ok().flatten()
@@ -55,7 +55,7 @@ mod tests {
         {
             /// The largest niceness that Linux knows.
             const MAX_NICENESS: i32 = 19;
-            // Compared with this thread, because the tests themselves may run under `nice`.
+            // The priority is compared with the priority of this thread, because the tests may run under `nice`.
             let caller = rustix::process::getpriority_process(None).unwrap();
             let expected = (caller + ADDED_NICENESS).min(MAX_NICENESS);
             assert_eq!(writers.run(|| rustix::process::getpriority_process(None).ok()).await, Some(Some(expected)));

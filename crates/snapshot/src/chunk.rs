@@ -1,4 +1,4 @@
-//! The layout of a chunk, and the rule where a chunk ends.
+//! The layout of a chunk, and the rule that decides where a chunk ends.
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! value. Integers are little-endian. The name of a chunk is the SHA-256 of all its bytes, so that `sha256sum` can check a file.
 //!
 //! **The end of a chunk** depends only on the keys in the chunk, not on the chunks before it. A chunk ends after a pair whose hashed key is
-//! below a bound; the bound grows with the size of the pair. Two stores that share a range of keys and values therefore agree on all
-//! ends in the range, except the first one or two. (This is content-defined chunking, which file synchronisers and backup programs use
+//! below a bound; the bound grows with the size of the pair. Two stores that share a range of keys and values therefore agree on all ends
+//! of chunks in the range, except the first one or two. (This is content-defined chunking, which file synchronisers and backup programs use
 //! on bytes; here it works on whole pairs.)
 
 use std::fmt;
@@ -32,10 +32,10 @@ const MIN_CONTENT: usize = 256 << 10;
 /// Mean number of bytes after [`MIN_CONTENT`] at which a chunk ends. The mean chunk has 1 MiB: one changed record costs about 1 MiB in the next
 /// snapshot, and ten million records need about twenty thousand files.
 const MEAN_EXCESS: usize = 768 << 10;
-/// Content in bytes at which a chunk ends in any case.
+/// Size of the content in bytes at which a chunk always ends.
 const MAX_CONTENT: usize = 4 << 20;
-/// Largest length in bytes that a chunk may state; a larger one counts as damage. Only a chunk with a single large pair exceeds
-/// [`MAX_CONTENT`], and no value of a store is nearly as long as this.
+/// Largest length in bytes that a chunk may state; a larger length counts as damage. Only a chunk with a single large pair exceeds
+/// [`MAX_CONTENT`], and no value of a store is nearly as long as this limit.
 pub const MAX_STATED_BYTES: u64 = 1 << 30;
 
 /// The name of a chunk: the SHA-256 of its bytes.

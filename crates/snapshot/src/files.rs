@@ -1,4 +1,5 @@
-//! Reads the files of a repository, which may have been changed by others: regular files only, and no more bytes than they may have.
+//! Reads the files of a repository, which other programs may have changed. It reads only regular files, and no more bytes than the file may
+//! have.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -12,7 +13,7 @@ use rustix::fs::OFlags;
 /// # Errors
 /// If it cannot be opened, or is a pipe, a device or something else that may have no end.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    // A pipe that nobody writes to would be waited for.
+    // Without this flag, opening a pipe would wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() {

@@ -2,20 +2,19 @@
 //!
 //! A store shows its content at one moment through a [`SnapshotReader`](doppel_store::SnapshotReader). This crate cuts the content into
 //! chunks (`chunk`) and writes the chunks to one of two places: a **repository** (`repository`), a directory that stores each chunk once
-//! although several snapshots contain it, or a **stream** (`stream`), a single file. Both end with a **manifest** (`manifest`), which
-//! names every chunk by the SHA-256 of its bytes and has a checksum. A snapshot that was cut short has no manifest and does not count
-//! as a snapshot.
+//! although several snapshots contain it, or a **stream** (`stream`), a single file. Both end with a **manifest** (`manifest`), which names
+//! every chunk by the SHA-256 of its bytes and has a checksum. An incomplete snapshot has no manifest and does not count as a snapshot.
 //!
 //! **Incremental.** The keys in a chunk decide where the chunk ends. A range of keys in which nothing changed therefore gives the same
 //! chunk in the next snapshot, even if pairs were inserted before the range, and the chunk is not written again. No snapshot depends on an
-//! earlier one, so that any snapshot can be removed.
+//! earlier snapshot, so that any snapshot can be removed.
 //!
 //! **Checked.** A reader ([`Snapshot`]) returns only keys and values of chunks whose bytes have the right hash, in the order in which they
 //! were written. After the last piece, the manifest confirms that no chunk is missing. An error names the file.
 //!
 //! **Memory** is bounded by a few chunks. A chunk has at most 4 MiB, or one value if the value is larger.
 //!
-//! The crate reads no clock and knows no store: the caller passes the time and the reader.
+//! The crate reads no clock and depends on no particular store: the caller passes the time and the reader.
 
 mod chunk;
 mod files;
@@ -95,10 +94,10 @@ impl Error {
 
 /// A reader of a snapshot in a repository or in a stream. The iterator returns the pieces of the snapshot in order.
 pub trait Snapshot: Iterator<Item = Result<SnapshotPiece>> {
-    /// The store that the snapshot was taken of, and its state at that moment.
+    /// Returns the store of the snapshot, and its state at that moment.
     fn moment(&self) -> &SnapshotMoment;
 
-    /// The manifest, after the last piece was read without an error; `None` before. A manifest means that the snapshot is complete.
+    /// Returns the manifest, after the last piece was read without an error; `None` before. A manifest means that the snapshot is complete.
     fn manifest(&self) -> Option<&Manifest>;
 }
 

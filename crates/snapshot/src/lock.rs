@@ -1,6 +1,6 @@
-//! The lock of a repository: several may write or read snapshots at the same time, or one removes snapshots.
+//! The lock of a repository: several processes and threads may write or read snapshots at the same time, or one of them removes snapshots.
 //!
-//! It is a lock of the operating system on the file `lock`. The system releases the lock when the process ends, also after a crash.
+//! It is a lock of the operating system on the file `lock`. The system releases the lock when the process ends, even after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;

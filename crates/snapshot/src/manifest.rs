@@ -35,7 +35,7 @@ impl SnapshotId {
     /// Makes the name of a snapshot that was taken at `time`, RFC 3339 in UTC.
     ///
     /// # Errors
-    /// `time` is no such time.
+    /// `time` is not such a time.
     pub fn at(time: &str) -> Result<Self, String> {
         time.replace(['-', ':'], "").parse()
     }
@@ -82,7 +82,7 @@ impl FromStr for SnapshotId {
     }
 }
 
-/// True for a text that is safe as a file name: it cannot lead to another folder.
+/// True for a text that is safe as a file name, because it cannot lead to another folder.
 fn is_valid_name(text: &str) -> bool {
     text.as_bytes().first().is_some_and(u8::is_ascii_digit)
         && text.len() <= 40
@@ -125,7 +125,7 @@ pub struct Manifest {
     pub spaces: Vec<SpaceEntry>,
 }
 
-/// A space of a snapshot: a part of the store with keys of its own, such as the records.
+/// A space of a snapshot: a part of the store with separate keys, such as the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceEntry {
     pub name: String,

@@ -42,7 +42,8 @@ const PART_PREFIX: &str = ".part-";
 const MOST_MARK: u64 = 4 << 10;
 /// Largest size in bytes of a manifest: some 1.7 million chunks, which hold more than a terabyte.
 pub const MOST_MANIFEST: u64 = 256 << 20;
-/// Attempts to find a free name for a snapshot. An attempt fails only if another writer takes the name at the same moment.
+/// Largest number of attempts to find a free name for a snapshot. An attempt fails only if another writer takes the name at the same
+/// moment.
 const MAX_NAME_ATTEMPTS: u32 = 1_000;
 
 /// The content of the file that marks a directory as a repository.
@@ -85,7 +86,7 @@ impl Repository {
     /// Opens the repository in `dir`.
     ///
     /// # Errors
-    /// [`Error::Refused`] if `dir` contains no repository, or one of a newer format.
+    /// [`Error::Refused`] if `dir` contains no repository, or a repository of a newer format.
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(MARK_FILE);
         let bytes = match read_regular(&path, MOST_MARK) {
@@ -112,8 +113,8 @@ impl Repository {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Opens the repository in `dir`, and creates it if the directory is missing or empty. The parent folder must exist: it may lie on a
-    /// volume that is not mounted, and a backup on another disk than intended protects nothing.
+    /// Opens the repository in `dir`, and creates it if the directory is missing or empty. The parent folder must exist. If it is missing,
+    /// its volume may not be mounted, and a backup on another disk than intended protects nothing.
     ///
     /// # Errors
     /// As [`Repository::open`]; [`Error::Refused`] if the directory contains other files or its parent folder is missing.
@@ -268,8 +269,8 @@ impl Repository {
             fs::remove_file(&path).map_err(Error::io_at(&path))?;
             pruned.snapshots.push(id);
         }
-        // The removal of the manifests must be on disk before a chunk is removed. Otherwise a manifest could come back after a power
-        // failure without its chunks.
+        // The removal of the manifests must be on disk before a chunk is removed. Otherwise a power failure could restore a manifest whose
+        // chunks were removed.
         sync_folder(&self.dir.join(SNAPSHOT_FOLDER))?;
         crate::reach_failpoint("snapshot::prune");
         self.remove_chunks(&needed, &mut pruned)?;
@@ -364,7 +365,8 @@ impl SnapshotSink for RepositoryWriter {
         let first = manifest.id.clone();
         let mut manifest = manifest;
         for _ in 0..MAX_NAME_ATTEMPTS {
-            // The names follow the order of writing even if the clock was wrong, so that prune removes the snapshot that was written first.
+            // The names follow the order of writing even if the clock was wrong, so that `prune` removes the snapshot that was written
+            // first.
             if let Some(latest) = self.repository.ids()?.pop().filter(|latest| *latest >= manifest.id) {
                 manifest.id = latest.next();
             }

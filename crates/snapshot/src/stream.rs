@@ -1,4 +1,4 @@
-//! A snapshot as a single file, to send it or to keep it outside a repository.
+//! A snapshot in a single file, which can be sent or kept outside a repository.
 //!
 //! | bytes | |
 //! |---|---|

@@ -15,7 +15,7 @@ pub trait SnapshotSink {
     /// Writes a chunk. Returns false if the destination had the chunk already.
     fn chunk(&mut self, space: &str, id: ChunkId, bytes: &[u8]) -> Result<bool>;
 
-    /// Completes the snapshot. It is on disk when this returns. Returns the manifest as it was written, which may have another id. After an
+    /// Completes the snapshot. The snapshot is on disk when this returns. Returns the written manifest, which may have another id. After an
     /// error there is no snapshot.
     fn finish(&mut self, manifest: Manifest) -> Result<Manifest>;
 }
@@ -133,7 +133,7 @@ impl SnapshotBuilder<'_> {
         let id = ChunkId::of_bytes(&bytes);
         let stored = bytes.len() as u64;
         crate::reach_failpoint("snapshot::chunk");
-        // One read of the store may give several chunks, so that each chunk checks again.
+        // One read of the store may give several chunks, so that the request to stop is checked again for each chunk.
         if self.progress.is_stopped() {
             return Err(Error::Stopped);
         }

@@ -48,7 +48,7 @@ impl KeyOrder {
     }
 }
 
-/// Reads a snapshot to its end and gives each piece to `check`.
+/// Reads a snapshot to its end and passes each piece to `check`.
 ///
 /// # Errors
 /// The first damage that was found, with the name of the file, or an error of `check`.
@@ -102,7 +102,7 @@ pub fn verify_all(
     Ok(results)
 }
 
-/// Verifies the snapshots of a repository, and remembers the chunks that it has read.
+/// Verifies the snapshots of a repository, and stores the results of the chunks that it has read.
 struct RepositoryVerifier<'a> {
     repository: &'a Repository,
     checked: HashMap<ChunkId, Result<CheckedChunk, ChunkDamage>>,

@@ -1,4 +1,4 @@
-//! A reader of a snapshot gets all of it or an error, in a repository and in a stream.
+//! Checks that a reader gets a complete snapshot or an error, from a repository and from a stream.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -227,7 +227,8 @@ fn a_stopped_snapshot_is_not_listed_and_its_chunks_are_used_again_or_removed() {
     assert!(matches!(taken, Err(Error::Stopped)));
     drop(writer);
     assert!(repository.list().expect("a folder").is_empty() && repository.latest().is_err());
-    // A process that is killed between two chunks leaves chunks without a manifest; one that is killed while it writes a chunk leaves a part.
+    // A process that is killed between two chunks leaves chunks without a manifest. A process that is killed while it writes a chunk leaves
+    // a part of the chunk.
     let first = take_into(&repository, &spaces, 1);
     fs::remove_file(folder.path().join(format!("snapshots/{}.json", first.manifest.id))).expect("it is there");
     let chunk = chunks(&repository).remove(0);
@@ -345,7 +346,7 @@ fn a_snapshot_with_a_time_in_the_future_does_not_cause_the_removal_of_later_ones
     };
     let good = take("2026-03-01T02:15:00.000Z");
     let wrong = take("2099-01-01T00:00:00.000Z");
-    // The clock is right again, then goes wrong the other way, then is right.
+    // The clock is right again, then it is wrong in the other direction, then it is right.
     let later = ["2026-03-02T02:15:00.000Z", "1970-01-01T00:00:00.000Z", "2026-03-03T02:15:00.000Z"].map(take);
     let all = [&[good, wrong][..], &later].concat();
     assert!(all.is_sorted(), "names ascend in the order of writing: {all:?}");

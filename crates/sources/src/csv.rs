@@ -20,7 +20,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dumps_write_for_null_is_no_value_and_only_that() {
+    fn only_the_null_texts_of_dumps_count_as_no_value() {
         let text = "id,t,u\n1,NULL,\\N\n2,\"NULL\",a NULL\n3,null,NULLs\nNULL,\\N,\n".as_bytes();
         let expected = [
             item(2, r#"{"id":"1"}"#),
@@ -75,7 +75,7 @@ mod tests {
         // The quote is in the last line, alone or behind values.
         assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
         assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [sound_row(2, "1"), open_quote(3)]);
-        // The quote would reach to the quote of a later row, which closes nothing. A value of several lines stands before it.
+        // The quote would reach to the quote of a later row, which closes nothing. A value of several lines comes before the open quote.
         let text = b"id,t,u\r\n1,\"a\r\nb\",\"x,y\r\n2,\"x\",\"y\"\r\n\"3\",x,y\r\n4,x,y\r\n";
         assert_eq!(read(text, Csv, 1000), [open_quote(2), sound_row(4, "2"), sound_row(5, "3"), sound_row(6, "4")]);
         // Two successive rows have an open quote, and more bytes follow than a line may have.
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!((found.len(), &found[1]), (61, &item(3, "open_quote")));
             assert!(found[2].1.contains(r#""id":"3""#), "{:?}", found[2]);
         }
-        // Sound values: one contains a few lines that look like rows, the other many lines that do not.
+        // Sound values: one contains a few lines that look like rows, the other contains many lines that do not look like rows.
         let list = "一,二,三,四\n".repeat(5);
         let prose = "先说路灯,再说井盖\n".repeat(300);
         let text = format!("id,t,u,v\n1,\"{list}\",b,c\n2,\"{prose}\",b,c\n");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_said_with_its_line_and_the_text_of_its_lines_alone() {
+    fn an_open_quote_is_reported_with_its_line_and_only_the_text_of_its_lines() {
         let items = items(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, &[]);
         let refused: Vec<_> = items.into_iter().filter_map(|item| item.content.err()).collect();
         let [only] = &refused[..] else { panic!("{refused:?}") };
@@ -139,7 +139,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_written_as_csv_is_read_back_with_its_lines(
+        fn written_csv_is_read_back_with_its_line_numbers(
             cells in prop::collection::vec("[a \",\n\r路]{1,12}", 1..20),
         ) {
             let mut text = "id,t\n".to_owned();

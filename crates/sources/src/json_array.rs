@@ -15,7 +15,7 @@ pub(super) struct JsonArray<R> {
     state: ArrayState,
 }
 
-/// A position in the array.
+/// The position of the reader in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ArrayState {
     /// Before the bracket that opens the array.

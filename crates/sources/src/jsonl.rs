@@ -79,7 +79,7 @@ impl MemberMapping {
     /// Returns the row with the members of a record.
     ///
     /// # Errors
-    /// The reason why the row is no record.
+    /// The reason why the row is not a record.
     pub fn row(&self, row: Row) -> Result<Row, UnreadableLine> {
         if self.names.is_empty() {
             return Ok(row);

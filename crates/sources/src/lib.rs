@@ -1,4 +1,5 @@
-//! Files of records: reads tables ([`tables`]), JSON lines and JSON arrays as a stream of rows, each with the line on which it starts.
+//! Reads files of records: tables ([`tables`]), JSON lines and JSON arrays. The result is a stream of rows, each with the line on which it
+//! starts.
 //!
 //! A line that cannot be read is an item, and reading continues with the next line. Only an error of the file itself ends the stream. The
 //! memory depends on the longest line allowed and not on the size of the file, except for workbooks. Time is linear in the bytes of the
@@ -70,16 +71,16 @@ impl FileFormat {
     }
 }
 
-/// One line of a file. In CSV one record, which may have several lines.
+/// One line of a file. In CSV this is one record, which may have several lines.
 #[derive(Debug)]
 pub struct FileLine {
     /// Number of the line on which the item starts, from 1. In CSV the header is line 1.
     pub line: u64,
-    /// The row, or the reason why there is none.
+    /// The row, or the reason why the line is not a row.
     pub content: Result<Row, UnreadableLine>,
 }
 
-/// The reason why a line is no row.
+/// The reason why a line is not a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableLine {
     /// A stable reason, in snake case. The service uses the same code for the same reason.

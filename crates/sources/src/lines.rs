@@ -1,8 +1,8 @@
 //! Cuts a stream of bytes into lines, in constant memory.
 //!
 //! A line ends with LF or CRLF; the last line may end with the stream. Lines are numbered from 1; blank lines are counted but not returned.
-//! A line longer than the limit is reported once and skipped without being held: the memory stays below the limit plus one piece of the
-//! stream. Time is linear in the bytes.
+//! A line that is longer than the limit is reported once, and is skipped without being kept in memory. The memory therefore stays below the
+//! limit plus one piece of the stream. Time is linear in the bytes.
 
 use bytes::{Buf, Bytes, BytesMut};
 

@@ -1,8 +1,8 @@
 //! Tables of offices: CSV in the usual encodings, and workbooks, row by row with all cells.
 //!
-//! Each row has its number and all its cells. A row that cannot be used gives the reason ([`RowFault`]). Only blank lines of CSV are no
-//! rows. [`TableProperties`] reads a table as often as the caller wants and returns the same rows each time; [`TableStream`] reads once and makes records
-//! ([`mapping`]). The memory depends on the longest row, and for a workbook on its [`WorkbookLimits`].
+//! Each row has its number and all its cells. A row that cannot be used gives the reason ([`RowFault`]). Only blank lines of CSV are not
+//! rows. [`TableProperties`] reads a table as often as the caller wants and returns the same rows each time; [`TableStream`] reads once and
+//! makes records ([`mapping`]). The memory depends on the longest row, and for a workbook on its [`WorkbookLimits`].
 
 pub mod columns;
 mod encoding;
@@ -35,14 +35,14 @@ pub use text::AsText;
 
 pub use crate::csv::records::QuoteEnd;
 
-/// The largest number of bytes that a workbook may unpack to. Its shared texts are in memory together while it is read. A workbook of
-/// 100,000 letters of usual length has about this number of bytes.
+/// The largest number of bytes that a workbook may unpack to. All its shared texts are in memory while it is read. A workbook of 100,000
+/// letters of usual length has about this number of bytes.
 pub const MOST_UNPACKED: u64 = 192 << 20;
 /// The largest number of bytes, without its sheets, that an imported workbook may unpack to. Its shared texts are in memory. A million
 /// different texts of 300 characters have this number of bytes.
 pub const MOST_HELD: u64 = 1 << 30;
-/// The largest number of bytes of a workbook of a kind that can only be read as a whole (XLS, ODS). It takes about ten times as much
-/// memory.
+/// The largest number of bytes of a workbook of a kind that can only be read as a whole (XLS, ODS). Reading it takes about ten times as
+/// much memory.
 pub const MOST_WHOLE: u64 = 64 << 20;
 /// The largest number of columns of a table. A record may have this number of fields.
 pub const MOST_COLUMNS: usize = 512;
@@ -65,10 +65,10 @@ impl From<String> for TableCell {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
-    /// The number of the row, from 1. In a workbook the number that the program shows next to the row; in CSV only rows that are not blank
-    /// lines are counted.
+    /// The number of the row, from 1. In a workbook, this is the number that the program shows next to the row. In CSV, blank lines are not
+    /// counted.
     pub number: u64,
-    /// The line on which the row starts, as a text editor counts lines. In a workbook the number of the row.
+    /// The line on which the row starts, as a text editor counts lines. In a workbook, this is the number of the row.
     pub line: u64,
     /// The cells of the row; in a workbook without the empty cells at its end. For a row that cannot be cut into cells, its raw text.
     pub cells: Vec<TableCell>,
@@ -82,7 +82,7 @@ pub struct TableRow {
 /// The reason why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowFault {
-    /// Some bytes of the row are no text in the encoding of the file. U+FFFD replaces them in the cells.
+    /// Some bytes of the row are not text in the encoding of the file. U+FFFD replaces them in the cells.
     Undecodable,
     /// The row is longer than may be held. Its cells are not kept.
     TooLong {
@@ -103,14 +103,14 @@ pub enum RowFault {
         /// Number of cells of the header.
         expected: usize,
     },
-    /// The row repeats the names of the columns and is no data.
+    /// The row repeats the names of the columns and is not data.
     RepeatedHeader,
-    /// The row contains totals and is no data.
+    /// The row contains totals and is not data.
     Totals,
 }
 
 impl RowFault {
-    /// True if the row is no data, so that leaving it out loses nothing.
+    /// True if the row is not data, so that no data is lost if it is left out.
     pub fn is_left_out(&self) -> bool {
         matches!(self, Self::RepeatedHeader | Self::Totals)
     }
@@ -128,7 +128,7 @@ pub struct WorkbookLimits {
 impl WorkbookLimits {
     /// The limits for a file that a person uploads at the desk.
     pub const DESK: Self = Self { unpacked: MOST_UNPACKED, held: MOST_UNPACKED };
-    /// The limits for a file that is imported. The size of the sheets does not matter, since they are read as a stream.
+    /// The limits for a file that is imported. The size of the sheets does not matter, because they are read as a stream.
     pub const IMPORT: Self = Self { unpacked: u64::MAX, held: MOST_HELD };
 }
 
@@ -155,7 +155,7 @@ pub enum TableLayout {
     Sheet { kind: WorkbookKind, sheet: String },
 }
 
-/// The reason why a file is no readable table.
+/// The reason why a file cannot be read as a table.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TableError {
     /// No row names columns.
@@ -201,7 +201,7 @@ pub enum TableError {
     /// The workbook has no sheet with the wanted name. Contains the names of its sheets.
     #[error("has no sheet of this name; its sheets are {0}")]
     NoSheet(String),
-    /// The file is no workbook, although the caller expects one.
+    /// The file is not a workbook, although the caller expects one.
     #[error("is no workbook, although it is called one; if it is text, give --format csv, else save it as .xlsx")]
     NoWorkbook,
     /// The file is a workbook, although the caller expects text.
@@ -231,9 +231,9 @@ pub struct TableProperties {
     pub sheets: SheetChoice,
     /// The names of the columns.
     pub header: Vec<String>,
-    /// The number of the row that names the columns; of two rows the second. The rows above are no data.
+    /// The number of the row that names the columns; if two rows name them, the second row. The rows above are not data.
     pub header_row: u64,
-    /// Recognises rows below the header that are no data.
+    /// Recognises rows below the header that are not data.
     found: TableHeader,
     /// The largest number of bytes of a row that is held.
     max: usize,
@@ -278,7 +278,7 @@ impl TableProperties {
         Ok(Self { layout, sheets, header: found.names.clone(), header_row, found, max })
     }
 
-    /// Hands the rows of the file at `path` to `seen` in their order, until `seen` breaks. The header and the rows above it are included.
+    /// Passes the rows of the file at `path` to `seen` in their order, until `seen` breaks. The header and the rows above it are included.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -313,7 +313,7 @@ fn gather(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
     if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// Hands the row of an event, if the event is a row, to `seen`.
+/// Passes the row of an event to `seen`, if the event is a row.
 fn pass_row(event: SheetEvent, seen: impl FnOnce(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
     match event {
         SheetEvent::Row(row) => seen(row),
@@ -322,7 +322,7 @@ fn pass_row(event: SheetEvent, seen: impl FnOnce(TableRow) -> ControlFlow<()>) -
 }
 
 impl TableRow {
-    /// Returns the cell with the value of a column: the cell of this row, or the cell above that it is merged with.
+    /// Returns the cell with the value of a column: the cell of this row, or the cell above with which it is merged.
     fn value(&self, column: usize) -> Option<&TableCell> {
         let own = self.cells.get(column).filter(|cell| !cell.text.is_empty());
         own.or_else(|| self.merged.iter().find(|(merged, _)| *merged == column).map(|(_, cell)| cell))

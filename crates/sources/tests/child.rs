@@ -1,5 +1,5 @@
-//! Tests that a separate process reads a workbook within its limits. This program is also that process, as `doppel` is, so that it has no
-//! harness.
+//! Tests that a separate process reads a workbook within its limits. Like `doppel`, this program is also that process. Therefore it has no
+//! test harness.
 
 #![allow(
     clippy::disallowed_methods,

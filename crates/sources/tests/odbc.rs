@@ -16,9 +16,9 @@ fn location(server: &postgres::PostgresServer) -> DatabaseLocation {
     DatabaseLocation::parse(&server.odbc_url()).expect("a location")
 }
 
-/// Values keep every digit, text stays unchanged, and a large number of rows arrives completely.
+/// Checks that values keep every digit, text stays unchanged, and a large number of rows arrives completely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_come_by_odbc_as_they_are() {
+async fn rows_arrive_unchanged_through_odbc() {
     let server = postgres::PostgresServer::start(PASSWORD).await;
     let mut office = PgConnection::connect_with(&server.options()).await.expect("connected");
     let statements = [
@@ -57,7 +57,7 @@ async fn rows_come_by_odbc_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_password_and_a_wrong_query_are_said_without_secrets() {
+async fn errors_of_passwords_and_queries_contain_no_secrets() {
     let server = postgres::PostgresServer::start(PASSWORD).await;
     let location = location(&server);
     let error = DatabaseConnection::open(&location, Some("geheim-wrong"), ConnectionAccess::ReadOnly)

@@ -1,18 +1,18 @@
-//! Makes a standby generation the live one while the collection is in use. Every lookup and registration uses either the old or the
+//! Makes a standby generation the live generation while the collection is in use. Every lookup and registration uses either the old or the
 //! new generation completely.
 //!
 //! 1. *Build*, in a separate thread: the index is loaded from the published records, while registrations and removals continue; the
-//!    committer notes the records that are removed meanwhile. Records that were registered meanwhile are then added, in rounds,
-//!    until few remain.
+//!    committer records which records are removed meanwhile. Records that were registered meanwhile are then added, in rounds, until few
+//!    remain.
 //! 2. *Commit*, an exclusive change: the committer adds the remaining records to the index, and writes which generation is live.
 //!    The index then contains exactly the published records.
-//! 3. *Switch*, after the publication and before the next change: the committer locks the sequencer, adds the records that are
-//!    sequenced and not yet published, and shows the new generation. Registrations that were judged in the old generation and are
-//!    settled later are in both.
+//! 3. *Switch*, after the publication and before the next change: the committer locks the sequencer, adds the records that are sequenced
+//!    and not yet published, and shows the new generation. Registrations that were judged in the old generation and are settled later are
+//!    in both generations.
 //!
-//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the switch, the collection has two
-//! indexes in memory. The thread that built the new index also frees the old one, because freeing takes long. A collection has at
-//! most one activation at a time.
+//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the switch, the collection has two indexes in
+//! memory. The thread that built the new index also frees the old index, because freeing takes a long time. A collection has at most one
+//! activation at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,8 @@ use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Number of seqs that are left to the committer: some milliseconds of work.
 const MAX_LEFT_TO_COMMITTER: u64 = 512;
-/// Largest number of rounds until so few seqs remain. Each round adds the records that were registered during the round before.
+/// Largest number of rounds until fewer than [`MAX_LEFT_TO_COMMITTER`] seqs remain. Each round adds the records that were registered during
+/// the previous round.
 const MAX_ROUNDS: u32 = 32;
 
 /// Longest wait in milliseconds for lookups that still use the old index. After this time, the last lookup frees the index.
@@ -49,7 +50,7 @@ const FREE_WAIT_MS: u32 = 1_000;
 type ActivationReply = oneshot::Sender<Result<Arc<CollectionState>>>;
 
 impl EmbeddedStore {
-    /// Makes the generation `id` the live one.
+    /// Makes the generation `id` the live generation.
     pub(super) async fn activate(&self, name: &CollectionName, id: GenerationId) -> Result<Arc<CollectionState>> {
         let lock = Arc::clone(&self.shared()?.collection(name)?.activating);
         let guard = self.begun(lock.lock_owned()).await?;
@@ -189,7 +190,7 @@ impl RunningActivation {
         Ok(ExclusiveChange { ops, on_published: Box::new(move || self.switch(shown, &old)), value: state })
     }
 
-    /// Runs step 3, and sends the state that lookups saw before.
+    /// Runs step 3, and sends the state that lookups saw before the switch.
     fn switch(self, state: Arc<CollectionState>, before: &Sender<Arc<ShownState>>) {
         let Self { collection, generation, .. } = &self;
         let mut sequencer = collection.sequencer.lock();

@@ -69,8 +69,8 @@ impl SharedState {
         let has_records = collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet();
         let (state, gone) = old.with_settings(spec, sequencer.next_generation, has_records)?;
         if !gone.is_empty() {
-            // The change happens at once and with the lock of the sequencer: from now on, a registration that was signed with the
-            // old profile is refused, so that none is sequenced before the change is on disk.
+            // The change happens at once and with the lock of the sequencer: from now on, a registration that was signed with the old
+            // profile is refused, so that no such registration is sequenced before the change is on disk.
             (sequencer.live, sequencer.next_generation) = (state.generation, state.generation.next());
             sequencer.standby.clear();
             let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
@@ -92,7 +92,7 @@ impl SharedState {
         Ok((state, self.send_unordered(ops, on_published)))
     }
 
-    /// Starts to drop a collection. Returns `None` if it does not exist.
+    /// Starts to drop a collection. Returns `None` if the collection does not exist.
     pub(super) fn begin_drop(&self, name: &CollectionName, guard: DdlGuard) -> Result<Option<AnswerReceiver>> {
         self.check_writable()?;
         let Ok(collection) = self.collection(name) else { return Ok(None) };

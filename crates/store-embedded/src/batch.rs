@@ -1,7 +1,7 @@
 //! A batch that the committer builds: it settles each change and adds the operations of the change.
 //!
-//! To settle a change means to decide its outcome, which may depend on the outcomes of earlier changes; those are settled before.
-//! The batch that stores or removes a record also adds it to all generations or removes it from all.
+//! To settle a change means to decide its outcome, which may depend on the outcomes of earlier changes; the earlier changes are settled
+//! first. The batch that stores or removes a record also adds it to all generations or removes it from all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl CommitBatch {
         self.ops.push(op);
     }
 
-    /// Notes the number of a change and its change of the number of records.
+    /// Records the number of a change, and by how much the change alters the number of records.
     fn count(&mut self, collection: &Arc<Collection>, number: Seq, change: i64) {
         let numbers = self.numbers.entry(collection.number).or_insert_with(|| {
             let count = collection.count.load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl CommitBatch {
         numbers.count = numbers.count.saturating_add_signed(change);
     }
 
-    /// Logs a change that the records themselves do not show.
+    /// Logs a change that cannot be seen from the records.
     fn log(&mut self, collection: &Collection, number: Seq, id: &RecordId, kind: LoggedKind) -> Result<()> {
         self.push(keys::logged(collection.number, &LoggedChange { number, id: id.clone(), kind })?);
         Ok(())
@@ -227,7 +227,7 @@ impl CommitBatch {
             let key = layout::signature_key(collection.number, generation, pending.record.seq).to_vec();
             let is_live = generation == pending.generation;
             let standby = state.others.iter().find(|other| other.id == generation);
-            // A generation that was announced just now is not in the state yet; its signatures are kept to be safe.
+            // A generation that was announced just now is not in the state yet; its signatures are then stored, to be safe.
             let keeps = !is_live && standby.is_none_or(|other| keeps_signatures(&other.settings));
             let entry = IndexEntry::of(signed, with_signatures || keeps);
             self.push(WriteOp::Put(Space::Signatures, key, layout::encode_entry(&entry)));
@@ -303,7 +303,7 @@ fn leave_memory(rollback: Rollback) {
         }
     }
     let Some(mut removal) = removal else { return };
-    // The entry may belong to a change that began after this one had failed.
+    // The entry may belong to a change that began after this change had failed.
     if state.removals.get(&removal.seq).is_some_and(|outcome| Arc::ptr_eq(outcome, &removal.outcome)) {
         state.removals.remove(&removal.seq);
     }

@@ -1,12 +1,12 @@
 //! A cache of stored records that matched a registration or a lookup.
 //!
-//! The copies of a letter that thousands of people send match the same few hundred earlier records, and most of the work would be to read
-//! and decode these records from disk again. A record that was read and did not match is rarely a candidate again, so that the cache does not
-//! keep it.
+//! The copies of a letter that thousands of people send match the same few hundred earlier records, and without the cache most of the work
+//! would be to read these records from disk and to decode them again. A record that was read and did not match is rarely a candidate again,
+//! so that the cache does not keep it.
 //!
-//! A cached record is the record of every view from the one that it was read from until the next change of the record. The publication of a
-//! change removes the record from the cache before readers see the new view ([`CandidateCache::publish`]), so that a reader never
-//! finds an older record than its view has. A reader whose view is older than the cached record reads from disk.
+//! A cached record is valid for the view from which it was read, and for all later views until the next change of the record. The
+//! publication of a change removes the record from the cache before readers see the new view ([`CandidateCache::publish`]), so that a
+//! reader never finds an older record than its view has. A reader whose view is older than the cached record reads from disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct ViewNumber(u64);
 
 type RecordPosition = (CollectionNumber, Seq);
 
-/// A record, and the view that it was read from.
+/// A record, and the view from which it was read.
 #[derive(Clone)]
 struct CachedRecord {
     record: Arc<StoredRecord>,
@@ -88,7 +88,7 @@ impl CandidateCache {
         cached.map(|cached| Arc::clone(&cached.record))
     }
 
-    /// Adds a record that was read from the view `view`, unless a record of its shard has changed since.
+    /// Adds a record that was read from the view `view`, unless a record of its shard has changed after this view.
     pub(super) fn insert(&self, view: ViewNumber, position: RecordPosition, record: Arc<StoredRecord>) {
         let mut shard = self.shard(position).lock();
         if shard.changed <= view {

@@ -1,5 +1,5 @@
-//! A change of one record, from the call to the committer: the stored record with the id is read, the plan follows from it, and
-//! then the change is sequenced, judged and delivered. Registrations, replacements, updates and removals take these steps.
+//! A change of one record, from the call to the committer. It reads the stored record with the id and makes a plan from this record; then
+//! it sequences, judges and delivers the change. Registrations, replacements, updates and removals take these steps.
 //!
 //! Nothing is awaited between sequencing and delivery, so that a caller that stops waiting cannot interrupt a change.
 

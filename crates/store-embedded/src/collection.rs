@@ -24,9 +24,9 @@ pub(super) struct ShownState {
 }
 
 pub(super) struct Collection {
-    /// The prefix of its keys.
+    /// The number of the collection, which is the prefix of its keys.
     pub(super) number: CollectionNumber,
-    /// Only the committer changes it, except that a new profile of an empty collection is set at once.
+    /// The state that lookups use. Only the committer changes it, except that a new profile of an empty collection is set at once.
     pub(super) shown: ArcSwap<ShownState>,
     /// The number of published records.
     pub(super) count: AtomicU64,
@@ -126,7 +126,7 @@ impl Collection {
         if self.sequencer.lock().dropped { Err(StoreError::UnknownCollection(name.clone())) } else { Ok(()) }
     }
 
-    /// Returns the size in bytes of its index, and of the index that is being built.
+    /// Returns the size in bytes of the index of the collection, and of the index that is being built.
     pub(super) fn index_bytes(&self) -> u64 {
         let building = self.activation.lock().as_ref().map_or(0, |activation| activation.generation.index_bytes());
         self.live().index_bytes() + building
@@ -134,7 +134,7 @@ impl Collection {
 }
 
 impl SequencerState {
-    /// Returns all generations: the live one, then the standby ones.
+    /// Returns all generations: the live generation, then the standby generations.
     pub(super) fn generations(&self) -> Vec<GenerationId> {
         std::iter::once(self.live).chain(self.standby.iter().copied()).collect()
     }

@@ -39,7 +39,7 @@ use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError, Stor
 const TABLES_BEHIND: usize = 28;
 /// Number of full and not written memtables at which commits wait; see [`TABLES_BEHIND`].
 const MEMTABLES_BEHIND: usize = 3;
-/// Time between two checks whether the engine has caught up.
+/// Time between two checks of whether the engine has caught up.
 const CATCHING_UP: Duration = Duration::from_millis(10);
 
 pub(super) struct Disk {
@@ -54,12 +54,12 @@ pub(super) struct Disk {
     workers: Workers,
     unannounced: bool,
     damages: Option<Damages>,
-    /// The files that the next opening requires. The last field, because it is dropped last: its drop writes the manifest after all
+    /// The files that the next opening requires. The last field, because it is dropped last: its drop writes the manifest after everything
     /// else is closed.
     marks: ManifestWriter,
 }
 
-/// A published state, with its number.
+/// A published state of the database, with its number.
 pub(super) struct PublishedView {
     pub(super) snapshot: Arc<Snapshot>,
     number: ViewNumber,
@@ -70,7 +70,7 @@ pub(super) struct PublishedView {
 pub(super) enum CommitError {
     /// Nothing was written.
     Refused(String),
-    /// A part may have reached the disk; opening again shows it.
+    /// A part of the batch may have reached the disk; opening the database again shows this part.
     Open(String),
 }
 
@@ -83,8 +83,8 @@ impl CommitError {
     }
 }
 
-/// Writes that the directory is open before anything in it changes, because workers delete journals at once. If this write fails,
-/// no journal may be deleted.
+/// Writes into the manifest that the directory is open, before anything in the directory changes, because workers delete journals at once.
+/// If this write fails, no journal may be deleted.
 fn announce(dir: &Path) -> std::io::Result<()> {
     match Manifest::read(dir)?.filter(|manifest| manifest.state == DirectoryState::Closed) {
         Some(closed) => Manifest { state: DirectoryState::Open, ..closed }.write(dir),
@@ -96,7 +96,7 @@ impl Disk {
     /// Opens or creates the database in `dir`.
     ///
     /// # Errors
-    /// [`StoreError::Internal`] with the directory, the fault and the remedy. Then nothing was changed in the directory.
+    /// [`StoreError::Internal`] with the directory, the fault and the remedy. The directory is then unchanged.
     pub(super) fn open(dir: &Path, options: &EmbeddedOptions, mode: OpeningMode) -> Result<Self> {
         let OpeningMode { opening, workers } = mode;
         let found = inspect::inspect(dir, opening)?;
@@ -160,7 +160,7 @@ impl Disk {
         };
         match format {
             Some(FORMAT) => Ok(()),
-            // The existing entries need not be written again.
+            // The existing entries do not need to be written again.
             Some(FORMAT_RECORDS_ONLY | FORMAT_WITHOUT_CHANGES | FORMAT_WITHOUT_EVENTS) => self.set_format(),
             Some(newer) if newer > FORMAT => Err(StoreError::Internal(format!(
                 "{} has format {newer}, this program knows up to {FORMAT}; run the newer program version, or restore a \
@@ -306,7 +306,7 @@ impl Disk {
         });
     }
 
-    /// Syncs before closing. Acknowledged changes were synced before; a failed database has nothing left to sync.
+    /// Syncs before the database is closed. Acknowledged changes were synced before; in a failed database there is nothing left to sync.
     pub(super) fn sync(&self) -> Result<()> {
         match self.db.persist(PersistMode::SyncAll) {
             Err(fjall::Error::Poisoned) => {

@@ -1,8 +1,7 @@
 //! Exclusive changes, which read before they write: the committer runs each in a separate batch.
 //!
-//! Between two batches, the published state is the complete state. An exclusive change can therefore read and decide without a
-//! lock. It needs a sync that it shares with no other change, and is used for rare changes (decisions, tasks) and large ones
-//! (filling a generation).
+//! Between two batches, the published state is the complete state. An exclusive change can therefore read and decide without a lock. It
+//! needs a separate sync, and is used for rare changes (decisions, tasks) and for large changes (filling a generation).
 
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
@@ -20,7 +19,7 @@ pub(super) struct ExclusiveChange<T> {
 }
 
 impl<T> ExclusiveChange<T> {
-    /// Returns a change with nothing to do after the write.
+    /// Returns a change that needs no step after the write.
     pub(super) fn written(ops: Vec<WriteOp>, value: T) -> Self {
         Self { ops, on_published: Box::new(|| {}), value }
     }

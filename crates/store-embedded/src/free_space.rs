@@ -1,8 +1,8 @@
-//! Refuses writes while the data volume has too little free space. It rarely asks the file system, so that the checks cost nothing.
+//! Refuses writes while the data volume has too little free space. It rarely asks the file system, so that the checks take almost no time.
 //!
-//! The required free space grows with the data, because merging tables needs space in proportion: it is a percentage of the size of
-//! the data, between a minimum and [`MAX_RESERVE`]. Removals may use all of it. For the case that another program fills the volume
-//! completely, a file reserves [`BALLAST`] bytes for removals; it is deleted then.
+//! The required free space grows with the data, because merging tables needs space in proportion: it is a percentage of the size of the
+//! data, between a minimum and [`MAX_RESERVE`]. Removals may use all of it. Another program may fill the volume completely. For this case a
+//! file reserves [`BALLAST`] bytes for removals; the file is then deleted.
 //!
 //! A full volume has two errors:
 //!
@@ -35,7 +35,7 @@ const MAX_RESERVE: u64 = 4 << 30;
 const BALLAST: u64 = 8 << 20;
 /// Name of the file that reserves space for removals.
 pub(super) const BALLAST_NAME: &str = "doppel.reserve";
-/// Free space that removals need: more than a batch of them.
+/// Free space that removals need: more than a batch of removals needs.
 const REMOVAL_RESERVE: u64 = 1 << 20;
 
 /// The part of the reserve that a change must leave free.
@@ -61,7 +61,7 @@ pub(super) struct FreeSpace {
     free: AtomicU64,
     /// The identity of the directory at the first check.
     seen: OnceLock<DirectoryIdentity>,
-    /// True if the directory was removed or replaced since.
+    /// True if the directory was removed or replaced after the first check.
     gone: AtomicBool,
 }
 

@@ -16,7 +16,7 @@ use doppel_store::frequencies::{FrequencyStore, check_size};
 use doppel_store::{CollectionState, Result};
 
 impl SharedState {
-    /// Starts to store a version. Returns `None` if the previous version is not the current one.
+    /// Starts to store a version. Returns `None` if the current version is not the previous version of the new version.
     fn begin_put_frequencies(
         &self,
         name: &CollectionName,

@@ -6,8 +6,8 @@ use doppel_core::index::{GenerationIndex, IndexFull, Lookup, ProposalOrder, Prop
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
 
-/// True if the signatures of a standby generation are stored in addition to its keys. Only judges know whether they need
-/// signatures, and none is available here; therefore, signatures are stored unless the keys are certainly sufficient.
+/// True if the signatures of a standby generation are stored in addition to its keys. Only judges know whether they need signatures, and no
+/// judge is available here. Signatures are therefore stored, unless the keys are certainly sufficient.
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new scheme needs a decision")]
 pub(super) fn keeps_signatures(settings: &Settings) -> bool {
     !settings.channels.iter().all(|channel| match channel {
@@ -48,7 +48,7 @@ impl Generation {
         self.index.propose(&Lookup::of(signed, self.simhash, self.order))
     }
 
-    /// Adds a record. Its seq is higher than those of all records in the index.
+    /// Adds a record. Its seq is higher than the seqs of all records in the index.
     pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), IndexFull> {
         self.index.insert_signed(seq, signed).map(drop)
     }

@@ -1,10 +1,10 @@
-//! Standby generations, from their announcement to their removal. They are on disk only, each with its number in `signatures` and
-//! `pairs`, and as complete as the live generation.
+//! Standby generations, from their announcement to their removal. They are on disk only, each with its number in `signatures` and `pairs`.
+//! They are as complete as the live generation.
 //!
-//! A registration contains signatures for all generations, and a removal deletes entries in all (`batch`). Announcing a generation
-//! changes the list of required generations with the lock of the sequencer, and then waits until all earlier changes are published:
-//! these are the records to be added. Adding them is an exclusive change (`exclusive`) of bounded size, so that registrations in
-//! between do not wait longer than for each other.
+//! A registration contains signatures for all generations, and a removal deletes entries in all (`batch`). Announcing a generation changes
+//! the list of required generations with the lock of the sequencer, and then waits until all earlier changes are published. The records
+//! that are then published must be added. Adding them is an exclusive change (`exclusive`) of bounded size, so that registrations wait for
+//! it no longer than they wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use doppel_store::generations::{
 };
 use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
-/// Largest number of records or lists of pairs in one batch: the committer needs a few milliseconds to read so many.
+/// Largest number of records or lists of pairs in one batch: the committer needs a few milliseconds to read this number.
 const MAX_FILED: usize = 256;
 /// Largest size in bytes of the records in one batch.
 const MAX_FILED_BYTES: usize = 1 << 20;
@@ -76,8 +76,8 @@ impl SharedState {
             let id = sequencer.next_generation;
             let begun = collection.state().begin(id, &spec, sequencer.next_seq)?;
             sequencer.next_generation = id.next();
-            // From now on, registrations without signatures for the new generation are refused. The end of the scan is therefore
-            // not above the first registration with them.
+            // From now on, registrations without signatures for the new generation are refused. The end of the scan is therefore not above
+            // the first registration with such signatures.
             sequencer.standby.push(id);
             begun
         };

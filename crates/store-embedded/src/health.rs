@@ -22,8 +22,8 @@ struct ExaminedCollection<'a> {
 }
 
 impl EmbeddedStore {
-    /// Adds the faults of ids and pairs to `report`, and all damages that were skipped since the store was opened. It reads the
-    /// records once. For a store that was opened with [`super::EmbeddedOptions::damages`].
+    /// Adds the faults of ids and pairs to `report`, and all damages that were skipped since the store was opened. It reads the records
+    /// once. It needs a store that was opened with [`super::EmbeddedOptions::damages`].
     ///
     /// # Errors
     /// If the directory cannot be read at all.

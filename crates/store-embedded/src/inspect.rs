@@ -89,7 +89,8 @@ fn is_own(name: &str) -> bool {
     [VERSION, LOCK, KEYSPACES, manifest::NAME].contains(&name) || name.ends_with(".jnl")
 }
 
-/// Removes the files of a data directory whose records nobody needs, and nothing else. Keeps a directory that is a symbolic link as it is.
+/// Removes the files of a data directory whose records nobody needs. Removes no other files. Keeps a directory that is a symbolic link as
+/// it is.
 pub fn remove_own_files(dir: &Path) {
     if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
         return;
@@ -195,7 +196,7 @@ fn check_journals(journals: &[(u64, u64)], manifest: Option<&Manifest>, dir: &Pa
         check_writes(dir, *id, *written, id == last)?;
     }
     let Some(manifest) = manifest else { return Ok(()) };
-    // A program that writes no manifest, an earlier version, has opened the directory since.
+    // An earlier version, which writes no manifest, has opened the directory since the manifest was written.
     let opened_since = manifest.journals.last().is_some_and(|marked| {
         journals.iter().any(|(id, bytes)| *id > marked.id || (*id == marked.id && *bytes > marked.bytes))
     });
@@ -252,7 +253,7 @@ fn check_keyspaces(dir: &Path, manifest: Option<&Manifest>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the list of tables of a keyspace is the one that `current` names. In an error, `*` represents its folder.
+/// Checks that the list of tables of a keyspace is the list that the file `current` names. In an error, `*` represents its folder.
 pub(super) fn check_keyspace(path: &Path) -> std::result::Result<(), String> {
     let current = match fs::read(path.join(CURRENT)) {
         Ok(current) => current,

@@ -1,5 +1,5 @@
-//! The keys of callers and the accounts of people: all in memory, and two values on disk, which change together. They are created and revoked some times a year, and the time of their
-//! last use is stored at most once a minute.
+//! The keys of callers and the accounts of people: all in memory, and two values on disk, which change together. People create and revoke
+//! them a few times a year, and the time of their last use is stored at most once a minute.
 
 use std::sync::Arc;
 

@@ -24,7 +24,8 @@ pub(super) const ALL: [Space; 7] =
 pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
 
 /// Size of the unsorted part of a keyspace in memory before it is written to a table, in bytes. Seven keyspaces with the 64 MiB that fjall
-/// takes by default keep up to 448 MiB, also of records that were replaced or removed since. A keyspace keeps the size it was created with.
+/// takes by default keep up to 448 MiB in memory, also of records that were replaced or removed meanwhile. A keyspace keeps the size with
+/// which it was created.
 const MAX_MEMTABLE_BYTES: u64 = 16 << 20;
 
 /// The options of a new keyspace. They do not change a keyspace that exists.

@@ -238,12 +238,12 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
 const HAS_FINGERPRINT: u8 = 1;
 const HAS_SIGNATURES: u8 = 2;
 
-/// Encodes an index entry. Layout: version; flags; digest key; fingerprint, if flagged; number of keys (u32); runs of keys of one channel: channel
-/// (u8), length (u32), the keys (8 bytes each); signatures, if flagged: number (u8), then for each signature a tag (0 none, 1 fingerprint, 2 hashes
-/// with u32 length; higher tags: see `schemes::encoding`) and its words.
+/// Encodes an index entry. Layout: version; flags; digest key; fingerprint, if flagged; number of keys (u32); runs of keys of one channel:
+/// channel (u8), length (u32), the keys (8 bytes each); signatures, if flagged: number (u8), then for each signature a tag (0 none, 1
+/// fingerprint, 2 hashes with u32 length; higher tags: see `schemes::encoding`) and its words.
 ///
-/// The keys are stored instead of their sources, so that opening needs no profile and no hashing. A key needs 8 bytes: keys are hashes and cannot
-/// be compressed.
+/// The keys are stored instead of their sources, so that opening needs no profile and no hashing. A key needs 8 bytes: keys are hashes and
+/// cannot be compressed.
 pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
     let mut flags = 0;

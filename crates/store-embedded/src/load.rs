@@ -37,7 +37,7 @@ const RANGE: u64 = 16_384;
 const PIECE_BYTES: usize = 4 << 20;
 /// Largest number of pieces of each thread that wait to be received.
 const AHEAD: usize = 2;
-/// Largest number of damaged entries of a collection that are logged; further ones are only counted.
+/// Largest number of damaged entries of a collection that are logged; further damaged entries are only counted.
 const NAMED: u64 = 20;
 
 /// All published tasks, by id.
@@ -64,7 +64,7 @@ pub(super) fn key_ring(disk: &Disk) -> Result<SharedKeyRing> {
     Ok(Arc::new(Mutex::new(KeyRing { accounts, ..ring })))
 }
 
-/// Reads one of the two values of the key ring; an empty one if it was never stored.
+/// Reads one of the two values of the key ring; an empty value if it was never stored.
 fn part_of_ring<T: DeserializeOwned + Default>(disk: &Disk, key: &[u8], what: &str) -> Result<T> {
     let Some(value) = disk.get(&disk.view(), Space::Meta, key)? else {
         return Ok(T::default());
@@ -144,8 +144,8 @@ pub(super) fn rebuild(
     fill(disk, key, next_seq, &index, on_progress).map(|()| index)
 }
 
-/// Adds the published records of a generation below `next_seq` to `index`, which is empty. Each range has the state of its own
-/// read.
+/// Adds the published records of a generation below `next_seq` to `index`, which is empty. Each range is read in the state of the moment at
+/// which its read begins.
 ///
 /// # Errors
 /// Also if the store is closed meanwhile.
@@ -169,7 +169,7 @@ pub(super) fn fill(
                 receiver
             })
             .collect();
-        // The first piece that cannot be read ends the loading; the loaded part is then dropped.
+        // If a piece cannot be read, the loading ends and the loaded part is dropped.
         let mut failure = None;
         let loaded = index.load(in_order(readers, ranges, &mut failure), |records| on_progress(records as u64));
         loaded?;
@@ -210,7 +210,7 @@ fn in_order(
     pieces.fuse().flatten()
 }
 
-/// Reads some of the ranges of a generation.
+/// Reads ranges of a generation in one thread.
 struct RangeReader<'a> {
     disk: &'a Disk,
     key: GenerationKey,
@@ -295,7 +295,7 @@ mod tests {
     fn records_load_in_the_order_of_seqs_and_a_damaged_entry_does_not_stop_the_loading() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        // The seqs are in one range, in several ranges, and at the ends of ranges; each large record fills a piece.
+        // The seqs are in one range, in several ranges, and at the ends of ranges. Each large record fills a piece.
         let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1].map(Seq);
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
         let encoded = |seq| layout::encode_entry(&entry(seq, if seq < Seq(4) { large } else { 3 }));

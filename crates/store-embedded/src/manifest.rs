@@ -31,7 +31,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum DirectoryState {
-    /// Nothing was ever acknowledged.
+    /// The directory is being created. No change was acknowledged yet.
     Creating,
     /// A process has opened the directory, or was killed.
     Open,
@@ -55,7 +55,7 @@ pub(super) struct Manifest {
     pub(super) state: DirectoryState,
     /// The numbers of all keyspaces, except the keyspace of the engine (0).
     pub(super) keyspaces: Vec<u64>,
-    /// In ascending order.
+    /// The journals, in ascending order of their numbers.
     pub(super) journals: Vec<Journal>,
 }
 
@@ -86,7 +86,7 @@ impl Manifest {
         Ok(Self { state, keyspaces, journals: found })
     }
 
-    /// Reads the manifest of `dir`. Returns `None` if there is none, or if it is damaged.
+    /// Reads the manifest of `dir`. Returns `None` if the manifest does not exist or is damaged.
     ///
     /// # Errors
     /// If the file exists and cannot be read.
@@ -104,7 +104,7 @@ impl Manifest {
     /// Replaces the manifest atomically.
     ///
     /// # Errors
-    /// If the volume refuses the write. Then the previous manifest remains.
+    /// If the volume refuses the write. The previous manifest then remains.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let part = dir.join(NAME_BEFORE);
         let mut file = File::create(&part)?;
@@ -121,7 +121,7 @@ pub(super) struct ManifestWriter {
     /// The identity of the directory when it was opened. Another directory that replaces it has another manifest.
     pub(super) identity: Option<DirectoryIdentity>,
     pub(super) manifest: Mutex<Manifest>,
-    /// True if the end is orderly.
+    /// True if the directory is being closed in order.
     pub(super) orderly: AtomicBool,
 }
 

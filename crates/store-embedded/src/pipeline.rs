@@ -19,9 +19,9 @@
 //! | `CommitOutcome` | whether the change is committed | the caller, with the ticket | the committer | when it settles the change, in the order of positions |
 //! | entries in `registrations` and `removals` | sequenced, not yet published | the caller, with the ticket | the committer | after the publication |
 //!
-//! A caller that waits for a permit holds a claim; a caller that holds a permit waits for nothing that needs a claim or a permit:
-//! there is no cycle. The claim of a change that fails may end before its entries do; therefore, an entry is removed only by the
-//! change that made it.
+//! A caller that waits for a permit holds a claim; a caller that holds a permit waits for nothing that needs a claim or a permit: therefore
+//! there is no cycle. The claim of a change that fails may end before its entries do; therefore, an entry is removed only by the change
+//! that made it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Recovered collections: collections without an entry in `meta`, which are found by the numbers in the keys of their records.
 //!
-//! Only for a store that is opened with [`super::EmbeddedOptions::damages`]. Such a collection gets a name from its number, the
-//! default settings and its last generation; a note in the damages reports it.
+//! They are only looked for in a store that is opened with [`super::EmbeddedOptions::damages`]. Such a collection gets a name from its
+//! number, the default settings and its last generation; a note in the damages reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
     Ok(())
 }
 
-/// Returns the last generation of a collection that has index entries; the first one if there is none that can be read.
+/// Returns the last generation of a collection that has index entries; the first generation if no generation can be read.
 fn last_generation(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> GenerationId {
     let mut last = GenerationId(1);
     let mut next = last;
@@ -133,7 +133,7 @@ mod tests {
         CollectionEntry { number, next_generation: GenerationId(2), state }
     }
 
-    /// Makes a directory with three collections in tables, the second of them dropped and not yet deleted, and their records.
+    /// Makes a directory with three collections in tables, and their records. The second collection is dropped and not yet deleted.
     fn directory(dir: &Path) {
         let disk = Disk::open(dir, &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         let mut ops = vec![put_meta(layout::tombstone_key(CollectionNumber(2)), Vec::new())];
@@ -217,7 +217,7 @@ mod tests {
         let strict = Disk::open(dir.path(), &EmbeddedOptions::default(), mode);
         assert!(strict.is_err(), "damages are skipped only on request");
         let (disk, options) = open(dir.path());
-        // The tombstone of the second collection is as unreadable as the names of the others.
+        // The tombstone of the second collection cannot be read, and neither can the names of the others.
         assert_eq!(
             found(&disk, &options),
             [1, 2, 3].map(|number| by_number(CollectionNumber(number), Seq(RECORDS + 1), RECORDS))
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn records_behind_damages_are_found_without_the_next_seq() {
-        // Two damages in the first collection, one at its end and the beginning of the next, one in the last collection and one at
-        // its end.
+        // Two damages lie in the first collection, one across its end and the beginning of the next collection, one in the last collection,
+        // and one at its end.
         let blocks = [2, 4, 9, 24, 28].map(|block| block * BLOCK_BYTES + BLOCK_BYTES / 4);
         assert_eq!(left(&blocks), [50, 10, 30].map(|lost| (RECORDS - lost, lost)));
     }

@@ -1,12 +1,12 @@
 //! Opens the database again after a failed commit, in the background, until the opening succeeds.
 //!
-//! After a failed write, the state of the disk is unknown, and fjall refuses further writes until it is opened again, even if there
-//! is space again. Therefore, the open database is dropped and built again from the disk. Lookups use the old database until there
-//! is space, or for about a second; not longer, because the incomplete files of a failed compaction may fill the disk, and only an
-//! opening removes them.
+//! After a failed write, the state of the disk is unknown, and fjall refuses further writes until it is opened again, even if there is
+//! space again. Therefore, the open database is dropped and built again from the disk. Lookups use the old database until there is space,
+//! but for about a second at most, because the incomplete files of a failed compaction may fill the disk, and only an opening removes them.
 //!
-//! If there is too little space even then, merging tables would fail again. Then the database is opened without the threads that
-//! merge: lookups and removals work, and the committer has the database opened normally when there is space, or after some time.
+//! If there is still too little space after this time, merging tables would fail again. In this case the database is opened without the
+//! threads that merge: lookups and removals work, and the committer has the database opened normally when there is space, or after some
+//! time.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -71,7 +71,7 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
     let workers = workers(supervisor)?;
     let mut shared = open(supervisor, workers)?;
     if workers == Workers::Held && shared.disk.is_behind() {
-        // Otherwise not even a removal could be written.
+        // Otherwise the store could not even write a removal.
         drop(shared);
         shared = open(supervisor, Workers::Running)?;
     }
@@ -88,7 +88,7 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
     Ok(())
 }
 
-/// Decides whether tables are merged: not while there is too little space, unless this was the case for some time.
+/// Decides whether tables are merged: tables are not merged while there is too little space, unless this has lasted for some time.
 fn workers(supervisor: &Supervisor) -> Result<Workers> {
     if supervisor.is_held() || !is_short(supervisor) {
         return Ok(Workers::Running);

@@ -1,9 +1,9 @@
 //! Makes a data directory from a snapshot.
 //!
-//! All files are written into a folder in the directory, closed, opened again as a check, and synced. Only then are they moved to
-//! their place, the file that makes the directory a data directory last. Until then, no program accepts the directory as a data
-//! directory. If the restore fails, all files are removed, the folder last; files that could not be removed, or that a killed
-//! process left, are removed by the next call.
+//! All files are written into a folder in the directory, closed, opened again as a check, and synced. After this, the files are moved to
+//! their places; the file that makes the directory a data directory is moved last. Until then, no program accepts the directory as a data
+//! directory. If the restore fails, all files are removed, the folder last. If files cannot be removed, or if a killed process leaves
+//! files, the next call removes them.
 //!
 //! Only the owner can access the directory, as for every directory that the store makes, even if it existed before.
 
@@ -34,9 +34,9 @@ const FOLDER: &str = "doppel.restoring";
 /// in order. When this returns, all files are on disk, and only the owner can access the directory.
 ///
 /// # Errors
-/// The first error of `pieces`. [`StoreError::Internal`] if the directory is not empty, cannot be written, or belongs to another
-/// user and is readable by others; if the snapshot has another kind of store or a newer format; or if its pieces are not a complete
-/// store. Then the directory is unchanged.
+/// The first error of `pieces`. [`StoreError::Internal`] if the directory is not empty, cannot be written, or belongs to another user and
+/// is readable by others; if the snapshot has another kind of store or a newer format; or if its pieces are not a complete store. The
+/// directory is then unchanged.
 pub fn restore<E: From<StoreError>>(
     dir: &Path,
     moment: &SnapshotMoment,
@@ -64,8 +64,8 @@ pub fn restore<E: From<StoreError>>(
     restored
 }
 
-/// Decodes the keys of callers (keys that were created while the service ran, not those of a configuration) and the accounts of people in a
-/// piece of a snapshot. They may be in two pieces.
+/// Decodes the keys of callers and the accounts of people in a piece of a snapshot. The keys are the keys that were created while the
+/// service ran, not the keys of a configuration. Keys and accounts may be in two pieces.
 pub fn key_ring_in(piece: &SnapshotPiece) -> KeyRing {
     let mut found = KeyRing::default();
     for (key, value) in piece.entries.iter().filter(|pair| is_key_ring(piece, pair)) {
@@ -231,7 +231,7 @@ fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
 /// Removes the files of an interrupted restore: all files, because the directory was empty.
 fn clear(dir: &Path) -> io::Result<()> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    // The file that makes it a data directory is removed first, the folder that marks a restore last.
+    // The file that makes the directory a data directory is removed first, and the folder that marks a restore is removed last.
     entries.sort_by_key(|entry| (entry.file_name() == FOLDER, entry.file_name() != VERSION));
     for entry in entries.iter().filter(|entry| entry.file_name() != OF_THE_VOLUME) {
         match entry.file_type()?.is_dir() {
@@ -311,8 +311,8 @@ fn publish(dir: &Path, folder: &Path) -> Result<()> {
 fn move_files(dir: &Path, folder: &Path) -> io::Result<()> {
     sync_all(folder)?;
     let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-    // The manifest is moved first, because an incomplete directory with a manifest is refused; the file that makes it a data directory
-    // is moved last.
+    // The manifest is moved first, because an incomplete directory with a manifest is refused; the file that makes the directory a data
+    // directory is moved last.
     entries.sort_by_key(|entry| (entry.file_name() == VERSION, entry.file_name() != manifest::NAME));
     for entry in entries {
         point("restore::moving");

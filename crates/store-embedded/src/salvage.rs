@@ -1,9 +1,9 @@
 //! Copies a damaged directory to a directory that opens, with the readable data.
 //!
-//! The copy contains only the data from which records can be restored: settings (`meta`), `records`, `decisions`, and the complete
-//! writes in the journals. The other keyspaces (ids, index entries, pairs, tasks) follow from these. It makes a new database and
-//! replaces the three empty keyspaces by those of the damaged directory, which is not changed. Tables are hard links if the file
-//! system supports them; journals are copied.
+//! The copy contains only the data from which records can be restored: settings (`meta`), `records`, `decisions`, and the complete writes
+//! in the journals. The other keyspaces (ids, index entries, pairs, tasks) follow from these. The copy is a new database whose three empty
+//! keyspaces are replaced by the keyspaces of the damaged directory. The damaged directory is not changed. Tables are hard links if the
+//! file system supports them; journals are copied.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ const KEYSPACES: &str = "keyspaces";
 /// opened with [`super::EmbeddedOptions::damages`]. Returns descriptions of the lost and rebuilt data.
 ///
 /// # Errors
-/// [`StoreError::Internal`] if `from` is in use or no data directory, or if `to` cannot be written.
+/// [`StoreError::Internal`] if `from` is in use or is not a data directory, or if `to` cannot be written.
 pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     if !from.join(KEYSPACES).is_dir() {
         return Err(StoreError::Internal(format!(
@@ -88,13 +88,13 @@ fn fresh(to: &Path) -> std::result::Result<Vec<u64>, fjall::Error> {
     Ok(ids)
 }
 
-/// True if the engine opens the tables of a keyspace. Otherwise, it opens no database that contains them. The test uses a separate
-/// database in the folder `to`, which is removed afterwards.
+/// True if the engine can open the tables of a keyspace. If it cannot, it also cannot open a database that contains these tables. The test
+/// uses a separate database in the folder `to`, which is removed afterwards.
 fn opens(from: &Path, space: Space, to: &Path) -> io::Result<bool> {
     let trial = tempfile::tempdir_in(to)?;
     let ids = fresh(trial.path()).map_err(io::Error::other)?;
     keyspace(from, &trial.path().join(KEYSPACES).join(ids[space as usize].to_string()))?;
-    // The engine panics at some damages.
+    // Some damages make the engine panic.
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let db = Database::builder(trial.path()).worker_threads_unchecked(0).open()?;
         db.keyspace(NAMES[space as usize], create_options).map(drop)
@@ -102,7 +102,7 @@ fn opens(from: &Path, space: Space, to: &Path) -> io::Result<bool> {
     Ok(opened.is_ok_and(|opened| opened.is_ok()))
 }
 
-/// Replaces an empty keyspace by another one. Returns a description of its damage, if there is any.
+/// Replaces an empty keyspace by a keyspace of the damaged directory. Returns a description of its damage, if there is any.
 fn keyspace(from: &Path, to: &Path) -> io::Result<Option<String>> {
     if !from.is_dir() {
         return Ok(Some("the folder is missing; the content of its tables is lost".into()));

@@ -175,8 +175,8 @@ impl BySeq {
         [&self.before[..], &seq.0.to_be_bytes()].concat()
     }
 
-    /// Returns the seq up to which each seq is tried: the seq behind the first one, found by bisection, from which reading succeeds
-    /// again; [`TRIED`] seqs if the damage reaches the end of the range. At most 65 reads of a block.
+    /// Finds by bisection the first seq from which reading succeeds again, and returns the seq behind it. Each seq up to the returned seq
+    /// is then tried. If the damage reaches the end of the range, [`TRIED`] seqs are tried. At most 65 reads of a block.
     fn end_of_damage(&self, view: &Snapshot, keyspace: &Keyspace) -> Seq {
         let wanted_below = self.to.strip_prefix(&self.before[..]).and_then(|rest| rest.first_chunk().copied());
         let last = wanted_below.map_or(Seq::MAX, |seq| Seq(u64::from_be_bytes(seq)).before(1));

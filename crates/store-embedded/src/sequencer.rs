@@ -1,8 +1,8 @@
 //! The first stage of a change: it decides the order of changes.
 //!
-//! In one critical section, a change takes its position, reads the index and changes it. Therefore exactly one of several equal
-//! records that arrive together is the original. The committer settles changes strictly in the order of their positions, so that
-//! all earlier changes are settled before a change.
+//! In one critical section, a change takes its position, reads the index and changes it. Therefore exactly one of several equal records
+//! that arrive together is the original. The committer settles changes strictly in the order of their positions, so that all earlier
+//! changes are settled before a change is settled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) fn update(
     Ok((take(&mut state, Rollback::nothing(collection), committer), number))
 }
 
-/// Sequences a change of no record. Returns also the number of the change; `None` if the collection is dropped.
+/// Sequences a change that changes no record. Returns also the number of the change; `None` if the collection is dropped.
 pub(super) fn other(collection: &Arc<Collection>, committer: &Sender<CommitterMessage>) -> Option<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
     if state.dropped {
@@ -82,12 +82,12 @@ pub(super) fn remove(
     Some((take(&mut state, rollback, committer), number))
 }
 
-/// Takes a position behind all changes until now, without a change.
+/// Takes a position behind all present changes, without a change.
 pub(super) fn barrier(collection: &Arc<Collection>, committer: &Sender<CommitterMessage>) -> Ticket {
     take(&mut collection.sequencer.lock(), Rollback::nothing(collection), committer)
 }
 
-/// Notes the record to be removed, and takes a position.
+/// Records which record is to be removed, and takes a position.
 fn take(state: &mut SequencerState, rollback: Rollback, committer: &Sender<CommitterMessage>) -> Ticket {
     if let Some(removal) = &rollback.removal {
         state.removals.insert(removal.seq, Arc::clone(&removal.outcome));
@@ -118,7 +118,7 @@ fn proposals(
     SequencedProposals { items, confirmed_registrations, removals, truncated: found.truncated }
 }
 
-/// Returns the record before there is a verdict. The two parts of a replacement share one outcome.
+/// Returns the record, which has no verdict yet. The two parts of a replacement share one outcome.
 fn pending(registration: &Registration, seq: Seq, replaced: Option<&PendingRemoval>) -> PendingRegistration {
     PendingRegistration {
         outcome: replaced.map_or_else(Arc::default, |removal| Arc::clone(&removal.outcome)),

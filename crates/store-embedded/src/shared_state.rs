@@ -45,7 +45,7 @@ impl SharedState {
     ) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options, mode)?);
         space.set_data_bytes(disk.bytes());
-        // From now on, this directory is observed, and no other one of the same name.
+        // From now on, this directory is observed, even if another directory gets its name.
         space.measure();
         space.reserve_ballast();
         let collections = load::collections(&disk, options)?;

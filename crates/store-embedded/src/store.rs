@@ -40,8 +40,8 @@ impl EmbeddedStore {
     /// thread for about a second for each 200,000 records on two cores.
     ///
     /// # Errors
-    /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, newer format, no access, no data
-    /// directory, or an incomplete one. Then nothing was changed in the directory.
+    /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, newer format, no access, no data directory,
+    /// or an incomplete data directory. The directory is then unchanged.
     pub fn open(dir: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self> {
         let dir = dir.as_ref();
         // Tables with damages cannot be merged.
@@ -207,9 +207,9 @@ impl EmbeddedStore {
         answer.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Delays an error because of old settings until the new settings can be read, so that it helps the caller to read them again.
-    /// A generation becomes live before its settings are published, and a collection refuses changes before it is removed and its
-    /// name is free; the task that makes the change holds the lock until then.
+    /// Delays an error that outdated settings caused until the new settings can be read. The caller can then read the settings again and
+    /// repeat the call. A generation becomes live before its settings are published, and a collection refuses changes before it is removed
+    /// and its name is free; the task that makes the change holds the lock until then.
     async fn once_settled<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) = &outcome {
             drop(self.begun(self.supervisor.ddl_lock.lock()).await?);
@@ -350,7 +350,7 @@ impl Store for EmbeddedStore {
         let (sender, ended) = oneshot::channel();
         let watchdog = Arc::clone(&self.supervisor.watchdog);
         let builder = std::thread::Builder::new().name("store-close".into());
-        // The thread is none of the runtime, because the process cannot end before the threads of the runtime do.
+        // The thread does not belong to the runtime, because the process cannot end before the threads of the runtime end.
         let thread = builder.spawn(move || {
             let synced = watchdog.check().and_then(|()| {
                 watchdog.begin();

@@ -1,8 +1,8 @@
 //! Deletes the key ranges of dropped collections and generations in the background, in bounded batches between other writes.
 //!
-//! Dropping writes a tombstone and removes the name in one batch: from then on, no reader sees the collection. The tombstone is
-//! deleted last; if there is one at the next opening, the deletion continues. Numbers of collections and of generations are never
-//! used twice, so that a new collection of the same name shares no key with the old one.
+//! Dropping writes a tombstone and removes the name in one batch: from then on, no reader sees the collection. The tombstone is deleted
+//! last. If a tombstone exists at the next opening, the deletion continues. Numbers of collections and of generations are never used twice,
+//! so that a new collection of the same name shares no key with the old collection.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) enum DroppedKeys {
 }
 
 impl DroppedKeys {
-    /// Returns the keyspaces and prefixes of its keys.
+    /// Returns the keyspaces and the prefixes of the keys to be deleted.
     fn ranges(self) -> Vec<(Space, Vec<u8>)> {
         match self {
             Self::Collection(number) => {

@@ -71,7 +71,7 @@ impl TaskStore for EmbeddedStore {
     }
 
     async fn put_task(&self, task: TaskState) -> Result<TaskPut> {
-        // It may use the last free space, because it must be possible to end a task that fills the disk.
+        // It may use the last free space, because a task that fills the disk must be able to end.
         let changed = self.exclusive(SpaceReserve::Last, |shared: &SharedState| {
             let list = Arc::clone(&shared.tasks);
             Ok(move |_: &Disk| put(&list, task))

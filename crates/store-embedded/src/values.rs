@@ -19,7 +19,7 @@ fn decode(bytes: &[u8]) -> Result<NamedValue> {
 }
 
 impl EmbeddedStore {
-    /// Makes `change` of the value with this name, if its version is `version`. Returns false if it is not.
+    /// Applies `change` to the value with this name if its version is `version`. Otherwise returns false.
     async fn change_value(
         &self,
         collection: &CollectionName,
@@ -67,7 +67,7 @@ impl ValueStore for EmbeddedStore {
         let number = shared.collection(collection)?.number;
         let prefix = keys::value_key(number, prefix);
         let end = [&prefix[..], char::MAX.to_string().as_bytes()].concat();
-        // The key right after that of the name `after`.
+        // The key directly after the key of the name `after`.
         let after = after.map(|after| [&keys::value_key(number, after)[..], &[0]].concat());
         let first = after.map_or_else(|| prefix.clone(), |after| after.max(prefix.clone()));
         let entries = shared.disk.range(&shared.disk.view(), Space::Meta, &first, &end);

@@ -1,9 +1,9 @@
 //! Notices a write that hangs, so that no one waits for it for ever.
 //!
-//! The storage engine blocks writers while it has too many tables to merge, even after merging has failed finally; it reports no
-//! error. Therefore, the time at which a commit begins is stored. While a commit is older than [`MAX_COMMIT`], new changes are
-//! refused, pending changes are answered with [`StoreError::Unknown`], and the store can be closed. If the commit ends later, the
-//! store works normally again.
+//! The storage engine blocks writers while it has too many tables to merge, even after its merging has stopped because of an error; it does
+//! not report the error. Therefore, the time at which a commit begins is stored. While a commit is older than [`MAX_COMMIT`], new changes
+//! are refused, pending changes are answered with [`StoreError::Unknown`], and the store can be closed. If the commit ends later, the store
+//! works normally again.
 //!
 //! A change may wait for several successive commits, none of which hangs: it has a separate deadline of the same length.
 //!

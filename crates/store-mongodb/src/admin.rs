@@ -32,15 +32,15 @@ pub(super) struct CachedCollection {
 }
 
 impl CachedCollection {
-    /// Returns all generations with their settings, the live one first.
+    /// Returns all generations with their settings, the live generation first.
     pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
         let others = self.state.others.iter().map(|other| (other.id, &other.settings));
         std::iter::once((self.state.generation, &self.state.settings)).chain(others)
     }
 }
 
-/// The states of collections by name. Each state is valid for [`super::Options::staleness`]. The cache does not remember that a
-/// collection does not exist.
+/// The states of collections by name. Each state is valid for [`super::Options::staleness`]. The cache has no entries for collections that
+/// do not exist.
 #[derive(Default)]
 pub(super) struct CollectionCache {
     known: RwLock<HashMap<CollectionName, Arc<CachedCollection>>>,
@@ -141,7 +141,7 @@ impl SharedStore {
                 Ok(_) => return Ok(()),
                 Err(error) if retry::is_duplicate_key(&error) => {
                     let name = document.state.name.clone();
-                    // An earlier attempt may have inserted it. No other collection has this number.
+                    // An earlier attempt may have inserted the document. No other collection has this number.
                     let stored = if outcome_unknown { self.stored_collection(&name).await? } else { None };
                     let is_own = stored.is_some_and(|stored| stored.number == document.number);
                     return if is_own { Ok(()) } else { Err(StoreError::CollectionExists(name)) };

@@ -1,8 +1,8 @@
 //! The change feed: the records by their seqs, and the changes that each transaction logs.
 //!
-//! Waiting for changes costs one small query every [`LOOK_EVERY`] for all waiters and collections of an instance together, every
-//! [`LOOK_EVERY_IDLE`] if no collection has changed for a while, and none while nobody waits. An instance learns of its own commits
-//! at once.
+//! While callers wait for changes, an instance sends one small query every [`LOOK_EVERY`] for all waiters and collections together, or
+//! every [`LOOK_EVERY_IDLE`] if no collection has changed for a while. Without waiters it sends no query. An instance learns of its own
+//! commits at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The number of records of a collection, without counting them for each request.
 //!
-//! The database counts by scanning an index, which takes half a millisecond for a thousand records, and every page of the console
-//! needs the count. Therefore, the count is remembered with the commit after which it was counted. Later commits of this instance
-//! update the count, also commits during the counting. A commit of another instance, or a commit with an unknown outcome, makes the
-//! count invalid, and the next request counts again.
+//! The database counts by scanning an index, which takes half a millisecond for a thousand records, and every page of the console needs the
+//! count. Therefore, an instance stores the count together with the commit after which it was counted. Later commits of this instance
+//! update the count, also commits during the counting. A commit of another instance, or a commit with an unknown outcome, makes the count
+//! invalid, and the next request counts again.
 
 use std::collections::{HashMap, VecDeque};
 

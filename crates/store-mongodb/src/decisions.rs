@@ -131,7 +131,7 @@ impl SharedStore {
         reading.await
     }
 
-    /// Returns the ids of those `registrations` that used decisions which have changed since. One round trip.
+    /// Returns the ids of the `registrations` that used decisions which were changed later. One round trip.
     pub(super) async fn overruled(
         &self,
         session: &mut ClientSession,

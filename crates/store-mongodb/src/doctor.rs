@@ -1,5 +1,5 @@
-//! Examines and repairs a database: whether the schema is the one that this version needs, and whether records, signatures and
-//! pages agree.
+//! Examines and repairs a database: whether the schema is the schema that this version needs, and whether records, signatures and pages
+//! agree.
 //!
 //! The examination reads each collection once, without a snapshot. It then reads each suspect record again in a snapshot, so that
 //! writes during the examination cause no reports. Memory: about 150 bytes for each record of the largest collection.
@@ -24,11 +24,11 @@ use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::GenerationPhase;
 use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
-/// The signature and entries that were found of one record.
+/// The signature and the entries of one record that the examination found.
 #[derive(Default)]
 struct SeenRecord {
     signature: Option<SignatureParts>,
-    /// The entries that are on the right pages, one bit for each page.
+    /// The entries that were found on the right pages, one bit for each page.
     found: u8,
     has_record: bool,
 }
@@ -62,7 +62,7 @@ impl ExaminedGeneration<'_> {
     }
 }
 
-/// Returns all generations of a collection, the live one first.
+/// Returns all generations of a collection, the live generation first.
 async fn examined_generations<'a>(
     shared: &SharedStore,
     collection: &'a CollectionDocument,
@@ -302,7 +302,7 @@ fn add_suspect(suspects: &mut SuspectRecords, id: &str, page: Option<PageKey>) {
     suspects.entry(id.to_owned()).or_default().extend(page);
 }
 impl SeenRecord {
-    /// True if the entry is on a page of the signature and is the first one there. Marks the page as found.
+    /// True if the entry is on a page of the signature and is the first entry of the record on this page. Marks the page as found.
     fn tick(&mut self, page: PageKey, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
         let Some(signature) = &self.signature else { return false };
         let at = signature.places.iter().position(|place| *place == page);

@@ -1,8 +1,8 @@
 //! Adds stored records to a generation that is being built, many in one transaction.
 //!
-//! Each transaction takes the latch of the collection, so that the records cannot change between its reads and its writes. It skips
-//! a record that was replaced or removed after it was signed; a record that was registered again has added itself. More records in
-//! one transaction need fewer round trips for each record, but registrations wait longer.
+//! Each transaction takes the latch of the collection, so that the records cannot change between its reads and its writes. It skips a
+//! record that was replaced or removed after it was signed; a registration that runs meanwhile adds its record to the generation itself.
+//! More records in one transaction need fewer round trips for each record, but registrations wait longer.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! Fills an empty collection in bulk without lookups, for measurements with many records.
 //!
-//! Filling differs from registration: it is not atomic and computes no verdicts, and no one else may write to the collection at the
-//! same time.
+//! Filling differs from registration: it is not atomic, computes no verdicts, and no other caller may write to the collection at the same
+//! time.
 
 use std::collections::BTreeMap;
 

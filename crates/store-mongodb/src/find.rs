@@ -78,7 +78,7 @@ impl SharedStore {
         finds.push(CollectionPointer::find(&query.collection));
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         if until != LookupEnd::FirstMatch {
-            // Content that is already stored needs no blocks.
+            // If the digest has a match, the blocks are not needed.
             finds.extend(around.find(place));
         }
         let mut found = self.find_all(session, finds).await?;
@@ -165,7 +165,7 @@ impl SharedStore {
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
     }
 
-    /// Returns the seqs of this list that records have, ascending. The index of seqs answers.
+    /// Returns the seqs of this list under which records are stored, ascending. It only reads the index of seqs.
     pub(super) async fn stored_seqs(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<Seq>> {
         #[derive(Deserialize)]
         struct StoredSeq {

@@ -65,13 +65,13 @@ impl BoundedFind {
         usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_mul(self.bytes)
     }
 
-    /// Sorts the documents. The limit then returns the first ones.
+    /// Sorts the documents. The limit then returns the first documents of this order.
     pub(super) fn sorted(self, sort: Document) -> Self {
         Self { sort, ..self }
     }
 
-    /// Names the index for a separate command. If several indexes are possible, the server otherwise tries all of them, and again
-    /// whenever the size of the values differs much.
+    /// Names the index for a separate command. If several indexes are possible, the server otherwise tries all of them, and tries them
+    /// again whenever the size of the values differs much.
     pub(super) fn by(self, index: &'static str) -> Self {
         Self { index: Some(index), ..self }
     }
@@ -162,7 +162,7 @@ impl SharedStore {
         if number == 1 {
             return self.find_apart(session, finds).await;
         }
-        // The results are joined to one document, whichever this is.
+        // The results are joined to any one document of the collection.
         let one = [doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
         let joins = finds.into_iter().enumerate().map(|(at, find)| find.joined(&join_name(at)));
         let asked = self.in_session(COLLECTIONS);

@@ -42,7 +42,7 @@ pub(super) struct FullLists {
 #[derive(Debug)]
 struct CachedFullLists {
     generation: GenerationId,
-    /// Distinguishes these lists from those before the last drop.
+    /// Distinguishes these lists from the lists before the last drop.
     epoch: u64,
     /// The commit after which all lists are right.
     as_of: Seq,
@@ -73,7 +73,7 @@ impl KnownLists {
         pointer.commits.0.saturating_sub(self.as_of.0) <= MOST_BEHIND
     }
 
-    /// Returns the find of a change that removed a record from lists since the lists were right.
+    /// Returns the find of a change that removed a record from lists after the lists were last right.
     pub(super) fn find(&self, number: StoredNumber) -> BoundedFind {
         let mut taken = changes_between(number, self.as_of, Seq(i64::MAX as u64));
         taken.insert("$or", took_lists());
@@ -110,7 +110,7 @@ impl FullLists {
         Some(KnownLists { epoch: kept.epoch, as_of: kept.as_of, lists: lists.collect() })
     }
 
-    /// Drops all lists of a collection if they are those of `known`.
+    /// Drops all lists of a collection if they are still the lists of `known`.
     fn forget(&self, number: StoredNumber, known: &KnownLists) {
         let mut all = self.all.lock();
         if all.get(&number).is_some_and(|kept| kept.epoch == known.epoch) {
@@ -123,7 +123,7 @@ impl FullLists {
         self.all.lock().remove(&number);
     }
 
-    /// Caches those of `lists` that are full. They were read after the commit `as_of`, and `known` was right then.
+    /// Caches the full lists among `lists`. They were read after the commit `as_of`, and `known` was right at that commit.
     pub(super) fn keep<'l>(
         &self,
         place: GenerationKey,
@@ -137,7 +137,7 @@ impl FullLists {
         let mut all = self.all.lock();
         let kept = match (all.get_mut(&place.number), known) {
             (Some(kept), Some(known)) if kept.epoch == known.epoch => kept,
-            // Another caller started new lists meanwhile, perhaps at a later moment.
+            // Another caller has started new lists meanwhile, perhaps at a later moment.
             (Some(kept), _) if kept.generation == place.generation => return,
             _ => {
                 let epoch = self.epochs.fetch_add(1, Ordering::Relaxed);
@@ -218,7 +218,7 @@ mod tests {
             full.known(place(8), [&key].into_iter()).expect("it began").lists.is_empty(),
             "a list that is not full is not cached"
         );
-        // A caller that knew no lists may have read earlier ones.
+        // A caller that knew no lists may have read earlier lists.
         full.keep(place(7), None, Seq(9), lists(2..3, LIMIT).iter());
         full.keep(place(7), Some(&known), Seq(12), lists(3..4, LIMIT).iter());
         let keys = [ListKey::Key(1), ListKey::Key(2), ListKey::Key(3)];

@@ -1,4 +1,4 @@
-//! The generations of a collection besides the live one. The document of the collection lists them, and every transaction that
+//! The generations of a collection besides the live generation. The document of the collection lists them, and every transaction that
 //! changes the index reads this list.
 //!
 //! Announcing a generation and changing the index both write the document of the collection, and are therefore ordered: a record
@@ -33,7 +33,7 @@ const STATISTICS_BYTES: usize = 4 << 20;
 #[async_trait]
 impl GenerationStore for MongoStore {
     async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
-        // The latch guarantees that later commits were judged after all commits until now.
+        // The latch guarantees that all later commits are judged after the present commits.
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl GenerationStore for MongoStore {
 
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let known = self.shared.known(name).await?;
-        // The statistics of a dropped generation are deleted a little later.
+        // The statistics of a dropped generation are deleted a little later than the generation.
         match known.generations().any(|(there, _)| there == generation) {
             true => self.shared.statistics(known.number, generation).await,
             false => Ok(None),
@@ -138,7 +138,7 @@ impl SharedStore {
         Ok(begun)
     }
 
-    /// Returns the number of the collection if `generation` is one of its generations besides the live one.
+    /// Returns the number of the collection if `generation` is a generation of this collection and not the live generation.
     pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<StoredNumber> {
         let known = self.known(name).await?;
         if known.state.standby(generation).is_ok() {
@@ -263,7 +263,7 @@ impl SharedStore {
         let number = self.known(name).await?.number;
         let mut work = DocumentTransaction { shared: self, name, change };
         let changed = self.transact_queued(number, &mut work).await;
-        // Also after an error, because the change may have been committed.
+        // This is also done after an error, because the change may have been committed.
         self.cache.forget(name);
         changed
     }

@@ -47,7 +47,7 @@ impl InternedLists {
         RecordPosting { id: Arc::clone(id), seq: posting.seq }
     }
 
-    /// Replaces a list by a longer one that begins with the same records. O(number of new records).
+    /// Replaces a list by a longer list that begins with the same records. O(number of new records).
     pub(super) fn put(&mut self, key: ListKey, list: Arc<PostingList>) {
         let before = self.lists.get(&key).map_or(0, |list| list.len());
         self.remove(&key);

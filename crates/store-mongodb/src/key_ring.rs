@@ -1,7 +1,7 @@
 //! The keys of callers and the accounts of people: two documents, which change in one transaction. A change contains the version that it
 //! replaces.
 //!
-//! A program without accounts replaces the document of the keys as a whole, and does not touch the document of the accounts.
+//! An earlier program without accounts replaces the document of the keys as a whole, and does not change the document of the accounts.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn decode_accounts(document: &Document) -> Result<Vec<PersonAccount>> {
 /// The transaction that replaces both documents.
 struct RingTransaction<'a> {
     shared: &'a SharedStore,
-    /// The version that is replaced; 0 if there must be none.
+    /// The version that is replaced; 0 if no keys must be stored yet.
     version: u64,
     keys: Document,
     accounts: Document,
@@ -61,7 +61,7 @@ struct RingTransaction<'a> {
 
 #[async_trait]
 impl TransactionWork for RingTransaction<'_> {
-    /// True if the stored version was the expected one.
+    /// True if the stored version was the expected version.
     type Answer = bool;
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<TransactionEnd<bool>, TxnError> {
@@ -88,7 +88,8 @@ impl SharedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
         let meta = self.documents(META);
         let reading = self.read(self.deadline(), || async {
-            // The accounts are read after the version. If they are newer than it, a change that begins with them is refused.
+            // The accounts are read after the version. If the accounts are newer than this version, a change that is based on them is
+            // refused.
             let keys = meta.find_one(doc! { "_id": KEYS }).await?;
             let accounts = meta.find_one(doc! { "_id": ACCOUNTS }).await?;
             let ring = keys.as_ref().map(decode_keys).transpose()?.unwrap_or_default();

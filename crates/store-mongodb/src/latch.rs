@@ -1,17 +1,17 @@
-//! The latch of a collection: its document. It serialises all changes of the collection, so that of equal records exactly one is the
-//! original.
+//! The latch of a collection: its document. It serialises all changes of the collection, so that exactly one of several equal records is
+//! the original.
 //!
-//! Every transaction that changes the index, the generations or the decisions of a collection begins by raising the number of
-//! commits in the document of the collection. This has three effects. Two such transactions conflict, so that the later one sees
-//! all changes of the earlier one. The generations in the document stay the same until the commit. The numbers in between are the
-//! seqs of this transaction. Commits are therefore numbered in their order, without gaps except drawn numbers that were not needed,
-//! and a reader that has read up to a seq never sees a lower seq later.
+//! Every transaction that changes the index, the generations or the decisions of a collection begins by raising the number of commits in
+//! the document of the collection. This has three effects. Two such transactions conflict, so that the later transaction sees all changes
+//! of the earlier transaction. The generations in the document stay the same until the commit. The numbers by which the number of commits
+//! is raised are the seqs of this transaction. Commits are therefore numbered in their order. The only gaps are numbers that a transaction
+//! drew and did not need. A reader that has read up to a seq never sees a lower seq later.
 //!
 //! If a majority has confirmed a commit, it has also confirmed every commit with a lower number; see [`LatchQueue::confirmed`].
 //!
-//! Within a process, transactions of one collection run one at a time, in the order in which they asked ([`LatchQueue::enter`]).
-//! Between instances, the database decides, and the losing instance tries again after a few milliseconds. An instance that lost
-//! repeatedly stores a note that it waits; an instance that finds a note after its commit pauses before its next commit
+//! Within a process, transactions of one collection run one at a time, in the order of their calls ([`LatchQueue::enter`]). Between
+//! instances, the database decides, and the losing instance tries again after a few milliseconds. An instance that has lost several times
+//! stores a note that it waits. An instance that finds such a note after its commit pauses before its next commit
 //! ([`SharedStore::others_wait`]).
 
 use std::collections::HashMap;
@@ -53,8 +53,8 @@ impl LatchQueue {
         entered.map_err(|_| busy())
     }
 
-    /// Returns a commit up to which a majority has confirmed all commits. A record with such a seq is never rolled back, so that
-    /// the seq names one content for ever.
+    /// Returns a commit up to which a majority has confirmed all commits. A record with such a seq is never rolled back, so that the seq
+    /// always belongs to the same content.
     pub(super) fn confirmed(&self) -> Seq {
         *self.confirmed.borrow()
     }
@@ -128,7 +128,7 @@ impl SharedStore {
         latched.ok_or_else(|| StoreError::UnknownCollection(name.clone()).into())
     }
 
-    /// Runs a transaction that takes the latch of a collection. It must be its turn in the queue.
+    /// Runs a transaction that takes the latch of a collection. The caller must have its turn in the queue.
     pub(super) async fn transact_latched<W: TransactionWork>(
         &self,
         number: StoredNumber,
@@ -142,7 +142,7 @@ impl SharedStore {
         let waiting = self.notes();
         let own = doc! { "_id": { "c": number, "i": &self.instance } };
         let now = vec![doc! { "$set": { "at": "$$NOW" } }];
-        // Notes only help the order. If storing the note fails, the transaction also fails, with its own error.
+        // Notes only improve the order of the instances. If storing the note fails, the transaction also fails, with its own error.
         let noted = waiting.update_one(own.clone(), now).upsert(true).into_future();
         let noted = tokio::time::timeout_at(deadline.at(), noted).await;
         let done = self.retry.transact(&self.client, deadline, work).await;
@@ -171,7 +171,7 @@ impl SharedStore {
         self.database.collection_with_options(WAITING, options.build())
     }
 
-    /// Waits for its turn, and then runs a transaction that takes the latch, as [`SharedStore::transact_latched`].
+    /// Waits for the turn of the caller, and then runs a transaction that takes the latch, like [`SharedStore::transact_latched`].
     pub(super) async fn transact_queued<W: TransactionWork>(
         &self,
         number: StoredNumber,

@@ -11,8 +11,8 @@
 //!    cache does not contain. Then it reads the texts of the candidates (`propose`) in one round trip, however many records there
 //!    are.
 //! 3. It judges each record against the candidates and against the records before it in the batch.
-//! 4. It inserts the records with their verdicts and their signatures, and adds entries to the highest page of each bucket, or to
-//!    the next page if 128 entries were added to the highest. It never adds entries to an older page.
+//! 4. It inserts the records with their verdicts and their signatures, and adds entries to the highest page of each bucket, or to a new
+//!    page if 128 entries were added to the highest page. It never adds entries to an older page.
 //! 5. It commits. After a conflict it begins again at 1; after a commit with an unknown result it commits again; the deadline ends
 //!    both (`retry`).
 //!
@@ -24,8 +24,8 @@
 //! Every generation of the collection is written; only the live generation is looked up. `generations` announces generations,
 //! `filing` fills them.
 //!
-//! A seq is a number in the order of commits, which the transaction draws. Numbers that a batch did not need stay unused. If a
-//! majority has confirmed the commit of a seq, the seq names one content for ever. `documents` describes the stored documents;
+//! A seq is a number in the order of commits, which the transaction draws. Numbers that a batch did not need stay unused. After a majority
+//! has confirmed the commit of a seq, the seq always belongs to the same content. `documents` describes the stored documents;
 //! `docs/mongodb.md` describes the database for its users.
 //!
 //! Public functions return boxed futures, so that only this crate compiles them and not every crate that awaits them.
@@ -83,14 +83,14 @@ use doppel_store::{
 
 pub use self::schema::{State, Status};
 
-/// Where a store takes the time and unique names from; it reads no clock itself.
+/// The functions from which a store takes the time and unique names. The store reads no clock itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Microseconds since 1970.
+    /// Returns the time in microseconds since 1970.
     pub micros: fn() -> u64,
-    /// Now (RFC 3339, UTC).
+    /// Returns the time (RFC 3339, UTC).
     pub now: fn() -> String,
-    /// Returns a name that no other process has.
+    /// Returns a name that no other process uses.
     pub unique_id: fn() -> String,
 }
 
@@ -108,7 +108,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Largest number of connections to each server.
     pub pool: u32,
-    /// True if one joined command may read ids, digests, keys and pages. It only saves time. The store never joins on a cluster.
+    /// True if one joined command may read ids, digests, keys and pages, which only saves time. The store never joins on a cluster.
     pub joins: bool,
     /// True if connecting applies pending migrations. Otherwise connecting fails if a migration is pending.
     pub migrate: bool,
@@ -344,9 +344,9 @@ impl SharedStore {
         self.database.collection(name)
     }
 
-    /// Returns a collection for reads in a session. Its read concern is `snapshot`, because the driver prefers the read concern of
-    /// the collection (otherwise `majority`) to that of the session, and the reads of a session would then show different moments.
-    /// In a transaction, the read concern of the transaction applies.
+    /// Returns a collection for reads in a session. Its read concern is `snapshot`, because the driver prefers the read concern of the
+    /// collection (otherwise `majority`) to that of the session, and the reads of the session would then show different moments. In a
+    /// transaction, the read concern of the transaction applies.
     fn in_session(&self, name: &str) -> Collection<RawDocumentBuf> {
         let options = CollectionOptions::builder().read_concern(ReadConcern::snapshot()).build();
         self.database.collection_with_options(name, options)

@@ -1,4 +1,4 @@
-//! Applies migrations, each once, with one instance at a time.
+//! Applies each migration once. Only one instance at a time does this.
 //!
 //! The lock is a document that expires by the clock of the server and is renewed during the work. The lock of a crashed instance
 //! expires after at most [`LOCK_SECONDS`]. The next instance then begins again, because every statement may be repeated.
@@ -187,7 +187,7 @@ impl SchemaMigrator<'_> {
         self.patiently(|| migrations.replace_one(own.clone(), &applied).upsert(true).into_future()).await.map(drop)
     }
 
-    /// Notes that the shard keys of a migration are applied.
+    /// Stores a note that the shard keys of a migration are applied.
     async fn note_sharded(&self, number: i32) -> Result<()> {
         let migrations = self.database.collection::<Document>(MIGRATIONS);
         let noted = doc! { "$set": { "sharded": true } };

@@ -5,8 +5,8 @@
 //! removed a record from lists. Of the lists that were not used recently, only long lists stay, because reading a list again costs
 //! a document for each of its records, and there are fewer long lists.
 //!
-//! The transaction whose turn it is owns the cache of the collection, and returns it only after a majority has confirmed its
-//! commit. The cache therefore contains nothing that can be rolled back.
+//! The transaction that has its turn owns the cache of the collection, and returns it only after a majority has confirmed its commit. The
+//! cache therefore contains nothing that can be rolled back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use super::read::{GenerationKey, next};
 use super::retry::{CallDeadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
-/// Approximate number of bytes of the lists of recent batches in each collection; the lists of earlier batches may have as many. A
-/// short list costs little to read again, and the next batch waits some milliseconds while the long lists of earlier batches are
-/// moved.
+/// Approximate number of bytes of the lists of recent batches in each collection; the lists of earlier batches may have the same number of
+/// bytes again. A short list costs little to read again, and the next batch waits some milliseconds while the long lists of earlier batches
+/// are moved.
 const MOST_RECENT: usize = 8 << 20;
-/// Approximate number of bytes of long lists that a collection keeps in addition: for a million letters, most of the lists that are
-/// used.
+/// Approximate number of bytes of long lists that a collection keeps in addition: for a collection of a million letters, this is enough for
+/// most of the lists that are used.
 const MOST_LONG: usize = 160 << 20;
 /// Number of postings from which on a list is long.
 const LONG: usize = 8;
@@ -56,9 +56,9 @@ pub(super) struct PostingCache {
     /// The commit up to which all lists are complete.
     as_of: Seq,
     recent: SizedLists,
-    /// Lists that were used before the recent ones, and not since.
+    /// Lists that earlier batches used and recent batches did not use.
     earlier: SizedLists,
-    /// Long lists that were used before the earlier ones.
+    /// Long lists that were used even earlier.
     long: InternedLists,
     bounds: CacheBounds,
     /// An update that is applied when the cache is taken next.
@@ -91,7 +91,7 @@ struct PendingUpdate {
     reading: ReadAheadTask,
 }
 
-/// The task that reads lists ahead. Dropping it stops the task.
+/// The task that reads lists ahead. The task stops if this value is dropped.
 pub(super) type ReadAheadTask = AbortOnDropHandle<Option<ListsAsOf>>;
 
 /// Records that other instances added, by the keys of their lists, in order.
@@ -106,7 +106,7 @@ impl FiledByOthers {
     }
 }
 
-/// The commits since a cache was up to date.
+/// The commits after the last moment at which a cache was up to date.
 #[derive(Debug)]
 pub(super) enum CommitsBehind {
     /// Other instances added these records, and removed none.
@@ -307,7 +307,7 @@ struct StoredCache {
 }
 
 impl PostingCaches {
-    /// Takes the cache of a collection, or an empty one if there is none. Only the transaction whose turn it is may call it.
+    /// Takes the cache of a collection, or an empty cache if it has none. Only the transaction that has its turn may call this.
     pub(super) fn take(&self, number: StoredNumber) -> PostingCache {
         let mut all = self.0.lock();
         let Some(kept) = all.iter_mut().find(|kept| kept.number == number) else { return PostingCache::default() };
@@ -342,14 +342,15 @@ impl PostingCaches {
         self.0.lock().retain(|kept| kept.number != number);
     }
 
-    /// Returns the approximate size of all caches in bytes. For a cache that a transaction owns, it is the size before.
+    /// Returns the approximate size of all caches in bytes. For a cache that a transaction owns, it is the size that the cache had before.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.lock().iter().map(|kept| kept.bytes).sum()
     }
 }
 
 impl SharedStore {
-    /// Reads the records that other instances committed up to `last` since the cache was up to date. No round trip or two.
+    /// Reads the records that other instances committed up to `last` after the last moment at which the cache was up to date. At most two
+    /// round trips; none if there are no such commits.
     pub(super) async fn behind(
         &self,
         session: &mut ClientSession,
@@ -435,7 +436,7 @@ mod tests {
         /// After any commits of this instance and of others, a cached list equals the stored list.
         #[test]
         fn cached_lists_equal_stored_lists(
-            // Either many lists, some of which are not used for a while; or a few lists that become full.
+            // Either many lists, some of which are not used for some time, or a few lists that become full.
             steps in prop_oneof![steps(3, 16, 12, 40), steps(2, 4, 40, 30)],
         ) {
             let bounds = CacheBounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
@@ -524,7 +525,7 @@ mod tests {
         use_lists(&mut cache, &short, 2 * many..3 * many);
         assert!(cache.get(&first, &none).is_none() && cache.bytes() <= 2 * MOST_RECENT + MOST_RECENT / 4);
 
-        // Long lists stay longer, if there is room.
+        // Long lists stay longer if there is space.
         let bounds = CacheBounds { most_long: 8 << 20, ..CacheBounds::default() };
         let mut cache = PostingCache { bounds, ..PostingCache::default() };
         let many = more_than_recent(&long);

@@ -1,7 +1,7 @@
 //! Reads the posting lists of digests and keys.
 //!
-//! A list gives its first [`POSTINGS_PER_KEY`] records in the [`ProposalOrder`] of the generation, and whether there are more. The number of documents that are read is
-//! therefore bounded for lists of any length.
+//! A list gives its first [`POSTINGS_PER_KEY`] records in the [`ProposalOrder`] of the generation, and whether there are more. The number of
+//! documents that are read is therefore bounded for lists of any length.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -108,8 +108,8 @@ impl PostingQuery {
         self.lists.is_empty()
     }
 
-    /// Returns one find for each group of digests or keys. Each returns [`GROUP_LIMIT`] + 1 records if there are more. Lists of the
-    /// latest records are not read in groups.
+    /// Returns one find for each group of digests or keys. A find returns [`GROUP_LIMIT`] + 1 records if there are more than
+    /// [`GROUP_LIMIT`]. Lists of the latest records are not read in groups.
     pub(super) fn finds(&self, place: GenerationKey) -> Vec<BoundedFind> {
         match place.order {
             ProposalOrder::EarliestFirst => self.groups().map(|group| group.find(place)).collect(),
@@ -139,10 +139,10 @@ impl KeyGroup {
         if field == KEYS { find.only(field, values) } else { find }
     }
 
-    /// Removes the keys with complete lists from the group, in order, and returns their lists. `rows` is the result of
-    /// [`KeyGroup::find`]. If the result was cut by the limit, the complete lists are those of the first keys, at least one. Returns
-    /// `None` if the result was cut and its rows may not be in the order of the index: by the first key of the group that the row
-    /// has, each row once, and by seq.
+    /// Removes the keys with complete lists from the group, in order, and returns their lists. `rows` is the result of [`KeyGroup::find`].
+    /// If the result was cut by the limit, the complete lists are those of the first keys, at least one. Returns `None` if the result was
+    /// cut and its rows may not be in the order of the index. In this order, each row occurs once, at the first key of the group that the
+    /// row has, and rows with the same key are sorted by seq.
     fn take_whole(&mut self, rows: &FoundRows) -> doppel_store::Result<Option<Vec<(ListKey, PostingList)>>> {
         let mut lists = vec![PostingList::default(); self.keys.len()];
         let mut last = (0, Seq(0));
@@ -190,7 +190,7 @@ pub(super) struct PostingAnswer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FiledPostings<'a> {
     pub(super) digest: &'a [RecordPosting],
-    /// In the order of the keys of the record.
+    /// The postings of the keys, in the order of the keys of the record.
     pub(super) keys: Vec<&'a [RecordPosting]>,
     pub(super) order: ProposalOrder,
 }
@@ -235,8 +235,8 @@ impl PostingAnswer {
         self.order = more.order;
     }
 
-    /// Returns the lists of the query, and the records that were added under other keys, for a cache; nothing for lists of the latest
-    /// records, which are not cached.
+    /// Returns the lists of the query, and the records that were added under other keys, for a cache. Returns nothing for lists of the
+    /// latest records, because they are not cached.
     pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, RecordPosting)>) {
         match self.order {
             ProposalOrder::EarliestFirst => (self.lists, self.others),
@@ -244,7 +244,7 @@ impl PostingAnswer {
         }
     }
 
-    /// Removes a record. Returns true if all lists are still complete; a list that was cut lacks its next record now.
+    /// Removes a record. Returns true if all lists are still complete; a list that was cut now lacks its next record.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let mut whole = true;
         for list in self.lists.values_mut() {
@@ -303,8 +303,8 @@ impl SharedStore {
         Ok(PostingAnswer { lists: lists.collect(), others: Vec::new(), order: place.order })
     }
 
-    /// Reads the first records of each digest or key. Each list is a range of the index with a bounded length. One round trip
-    /// for every 128 lists; on a cluster, whose shards have no common order, one for each list.
+    /// Reads the first records of each digest or key. Each list is a range of the index with a bounded length. One round trip for every 128
+    /// lists; on a cluster, one round trip for each list, because the shards have no common order.
     async fn each_bounded(
         &self,
         session: &mut ClientSession,
@@ -329,7 +329,7 @@ impl SharedStore {
 
 /// Largest size in bytes of a signature of which only id and seq are read.
 const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
-/// Largest length of a list: one more than is used, so that the length shows whether there are more.
+/// Largest length of a list: one record more than is used, so that the length shows whether more records exist.
 pub(super) const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
 impl ListKey {
@@ -468,7 +468,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// For any number of records that share keys of a group, all lists are complete up to their limit.
+        /// Checks that all lists are complete up to their limit, for any number of records that share keys of a group.
         #[test]
         fn lists_of_a_group_are_the_earliest_records_of_each_key(
             // Keys of low numbers are popular.

@@ -1,6 +1,6 @@
-//! From postings to judged matches: the ranking and limits of `index::rank`, with ids instead of slots.
+//! Ranks and judges the records in the postings: with the order and the limits of `index::rank`, but with ids instead of slots.
 //!
-//! In `index::rank`, a lower slot means an earlier record: here, records get slots by sorting on seq. Entries of pages contain no
+//! In `index::rank`, a lower slot means an earlier record. Here, records get slots in the order of their seqs. Entries of pages contain no
 //! seq; it is read with the text of the record, or before the texts if a limit will remove candidates.
 
 use std::collections::BTreeSet;
@@ -64,16 +64,16 @@ pub(super) struct RankedProposals {
 /// Records that were read, by id.
 pub(super) type RecordTexts = HashMap<Arc<str>, RecordDocument>;
 
-/// Seqs of records of which nothing else was read, by id; `None` if the record does not exist.
+/// Seqs of records whose other fields were not read, by id; `None` if the record does not exist.
 pub(super) type RecordSeqs = HashMap<String, Option<Seq>>;
 
 pub(super) type RecordSignatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
-/// A judge with the limit of immutable seqs.
+/// A judge, and the limit up to which seqs are immutable.
 #[derive(Clone, Copy)]
 pub(super) struct JudgeContext<'a> {
     pub(super) judge: &'a dyn CandidateJudge,
-    /// The seq up to which each seq names one content for ever.
+    /// The seq up to which each seq always belongs to the same content.
     pub(super) immutable: Seq,
 }
 impl ProposedHits {
@@ -389,7 +389,7 @@ mod tests {
     }
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// For the same records and keys, the ranking proposes what the index in memory proposes, in the same order.
+        /// Checks that the ranking proposes the same records as the index in memory, in the same order, for the same records and keys.
         #[test]
         fn the_ranking_is_that_of_the_in_memory_index(
             records in prop::collection::vec((0..4u64, prop::collection::btree_set(0..6u64, 0..4), 0..3u32), 1..700),

@@ -161,7 +161,7 @@ impl SharedStore {
     }
 
     /// Returns the contents of the buckets of each fingerprint, in the order of the fingerprints. `found` is the result of
-    /// [`BucketQuery::find`], if that was sent. One round trip if it was not sent or did not return all pages (more if the pages
+    /// [`BucketQuery::find`], if this command was sent. One round trip if it was not sent or did not return all pages (more if the pages
     /// have more than 16 MB). O(entries in the buckets).
     pub(super) async fn buckets(
         &self,
@@ -344,7 +344,7 @@ impl BucketReader {
         if self.taken.0 != page.bucket {
             self.taken = (page.bucket, 0);
         }
-        // A bucket that has given enough records is read on only for the number of its highest page.
+        // After a bucket has given enough records, its other pages are only read for the number of the highest page.
         if self.taken.1 > POSTINGS_PER_KEY {
             return Ok(());
         }

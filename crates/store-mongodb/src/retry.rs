@@ -196,8 +196,8 @@ async fn once<W: TransactionWork>(
 }
 
 async fn commit(session: &mut ClientSession, deadline: CallDeadline) -> std::result::Result<(), TxnError> {
-    // The outer timeout would report a commit as late. It must be reported as unknown, and therefore this limit is slightly
-    // earlier.
+    // The outer timeout would report that the commit was late, but its outcome must be reported as unknown. Therefore, this limit is
+    // slightly earlier.
     let limit = deadline.at().checked_sub(Duration::from_millis(20)).unwrap_or(deadline.at());
     for attempt in 0.. {
         match tokio::time::timeout_at(limit, session.commit_transaction()).await {
@@ -242,7 +242,7 @@ async fn pause_below(ceiling: Duration, deadline: CallDeadline) -> std::result::
     Ok(())
 }
 
-/// Returns a number in 0..1 that differs for every call and process, so that competing instances do not stay in step.
+/// Returns a number in 0..1 that differs for every call and process, so that competing instances do not try again at the same moments.
 fn jitter() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
@@ -288,9 +288,9 @@ pub(super) fn is_duplicate_key(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// Returns an error if the reply to an update command contains write errors, because the command itself succeeds then. A duplicate
-/// key means that another transaction created the same document first: a conflict. If no majority confirmed the writes, the error
-/// is [`TxnError::Unconfirmed`], because the writes are lost if the primary steps down.
+/// Returns an error if the reply to an update command contains write errors, because the command itself then reports success. A duplicate
+/// key means that another transaction created the same document first: a conflict. If no majority confirmed the writes, the error is
+/// [`TxnError::Unconfirmed`], because the writes are lost if the primary steps down.
 pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), TxnError> {
     if let Ok(errors) = reply.get_array("writeErrors") {
         return match errors.first().and_then(|error| error.as_document()).map(error_code) {
@@ -323,7 +323,7 @@ fn late(last: Option<Error>) -> StoreError {
     }
 }
 
-/// Converts an error that no other attempt can avoid, or that ended a call without other attempts.
+/// Converts an error that no other attempt can avoid, or an error of a call that is not attempted again.
 pub(super) fn fatal(error: &Error) -> StoreError {
     match code(error) {
         Some(UNAUTHORIZED) => StoreError::Unavailable {
@@ -348,8 +348,8 @@ pub(super) fn no_answer() -> StoreError {
     StoreError::Unavailable { reason, retry_after_s: RETRY_AFTER_S }
 }
 
-/// Describes the error in few words. Contains no part of the document, because the messages of the server about duplicate keys
-/// contain values.
+/// Describes the error in few words. The description contains no part of the document, because the messages of the server about duplicate
+/// keys contain values.
 pub(super) fn summary(error: &Error) -> String {
     if code(error) == Some(OTHER_CASE) {
         return "there is a database whose name differs in letter case alone; write store.database as it is written"

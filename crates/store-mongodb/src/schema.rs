@@ -160,7 +160,7 @@ pub(super) fn has_shard_keys(migration: &SchemaMigration) -> bool {
     migration.content.collections.iter().any(|collection| collection.shard.is_some())
 }
 
-/// Returns the state of every migration, those of this build first.
+/// Returns the state of every migration, the migrations of this build first.
 pub(super) fn plan(migrations: &[SchemaMigration], applied: &[AppliedMigration], on_cluster: bool) -> Vec<Status> {
     let known = migrations.iter().map(|migration| {
         let found = applied.iter().find(|applied| applied.number == migration.number);
@@ -235,7 +235,7 @@ pub(super) enum SchemaDifference {
     MissingIndex(RequiredIndex),
     /// An index of this name exists and is different.
     OtherIndex(RequiredIndex),
-    /// A unique index that the shard key does not allow.
+    /// The shard key does not allow this unique index.
     UniqueIndex(String),
     MissingShardKey(Document),
     /// The collection has another shard key.

@@ -78,8 +78,8 @@ pub(super) async fn time(client: &Client) -> mongodb::error::Result<u64> {
     Ok(u64::try_from(time.timestamp_millis()).unwrap_or(0) * 1_000)
 }
 
-/// Describes the difference between the clocks of this machine and the server if it is more than [`MOST_SKEW`], because times of
-/// records would disagree with those of other instances. `asked` and `answered` are the times of this machine before and after the
+/// Describes the difference between the clocks of this machine and the server if it is more than [`MOST_SKEW`], because the times of
+/// records would then disagree with the times of other instances. `asked` and `answered` are the times of this machine before and after the
 /// request, in microseconds since 1970.
 fn clock_fault(hello: &Document, asked: u64, answered: u64) -> Option<String> {
     let time = hello.get_datetime("localTime").ok()?;

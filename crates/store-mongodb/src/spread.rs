@@ -4,8 +4,8 @@
 //! shard until the balancer finds it large enough. Therefore, each new range is split into as many parts as there are shards, and
 //! each empty part is moved to its shard. `records` and `signatures` are sharded by hashes and need no splits.
 //!
-//! Only the speed depends on it: if the user lacks the privilege (`clusterManager`), or if the cluster is busy, the balancer moves
-//! the parts as they grow.
+//! This only affects the speed: if the user lacks the privilege (`clusterManager`), or if the cluster is busy, the balancer moves the parts
+//! as they grow.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Dropping collections and generations: a dropped one disappears at once, and its documents are deleted afterwards.
+//! Drops collections and generations. A dropped collection or generation disappears at once, and its documents are deleted afterwards.
 //!
 //! A note in `dropped` remains if the process ends before all documents are deleted; the next start continues with the notes.
 
@@ -29,7 +29,7 @@ pub(super) struct SweepTarget {
     pub(super) generation: Option<GenerationId>,
 }
 
-/// Returns the note that documents must be deleted.
+/// Returns the note that the documents of a collection or generation must be deleted.
 pub(super) fn note(number: StoredNumber, generation: Option<GenerationId>) -> Document {
     match generation {
         None => doc! { "_id": number },

@@ -43,9 +43,9 @@ impl TaskStore for MongoStore {
 /// The outcome of one attempt to write a task.
 enum TaskWrite {
     Yes,
-    /// Another version is stored, or none.
+    /// Another version is stored, or the task is not stored.
     Otherwise,
-    /// The collection has another unfinished task, or had one until now.
+    /// The collection has another unfinished task, or had such a task until a moment ago.
     Busy,
 }
 

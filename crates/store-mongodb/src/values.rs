@@ -59,7 +59,7 @@ impl ValueStore for MongoStore {
 }
 
 enum ValueChange {
-    /// Store this value in place of the one with the version before.
+    /// Store this value in place of the value with the previous version.
     Put(NamedValue),
     /// Delete the value with this version.
     Delete(u64),
@@ -93,7 +93,7 @@ impl SharedStore {
         found.await?.as_ref().map(decode_value).transpose()
     }
 
-    /// Makes a change until the database answers. Returns false if the stored version is another one than the change names.
+    /// Makes a change until the database answers. Returns false if the stored version differs from the version that the change names.
     async fn change_value(&self, number: StoredNumber, name: &str, change: ValueChange) -> Result<bool> {
         let deadline = self.deadline();
         let mut outcome_unknown = false;

@@ -73,8 +73,8 @@ impl SharedStore {
         self.update(session, BLOCKS, pulls.collect()).await
     }
 
-    /// Removes those of the pages that are empty. One command. The pages after a removed page keep their numbers; if the highest
-    /// page is removed, its number is used again.
+    /// Removes the empty pages among `pages`. One command. The pages after a removed page keep their numbers; if the highest page is
+    /// removed, its number is used again.
     pub(super) async fn remove_empty_pages(
         &self,
         session: &mut ClientSession,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use doppel_core::collection::CollectionName;
 
-/// Largest number of accounts. A hotline of a large city has some hundreds of clerks. Every instance reads all accounts about once a second;
-/// this number of accounts has about 400 kB.
+/// Largest number of accounts. The hotline of a large city has a few hundred clerks. Every instance reads all accounts about once a second;
+/// this number of accounts takes about 400 kB.
 pub const MOST_ACCOUNTS: usize = 1024;
 
 /// The account of a person.
@@ -28,7 +28,7 @@ pub struct PersonAccount {
     /// True if the person cannot sign in.
     #[serde(default)]
     pub is_disabled: bool,
-    /// Number of changes that ended the sessions of the person: of the role, the collections or the password, and disabling.
+    /// Number of changes that ended the sessions of the person: changes of the role, the collections or the password, and disabling.
     #[serde(default)]
     pub sign_outs: u64,
     /// The time at which the account was created (RFC 3339, UTC).

@@ -1,12 +1,12 @@
 //! The change feed of a collection: all changes of its records and decisions, in commit order.
 //!
-//! Every change has a number. Numbers and seqs are drawn from the same sequence of the collection. Numbers ascend in commit order and have gaps. After a
-//! reader has seen a number, no lower number can appear. A reader that stores the last number with its own state, and continues from this
-//! number, therefore misses nothing.
+//! Every change has a number. The numbers of changes and the seqs of records come from one sequence of the collection. They ascend in
+//! commit order and have gaps. After a reader has seen a number, no lower number can appear. A reader therefore misses nothing if it stores
+//! the last number with its own state and continues from this number.
 //!
-//! The records themselves are part of the feed: a stored record is listed at its seq as long as it exists. All other changes are logged. The log keeps
-//! the number of latest changes that the process chooses ([`ChangeFeed::forget_changes`]). A record that was stored and later removed or
-//! replaced is listed only by its last change.
+//! The records themselves are part of the feed: a stored record is listed at its seq as long as it exists. All other changes are logged.
+//! The log keeps the latest changes; the process chooses how many ([`ChangeFeed::forget_changes`]). A record that was stored and later
+//! removed or replaced is listed only by its last change.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ pub struct Change {
 pub enum ChangeKind {
     /// A new record was stored.
     Created(StoredRecord),
-    /// A record replaced another one with the same id. After the log has forgotten the change, it appears as [`ChangeKind::Created`].
+    /// A record replaced another record with the same id. After the log has forgotten the change, it appears as [`ChangeKind::Created`].
     Replaced(StoredRecord),
     /// The record was given other fields and kept its seq.
     Updated(StoredRecord),
     /// The record was removed, with all decisions about it.
     Removed,
-    /// A person decided about the record and another one.
+    /// A person decided about the record and another record.
     Decided {
         /// The other record of the pair, with the higher id.
         other: RecordId,
@@ -106,29 +106,29 @@ pub struct ChangePage {
 /// The change feed of a store.
 #[async_trait]
 pub trait ChangeFeed {
-    /// Returns changes with a number above `after`: at most `limit`, and at least one if there is any. All rows are in memory at the same time, so that
-    /// `limit` should be some hundred at most.
+    /// Returns changes with a number above `after`: at most `limit`, and at least one if such a change exists. All rows are in memory at
+    /// the same time, so that `limit` should be a few hundred at most.
     ///
     /// # Errors
-    /// `UnknownCollection`; `ChangesForgotten` if the log has forgotten changes above `after`, or if `after` is above the last change, for example after a
-    /// backup was restored. The caller must then read all records again; see the error.
+    /// `UnknownCollection`; `ChangesForgotten` if the log has forgotten changes above `after`, or if `after` is above the last change, for
+    /// example after a backup was restored. The caller must then read all records again; see the error.
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage>;
 
-    /// Returns at most `limit` logged changes with a number above `after`, without the stored records. Also returns the number from which to continue,
-    /// which is the number of the last change if there are no more logged changes. Reads no record.
+    /// Returns at most `limit` logged changes with a number above `after`, without the stored records. Also returns the number from which
+    /// to continue; if no more changes are logged, this is the number of the last change. Reads no record.
     ///
     /// # Errors
     /// As [`ChangeFeed::changes`].
     async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)>;
 
-    /// Returns the number of the last change; 0 if there is none.
+    /// Returns the number of the last change; 0 before the first change.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn last_change(&self, name: &CollectionName) -> Result<Seq>;
 
-    /// Waits until there may be a change with a number above `after`. It may return too early, so that the caller must read and wait again. The caller may
-    /// stop waiting at any time.
+    /// Waits until a change with a number above `after` may exist. The call may return too early; the caller must then read and wait again.
+    /// The caller may stop waiting at any time.
     ///
     /// # Errors
     /// `UnknownCollection`.

@@ -1,7 +1,7 @@
 //! The stored content of a record: the original row, or only keyed hashes.
 //!
-//! A store that receives [`RecordContent::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records, its journal
-//! or its change feed.
+//! A store that receives [`RecordContent::Hashes`] never receives the row. A collection that keeps no text therefore has no text in its records,
+//! its journal or its change feed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub enum RecordContent {
     Hashes(Box<ContentHashes>),
 }
 
-/// The stored content of a row without its text. It shows whether another row has the same content or the same petitioner, and the time of the record.
+/// The stored content of a row whose text is not kept. It contains the time of the record, and hashes that show whether another row has the
+/// same content or the same petitioner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHashes {
     /// The hash of the whole row in its canonical form.
@@ -96,7 +97,7 @@ impl ContentHashes {
     }
 }
 
-/// A hash with the key of a collection. Without the key, a person cannot find the short hashed values by trying all possible ones.
+/// A hash with the key of a collection. Without the key, a person cannot find the short hashed values by trying all possible values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct KeyedHash(pub [u8; 32]);
@@ -131,7 +132,8 @@ impl HashKey {
         self.hash(1, value)
     }
 
-    /// A plain SHA-256 with the key in front is sufficient: the key has a fixed length and hashes are never shown, so that extending a text gains nothing.
+    /// A plain SHA-256 with the key in front is sufficient: the key has a fixed length and hashes are never shown, so that an attack by
+    /// length extension is not possible.
     fn hash(&self, kind: u8, text: &str) -> KeyedHash {
         KeyedHash(Sha256::new().chain_update(self.bytes()).chain_update([kind]).chain_update(text).finalize().into())
     }

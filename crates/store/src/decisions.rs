@@ -1,5 +1,6 @@
-//! Decisions: what people said about pairs of records. A decision names ids, not contents, so it outlives replacement, reindexing
-//! and export. It is deleted with each of its two records, with all its notes, and with its collection.
+//! Decisions: the judgements of people about pairs of records. A decision names the ids of records, not their contents. It therefore stays
+//! valid when a record is replaced, when the collection is reindexed, and after an export and import. A decision and all its notes are
+//! deleted with each of its two records, and with the collection.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,13 +9,13 @@ use super::{Result, Seq, Store, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
-/// Decisions read at a time when all decisions of a collection are looked through.
+/// Number of decisions that are read at a time when a caller reads all decisions of a collection.
 const PAGE: usize = 1_000;
 
-/// Most rulings kept about one pair; the office that needs more has a process to mend first.
+/// Largest number of rulings about one pair. An office that needs more rulings must first repair its process.
 pub const MAX_RULINGS: usize = 1000;
 
-/// Checks that a pair with `kept` rulings may get another one.
+/// Checks that a pair with `kept` rulings may get another ruling.
 ///
 /// # Errors
 /// `TooManyRulings` if `kept` has reached [`MAX_RULINGS`].
@@ -65,7 +66,7 @@ pub struct RecordPair {
 }
 
 impl RecordPair {
-    /// The pair of two ids; `None` when they are equal.
+    /// Makes the pair of two ids; `None` if they are equal.
     pub fn new(one: RecordId, other: RecordId) -> Option<Self> {
         match one.cmp(&other) {
             std::cmp::Ordering::Less => Some(Self { a: one, b: other }),
@@ -74,17 +75,17 @@ impl RecordPair {
         }
     }
 
-    /// The lower id.
+    /// Returns the lower id.
     pub fn a(&self) -> &RecordId {
         &self.a
     }
 
-    /// The higher id.
+    /// Returns the higher id.
     pub fn b(&self) -> &RecordId {
         &self.b
     }
 
-    /// The id that is not `id`, if `id` is one of the two.
+    /// Returns the other id of the pair; `None` if `id` is not an id of the pair.
     pub fn other(&self, id: &RecordId) -> Option<&RecordId> {
         if *id == self.a { Some(&self.b) } else { (*id == self.b).then_some(&self.a) }
     }
@@ -116,7 +117,7 @@ impl Decision {
 pub struct SeenState {
     /// Number of rulings about the pair that the person had seen.
     pub rulings: usize,
-    /// Seq of a commit that is not after the person's look at the two records. A record that was replaced since has a higher seq.
+    /// A seq that is not after the moment at which the person looked at the two records. A record that was replaced later has a higher seq.
     pub as_of: Seq,
 }
 
@@ -127,15 +128,15 @@ pub enum RulingOutcome {
     Added(Decision),
     /// The last ruling about the pair says the same: nothing was added.
     Repeated(Decision),
-    /// The pair has other rulings than the caller had seen, or has none that could be withdrawn: nothing was added. `None`: nothing is
-    /// ruled about the pair.
+    /// The pair has other rulings than the caller had seen, or has no ruling that could be withdrawn. Nothing was added. `None`: the pair
+    /// has no ruling.
     Refused(Option<Decision>),
-    /// A record of the pair was replaced since the caller had seen it: nothing was added. `None`: nothing is ruled about the pair.
+    /// A record of the pair was replaced after the caller had seen it. Nothing was added. `None`: the pair has no ruling.
     Replaced(Option<Decision>),
 }
 
 impl RulingOutcome {
-    /// The decision as it is now; `None` if nothing is ruled about the pair.
+    /// Returns the present decision; `None` if the pair has no ruling.
     pub fn decision(self) -> Option<Decision> {
         match self {
             Self::Added(decision) | Self::Repeated(decision) => Some(decision),
@@ -144,16 +145,15 @@ impl RulingOutcome {
     }
 }
 
-/// Keeping decisions.
+/// The decisions of a store.
 #[async_trait]
 pub trait DecisionStore {
-    /// Adds a ruling about a pair of records, in one atomic step with the look at what it rests on: both records must be there, and the
-    /// pair must be in the state that the caller has seen, if the caller states it. A ruling that says what the last one says adds
-    /// nothing. `rules::ruling` is the rule. [`Store::remove`] deletes the rulings about a record; replacing a
-    /// record does not.
+    /// Adds a ruling about a pair of records. In the same atomic step the store checks that both records exist and, if the caller states
+    /// which state of the pair it has seen, that the pair is still in this state. A ruling that says the same as the last ruling adds
+    /// nothing. `rules::ruling` contains the rule. [`Store::remove`] deletes the rulings about a record; replacing a record does not.
     ///
     /// # Errors
-    /// `UnknownCollection`; `UnknownRecord` for a record that is not there; `TooManyRulings` at [`MAX_RULINGS`].
+    /// `UnknownCollection`; `UnknownRecord` for a record that does not exist; `TooManyRulings` at [`MAX_RULINGS`].
     async fn decide(
         &self,
         name: &CollectionName,
@@ -162,8 +162,8 @@ pub trait DecisionStore {
         seen: Option<SeenState>,
     ) -> Result<RulingOutcome>;
 
-    /// Deletes all rulings about a pair if at least one of its records is not there; true if rulings were deleted. For decisions that
-    /// [`DecisionStore::put_decision`] or an earlier build left without a record.
+    /// Deletes all rulings about a pair if at least one of its records does not exist. Returns true if rulings were deleted. The call
+    /// removes decisions that [`DecisionStore::put_decision`] or an earlier version left without a record.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -175,9 +175,9 @@ pub trait DecisionStore {
     /// `UnknownCollection`.
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
 
-    /// Returns the seq of the last change of a decision that this process knows, 0 if there was none. A caller asks this before
-    /// [`DecisionStore::decisions_of`] and passes the value with its registration, so that the store can refuse a registration that is based on outdated
-    /// decisions. `None` if the store always knows the latest decisions. Answered from memory.
+    /// Returns the seq of the last change of a decision that this process knows, 0 before the first change. A caller reads this seq before
+    /// it calls [`DecisionStore::decisions_of`], and passes the seq with its registration, so that the store can refuse a registration that
+    /// is based on outdated decisions. `None` if the store always knows the latest decisions. The answer comes from memory.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -199,7 +199,7 @@ pub trait DecisionStore {
     async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
     -> Result<Vec<Decision>>;
 
-    /// Stores a whole decision and replaces all rulings about its pair: for moving collections between stores. The records need not exist
+    /// Stores a whole decision and replaces all rulings about its pair: for moving a collection between stores. The records need not exist
     /// yet. A caller that stores decisions before records must call [`DecisionStore::drop_orphaned_decision`] at the end.
     ///
     /// # Errors
@@ -221,7 +221,7 @@ pub async fn orphaned_decisions(store: &dyn Store, name: &CollectionName) -> Res
         after = Some(last.pair.clone());
         for Decision { pair, .. } in page {
             for id in [pair.a(), pair.b()] {
-                // Read again: a record that was deleted since the page was read took its decisions along.
+                // Read again: if a record was deleted after the page was read, its decisions were deleted with it.
                 if store.record(name, id).await?.is_none() && store.decision(name, &pair).await?.is_some() {
                     orphaned.push((pair.clone(), id.clone()));
                     break;

@@ -1,14 +1,14 @@
 //! Standby generations: the way to build a complete index again while the collection is in use.
 //!
-//! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature). A collection answers
-//! from one *live* generation. It may have *standby* generations of the same records: one that is being built (a reindex), and complete ones that are kept as
-//! previous states. After [`GenerationStore::begin_generation`] has returned, every registration contains signatures for all generations, and every removal removes
-//! the record from all of them. Earlier records are added by [`GenerationStore::file`]. A complete generation therefore stays complete and can become live
-//! at any time.
+//! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature). A
+//! collection answers from one *live* generation. It may have *standby* generations of the same records: a generation that is being built
+//! (a reindex), and complete generations that are kept as previous states. After [`GenerationStore::begin_generation`] has returned, every
+//! registration contains signatures for all generations, and every removal removes the record from all of them. [`GenerationStore::file`]
+//! adds the earlier records. A complete generation therefore stays complete and can become live at any time.
 //!
-//! If a registration names other generations than the collection has, the store refuses it with
-//! [`StoreError::StaleGeneration`](super::StoreError::StaleGeneration), and the engine signs the record again. No record can therefore be missed between
-//! the announcement and the filing.
+//! If a registration names generations that differ from the generations of the collection, the store refuses it with
+//! [`StoreError::StaleGeneration`](super::StoreError::StaleGeneration), and the engine signs the record again. No record can therefore be
+//! missed between the announcement and the filing.
 
 use std::sync::Arc;
 
@@ -68,10 +68,11 @@ pub struct GenerationSpec {
     pub collection: CollectionName,
     /// The validated settings.
     pub settings: Settings,
-    /// The settings that the collection must have; `None` where the new settings do not rest on them. While the generation is built, a
-    /// collection takes no other settings, so that none are lost at the switch.
+    /// The settings on which the new settings are based: the collection must have them. `None` if the new settings do not depend on the
+    /// present settings. While the generation is built, the collection accepts no other settings, so that no change is lost when the
+    /// generation becomes live.
     pub based_on: Option<Settings>,
-    /// Digest of its profile, in hexadecimal.
+    /// The digest of the profile, in hexadecimal.
     pub profile: String,
     /// The statistics of the collection for this generation (`Statistics::encode`); empty if no channel needs them.
     pub statistics: Vec<u8>,
@@ -90,29 +91,30 @@ pub struct FiledSignatures {
     pub signed: Arc<Signed>,
 }
 
-/// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a replaced or deleted
-/// record can be recognised by its missing seq.
+/// The matches of a record in a generation, found by a registration or a reindex. A seq always means the same content, so that a pair with a
+/// replaced or deleted record can be recognised by its missing seq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordMatches {
     /// The seq of the record.
     pub seq: Seq,
-    /// The seqs of the earlier records that it matches, ascending.
+    /// The seqs of the earlier records that the record matches, ascending.
     pub earlier: Vec<Seq>,
 }
 
-/// The generations of a store. Durable and cancel-safe like all of [`Store`](super::Store). Every call may be repeated if its outcome is unknown.
+/// The generations of a store. All calls are durable and cancel-safe, like the calls of [`Store`](super::Store). A caller may repeat every
+/// call whose outcome is unknown.
 #[async_trait]
 pub trait GenerationStore {
-    /// Announces a standby generation in phase `Building`. When the call returns, every registration without an answer has been or will be filed in the
-    /// generation, and [`GenerationState::scan_end`] is higher than the seq of every other record.
+    /// Announces a standby generation in phase `Building`. When the call returns, every registration that has no answer yet has been or
+    /// will be filed in the generation, and [`GenerationState::scan_end`] is higher than the seq of every other record.
     ///
     /// # Errors
-    /// `UnknownCollection`; `GenerationBuilding` while one is being built; `TooManyGenerations` when there are
-    /// [`MAX_GENERATIONS`] already; `StaleGeneration` where the collection has other settings than [`GenerationSpec::based_on`].
+    /// `UnknownCollection`; `GenerationBuilding` while a generation is being built; `TooManyGenerations` if there are [`MAX_GENERATIONS`]
+    /// already; `StaleGeneration` if the collection has other settings than [`GenerationSpec::based_on`].
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
-    /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another seq, and
-    /// records that were filed before.
+    /// Files records in a generation that is being built, and returns how many were filed. Leaves out records that were removed or have another
+    /// seq, and records that were filed before.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration` if there is no such standby generation.
@@ -124,11 +126,12 @@ pub trait GenerationStore {
     /// As [`GenerationStore::file`].
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
-    /// Makes a complete generation the live one, with its settings. The previous live generation becomes a complete standby generation. Lookups continue during the
-    /// call; each uses only one of the two generations. Does nothing if the generation is live already.
+    /// Makes a complete generation the live generation; the collection then has the settings of the generation. The previous live
+    /// generation becomes a complete standby generation. Lookups continue during the call; each uses only one of the two generations. Does
+    /// nothing if the generation is live already.
     ///
     /// The generation lacks the pairs of records that were registered while it was not live. Therefore, the pairs of the previous live
-    /// generation remain valid in addition ([`CollectionState::pair_sources`]) until [`GenerationStore::complete_pairs`].
+    /// generation also remain valid ([`CollectionState::pair_sources`]) until [`GenerationStore::complete_pairs`].
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
@@ -138,19 +141,19 @@ pub trait GenerationStore {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
 
-    /// Says that the live generation has the pairs of all records: from now on no other generation's pairs are in force.
+    /// Records that the live generation has the pairs of all records. From then on the pairs of other generations do not count.
     ///
     /// # Errors
-    /// `UnknownCollection`; `UnknownGeneration` where `generation` is not the live one.
+    /// `UnknownCollection`; `UnknownGeneration` if `generation` is not the live generation.
     async fn complete_pairs(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
-    /// Removes a standby generation with everything in it; whether it was there.
+    /// Removes a standby generation with all its data. Returns false if the generation did not exist.
     ///
     /// # Errors
     /// `UnknownCollection`; `GenerationLive`.
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool>;
 
-    /// Returns the statistics with which a generation was begun; `None` if it has none. A first generation never has statistics.
+    /// Returns the statistics with which a generation was begun; `None` without statistics. A first generation never has statistics.
     ///
     /// # Errors
     /// `UnknownCollection`. The result for an unknown generation is `None`.
@@ -168,9 +171,9 @@ pub trait GenerationStore {
         limit: usize,
     ) -> Result<Vec<Entry>>;
 
-    /// Stores the matches of records in a live or standby generation, and replaces earlier matches of these records. An empty list removes them. Records
-    /// that are not filed in the generation are left out. The matches of a record are deleted with the record. A registration stores all its matches in
-    /// the live generation, also matches that the verdict does not list.
+    /// Stores the matches of records in a live or standby generation, and replaces earlier matches of these records. An empty list removes them.
+    /// Records that are not filed in the generation are left out. The matches of a record are deleted with the record. A registration stores all
+    /// its matches in the live generation, also matches that the verdict does not list.
     ///
     /// # Errors
     /// `UnknownCollection`; `UnknownGeneration`.
@@ -181,11 +184,11 @@ pub trait GenerationStore {
     /// [`GenerationStore::activate_generation`], all changes that become visible later were judged in the new live generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Unavailable` and `Unknown` if the store cannot tell. The call may then be repeated.
+    /// `UnknownCollection`; `Unavailable` and `Unknown` if the store cannot find out. The caller may then repeat the call.
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()>;
 
-    /// Returns the matches of at most `limit` records of a generation with a seq above `after`, in seq order. Records without matches are left out. The matches may
-    /// contain records that were removed.
+    /// Returns the matches of at most `limit` records of a generation with a seq above `after`, in seq order. Records without matches are left
+    /// out. The matches may contain records that were removed.
     ///
     /// # Errors
     /// `UnknownCollection`. The result for an unknown generation is empty.

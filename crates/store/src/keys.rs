@@ -1,8 +1,9 @@
-//! API keys that are created while the service runs, and accounts of people. A store keeps both under one version, which all processes of the store share.
+//! API keys that are created while the service runs, and accounts of people. A store keeps both under one version, which all processes of the
+//! store share.
 //!
-//! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers change the
-//! ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key
-//! and the hashes of passwords.
+//! A store does not interpret the permissions of a key. It changes the key ring only for a caller that names the present version; if two callers
+//! change the ring at the same time, one of them must begin again. The ring contains no secret, only the SHA-256 of the secret of each key and
+//! the hashes of passwords.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,8 @@ use super::Result;
 use super::accounts::PersonAccount;
 use doppel_core::collection::CollectionName;
 
-/// Largest number of keys. An office has some dozens of keys, one for each calling program and each desk. Every instance reads all keys about once
-/// a second; this number of keys has about 100 kB.
+/// Largest number of keys. An office has some dozens of keys, one for each calling program and each desk. Every instance reads all keys
+/// about once a second; this number of keys takes about 100 kB.
 pub const MOST_KEYS: usize = 256;
 
 /// A key that was made while the service ran.
@@ -42,12 +43,12 @@ pub struct ManagedKey {
 /// All keys and accounts, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRing {
-    /// Number of its changes; 0 for a ring that was never stored.
+    /// Number of changes of the ring; 0 for a ring that was never stored.
     pub version: u64,
     /// The keys.
     pub keys: Vec<ManagedKey>,
-    /// The accounts of people. A store keeps them beside the other members: a program without accounts writes the other members back whole,
-    /// and the accounts must outlive that.
+    /// The accounts of people. A store keeps them separately from the other members: an older program that does not know accounts replaces
+    /// all other members at each change, and this must not delete the accounts.
     #[serde(skip)]
     pub accounts: Vec<PersonAccount>,
 }
@@ -61,8 +62,8 @@ pub trait KeyStore {
     /// Only the errors of every call.
     async fn key_ring(&self) -> Result<KeyRing>;
 
-    /// Stores `ring` under the next version if the stored version equals the version of `ring`. Returns the stored ring, or `None` if the versions differ because
-    /// another caller changed the ring.
+    /// Stores `ring` under the next version if the stored version equals the version of `ring`. Returns the stored ring, or `None` if the
+    /// versions differ because another caller changed the ring.
     ///
     /// # Errors
     /// Only the errors of every change.

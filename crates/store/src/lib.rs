@@ -1,28 +1,29 @@
 //! The contract of all stores.
 //!
-//! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`CandidateJudge`]. One conformance suite
-//! checks these promises for every implementation:
+//! A store keeps records and answers lookups. It does not decide which records match: it collects candidates and asks a [`CandidateJudge`].
+//! The conformance suite checks that every implementation keeps these promises:
 //!
-//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
-//!   match, exactly the first committed is not a duplicate, and the others name it.
+//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise match, only the first
+//!   committed record is not a duplicate, and the others name it.
 //! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
-//! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
-//! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
-//! * **Guarded.** A change that rests on what its caller has read says what that was, and the store compares in the same atomic step:
-//!   a decision needs both records ([`DecisionStore::decide`]), a removal may need an unchanged record ([`Store::remove_if`]), a task, a
-//!   key ring, a named value or document frequencies a version.
+//! * **Whole.** After a crash a record is either complete (content, verdict, id, index entries) or absent.
+//! * **Ordered.** `seq` follows commit order among records that match; a record never names a record with a higher `seq`.
+//! * **Guarded.** If a change depends on data that its caller has read before, the change names the state of these data, and the store
+//!   compares this state in the same atomic step. A decision needs both records ([`DecisionStore::decide`]). A removal may need an
+//!   unchanged record ([`Store::remove_if`]). A change of a task, a key ring, a named value or the document frequencies needs the present
+//!   version.
 //! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
-//! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
+//! * **Cancel-safe.** If a caller stops waiting, the change is still made completely or not at all.
 //!
 //! A store reads, orders and writes data. The decisions that follow from the data are the same for all stores; they are in [`rules`].
 //!
 //! A store on a server answers within a deadline; all calls of one request share one deadline ([`request`]).
 //!
-//! Errors: [`StoreError`] tells what the caller can do. A failed call has changed nothing, except that the outcome of [`StoreError::Unknown`] is
-//! open; repeating the call is then safe. Every call may return `Unavailable`, and `Internal` after damage or because of a bug. Every change may return
-//! `Unknown` and `DiskFull`. Changes that free space (`remove`, `drop_collection`, `drop_generation`) or end work that needs space
-//! (`complete_generation`, `activate_generation`, `put_task`) return `DiskFull` only if no space is left at all. `# Errors` of each
-//! call lists its other errors.
+//! Errors: [`StoreError`] shows how the caller can react. A failed call has changed nothing. The exception is [`StoreError::Unknown`]: the
+//! change may have been made or not, and repeating the call is safe. Every call may return `Unavailable`, and `Internal` after damage or
+//! because of a bug. Every change may return `Unknown` and `DiskFull`. Changes that free space (`remove`, `drop_collection`,
+//! `drop_generation`) or end work that needs space (`complete_generation`, `activate_generation`, `put_task`) return `DiskFull` only if no
+//! space is left at all. `# Errors` of each call lists its other errors.
 
 #![warn(missing_docs)]
 
@@ -73,7 +74,8 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Fingerprint, Match, Verdict};
 
-/// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name later.
+/// The number of a collection. It is assigned when the collection is created and never used again, even if another collection gets the same name
+/// later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CollectionNumber(pub u32);
@@ -95,8 +97,8 @@ impl fmt::Display for CollectionNumber {
 /// The state of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionState {
-    /// The number. Two states belong to the same collection exactly if their numbers are equal. It is not encoded, because it is part of the keys of the
-    /// collection's data.
+    /// The number. Two states belong to the same collection exactly if their numbers are equal. It is not encoded, because it is part of the
+    /// keys of the collection's data.
     #[serde(skip)]
     pub number: CollectionNumber,
     /// The name.
@@ -107,7 +109,7 @@ pub struct CollectionState {
     pub generation: GenerationId,
     /// The digest of the profile of the live generation, in hexadecimal.
     pub profile: String,
-    /// The time of creation (RFC 3339, UTC) by the clock of the creating process. For display; do not compare it.
+    /// The time of creation (RFC 3339, UTC) by the clock of the creating process. Only for display; do not compare it.
     pub created_at: String,
     /// The time at which the live generation was begun (RFC 3339, UTC); `None` if it was begun with the collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,11 +117,11 @@ pub struct CollectionState {
     /// [`GenerationState::scan_end`] of the live generation; 0 for the first generation.
     #[serde(default)]
     pub scan_end: Seq,
-    /// The generations whose pairs together are the pairs of the collection, while the live generation lacks pairs of records that
-    /// were registered under another one. Empty: the live generation has all pairs.
+    /// The generations whose pairs together are the pairs of the collection, while the live generation lacks pairs of records that were
+    /// registered under another generation. Empty if the live generation has all pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pair_sources: Vec<PairSource>,
-    /// Version of its document frequencies in force; 0: none were counted yet.
+    /// The version of the document frequencies that the collection uses; 0 before the first count.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
     /// The key of the content hashes, if the collection keeps no text.
@@ -181,8 +183,8 @@ pub struct StoredRecord {
     pub content: RecordContent,
     /// The digest under the generation `digest_generation`. Another generation may read another text from the row and have another digest.
     pub digest: Digest,
-    /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for which a
-    /// candidate is judged; 0 if it is not known. The verdict may belong to an earlier generation, because updates keep it.
+    /// The generation to which `digest` belongs: the generation that was live when the record was stored or last updated, or the generation for
+    /// which a candidate is judged; 0 if it is not known. The verdict may belong to an earlier generation, because updates keep it.
     pub digest_generation: GenerationId,
     /// The verdict. The store does not keep `Match::seq` in it.
     pub verdict: Verdict,
@@ -201,7 +203,7 @@ pub struct Registration {
     pub generation: GenerationId,
     /// The id.
     pub id: RecordId,
-    /// The content in the form that the collection keeps. Content in another form gives [`StoreError::StaleGeneration`].
+    /// The content in the form that the collection keeps. For content in another form, the result is [`StoreError::StaleGeneration`].
     pub content: RecordContent,
     /// The signatures for the live generation.
     pub signed: Arc<Signed>,
@@ -212,12 +214,12 @@ pub struct Registration {
     pub confirmed: Vec<RecordId>,
     /// Records that do not match by decision. The judge takes them into account.
     pub refused: Vec<RecordId>,
-    /// The state of the decisions on which the registration is based (see [`DecisionStore::decisions_as_of`]). A later change of a decision about the record gives
-    /// [`StoreError::StaleGeneration`].
+    /// The state of the decisions on which the registration is based (see [`DecisionStore::decisions_as_of`]). If a decision about the
+    /// record changed later, the result is [`StoreError::StaleGeneration`].
     pub decisions_as_of: Option<Seq>,
     /// The treatment of duplicates.
     pub mode: RegistrationMode,
-    /// True if the id may only be used for this content. If a record with other content has the id, that record stays and the result is
+    /// True if the id may only be used for this content. If a record with other content has the id, this record stays, and the result is
     /// [`StoreError::IdTaken`].
     pub write_once: bool,
     /// The present time (RFC 3339, UTC).
@@ -251,7 +253,7 @@ impl SequencedNotifier {
         (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
     }
 
-    /// True if there may be a waiter.
+    /// True if a waiter may exist.
     pub fn is_awaited(&self) -> bool {
         self.0.as_ref().is_some_and(|sender| sender.lock().is_some())
     }
@@ -279,11 +281,11 @@ pub enum RegistrationMode {
 pub enum RegisterOutcome {
     /// The record was stored under a new id.
     Created(StoredRecord),
-    /// A record with the same id had another digest in the live generation, or in a standby generation that has filed it. It was removed, and the new record was
-    /// registered with a new seq. The new record never matches the removed one.
+    /// A record with the same id had another digest in the live generation, or in a standby generation that has filed it. It was removed,
+    /// and the new record was registered with a new seq. The new record never matches the removed record.
     Replaced(StoredRecord),
-    /// A record with the same id had the same digest in every generation that has filed it, but other fields. Its content was updated; seq and verdict
-    /// stay. Generations that had not filed it have filed the new content.
+    /// A record with the same id had the same digest in every generation that has filed it, but other fields. Its content was updated; seq
+    /// and verdict stay. Generations that had not filed the record before have filed the new content.
     Updated(StoredRecord),
     /// A record with the same id and the same content exists. Nothing was changed.
     Unchanged(StoredRecord),
@@ -302,35 +304,36 @@ pub struct CandidateRecord<'a> {
     pub fingerprint: Option<Fingerprint>,
     /// The signatures, one for each channel; empty unless [`CandidateJudge::needs_signatures`].
     pub signatures: &'a [Option<Signature>],
-    /// True if the seq will always mean this content: the record is published, and the store never uses a seq again.
+    /// True if the seq will always belong to this content, because the record is published and the store never uses a seq again.
     pub seq_is_immutable: bool,
 }
 
 /// Decides which candidates match. The engine implements this, and the store calls it.
 pub trait CandidateJudge: Send + Sync {
-    /// Returns the match, if `candidate` matches. Pure. It may take as long as comparing two texts.
+    /// Returns the match, if `candidate` matches. A pure function. It may take as long as the comparison of two texts.
     fn judge(&self, candidate: &CandidateRecord<'_>) -> Option<Match>;
 
-    /// True if a record can be ruled out before the store loads it, from data that the judge remembers. A store calls this only for records for which
-    /// [`CandidateRecord::seq_is_immutable`] would be true.
+    /// True if the judge can exclude a record before the store loads it, from data in the memory of the judge. A store calls this only for
+    /// records for which [`CandidateRecord::seq_is_immutable`] would be true.
     fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
         false
     }
 
-    /// Announces the records for which the store will call [`CandidateJudge::dismisses`] next, so that the judge can load its data about them together. Calling it is
-    /// optional.
+    /// Announces the records for which the store will call [`CandidateJudge::dismisses`] next, so that the judge can load its data about
+    /// them together. The call is optional.
     fn expects(&self, _seqs: &[Seq]) {}
 
-    /// Called after the registered record was published under `seq` and before the store answers, in a store that never uses a seq again. Takes microseconds.
+    /// A store that never uses a seq again calls this after it has published the registered record under `seq`, and before it answers.
+    /// Takes microseconds.
     fn stored(&self, _seq: Seq) {}
 
     /// Reports the time of a stage of the store's work for this record, once for each stage. Takes less than a microsecond and does not block.
     fn took(&self, _stage: RegistrationStage, _span: StageSpan) {}
 
-    /// True if the store must fill [`CandidateRecord::signatures`]. The same for all judges of one generation.
+    /// True if the store must fill [`CandidateRecord::signatures`]. All judges of one generation return the same value.
     fn needs_signatures(&self) -> bool;
 
-    /// Draws the verdict from all matches.
+    /// Determines the verdict from all matches.
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict;
 }
 
@@ -356,7 +359,7 @@ pub struct LookupQuery {
 /// The end of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupEnd {
-    /// The lookup ends at any match.
+    /// The lookup ends at the first match that it finds.
     FirstMatch,
     /// The lookup finds all matches.
     Exhausted,
@@ -378,7 +381,7 @@ pub struct StoreUsage {
     pub records: u64,
     /// Memory of all indexes in bytes.
     pub index_bytes: u64,
-    /// Size on disk in bytes, some seconds ago.
+    /// Size on disk in bytes; the value may be some seconds old.
     pub disk_bytes: u64,
     /// Free bytes on the volume.
     pub free_bytes: u64,
@@ -406,16 +409,16 @@ pub enum StoreError {
     /// The collection exists already.
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
-    /// A decision about a record that is not there.
+    /// The decision is about a record that does not exist.
     #[error("no record has the id {0}")]
     UnknownRecord(RecordId),
-    /// A [`Registration::write_once`] under an id that has other content.
+    /// The registration is [`Registration::write_once`], and a record with other content has the id.
     #[error("the id {0} is taken by a record with other content")]
     IdTaken(RecordId),
     /// The new settings would change the profile of a collection with records.
     #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
     ProfileConflict(CollectionName),
-    /// The new settings would keep other content of records than the collection does.
+    /// The new settings keep other parts of the content of records than the collection.
     #[error(
         "collection {name} was made with \"keep\": \"{kept}\", which cannot be changed: text that was not stored \
             cannot be recovered, and text that was stored is in backups; make another collection for records that are \
@@ -425,10 +428,11 @@ pub enum StoreError {
     KeepConflict {
         /// The name of the collection.
         name: CollectionName,
-        /// The setting with which it was created.
+        /// The setting with which the collection was created.
         keep: Keep,
     },
-    /// The caller has signed for other generations than the collection has. Read the state of the collection again and repeat the call.
+    /// The caller has signed for generations that differ from the generations of the collection. Read the state of the collection again and
+    /// repeat the call.
     #[error("the generations of the collection have changed since generation {given} was signed; {live} is live")]
     StaleGeneration {
         /// The generation of the request.
@@ -465,12 +469,13 @@ pub enum StoreError {
     /// The document frequencies are too large to be written in one step.
     #[error("document frequencies of {given} bytes are given, at most {most} are kept; keep fewer of them")]
     FrequenciesTooLarge {
-        /// Their size in bytes.
+        /// The size of the frequencies in bytes.
         given: usize,
         /// The limit, in bytes.
         most: usize,
     },
-    /// Not all changes after the requested number are known: the log has forgotten some, or the number is above the last one.
+    /// Not all changes after the requested number are known: the log has forgotten some changes, or the number is above the number of the
+    /// last change.
     #[error(
         "the feed no longer has all changes of collection {collection} from {after} on; read its records again, then \
             continue from {last}"
@@ -489,7 +494,8 @@ pub enum StoreError {
     /// The collection has records, and only an empty collection can be filled in bulk.
     #[error("collection {0} has records; only an empty one can be filled")]
     NotEmpty(CollectionName),
-    /// The volume is full. Nothing was written, and reads continue. If the volume becomes full during a write, the error is [`StoreError::Unknown`].
+    /// The volume is full. Nothing was written, and reads continue. If the volume becomes full during a write, the error is
+    /// [`StoreError::Unknown`].
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
     )]
@@ -544,10 +550,12 @@ pub trait Store:
     /// Gives a collection new settings. A new profile is allowed only for a collection without records, and starts a new generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has records.
+    /// `UnknownCollection`; `KeepConflict` if the settings keep other content; `ProfileConflict` if the profile changes and the collection has
+    /// records.
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
-    /// Returns the state of a collection; `None` if the collection does not exist. Called for every request, so that the answer comes from memory and is shared.
+    /// Returns the state of a collection; `None` if the collection does not exist. Called for every request, so that the answer comes from
+    /// memory and is shared.
     ///
     /// # Errors
     /// `Unavailable` if the store is closed or cannot be reached.
@@ -565,7 +573,7 @@ pub trait Store:
     /// `UnknownCollection`.
     async fn count(&self, name: &CollectionName) -> Result<u64>;
 
-    /// Removes a collection with all its data. Returns false if it did not exist.
+    /// Removes a collection with all its data. Returns false if the collection did not exist.
     ///
     /// # Errors
     /// Only the errors of every change.
@@ -574,8 +582,8 @@ pub trait Store:
     /// Looks up and inserts in one atomic step.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps; `IdTaken` if
-    /// the registration is `write_once` and a record with other content has the id; `IndexFull`.
+    /// `UnknownCollection`; `StaleGeneration` if the record is signed for other generations or has other content than the collection keeps;
+    /// `IdTaken` if the registration is `write_once` and a record with other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn CandidateJudge>) -> Result<RegisterOutcome>;
 
     /// Removes a record and all decisions about it. Returns true if the record existed.
@@ -594,7 +602,7 @@ pub trait Store:
     /// Looks up without storing.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` if the query is signed for another generation than the live one.
+    /// `UnknownCollection`; `StaleGeneration` if the query is signed for another generation than the live generation.
     async fn find(&self, query: LookupQuery, judge: Arc<dyn CandidateJudge>, until: LookupEnd) -> Result<LookupResult>;
 
     /// Returns the record `id`, if it exists.
@@ -609,14 +617,15 @@ pub trait Store:
     /// `UnknownCollection`.
     async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
 
-    /// Returns the existing records with these seqs, in seq order, each once. All rows are in memory at the same time, so that callers should request some
-    /// hundred at most.
+    /// Returns the existing records with these seqs, in seq order, each once. All rows are in memory at the same time, so that callers
+    /// should request a few hundred at most.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
 
-    /// Returns those of these seqs under which a record is stored now, ascending, each once. Callers should request some thousand at most.
+    /// Returns the seqs among `seqs` under which a record is stored now, ascending, each once. Callers should request a few thousand at
+    /// most.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -630,7 +639,8 @@ pub trait Store:
     /// `DiskFull` or `Unavailable`: the error that a registration would have now.
     async fn ready(&self) -> Result<()>;
 
-    /// Checks that the disk has more space than registrations need, so that derived data such as a search index may be written. Cheap.
+    /// Checks that the disk has more space than registrations need, so that derived data such as a search index may be written. The check
+    /// is fast.
     ///
     /// # Errors
     /// `DiskFull`; `Unavailable` if the directory of the store is missing. A store on other machines always returns `Ok`.

@@ -1,8 +1,8 @@
 //! Removing a record only under a condition, for callers that first look at a record and then remove the record.
 //!
-//! The look and the removal are two steps. Between them a client may change the record, a person may decide about it, or an
-//! operator may change the settings. Therefore, the caller passes the state that it has seen, and the store compares it with the stored
-//! state in the same atomic step as the removal.
+//! The caller reads the record and removes it in two steps. Between these steps a client may change the record, a person may decide about
+//! it, or an operator may change the settings. Therefore, the caller passes the state that it has seen, and the store compares this state
+//! with the stored state in the same atomic step as the removal.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{CollectionNumber, CollectionState, Seq, StoredRecord};
 use doppel_core::collection::Retention;
 use doppel_core::record::RecordId;
 
-/// One version of a record. Each change of the content or of `stored_at` makes another version, also a change that keeps the seq.
+/// One version of a record. Each change of the content or of `stored_at` gives another version, even if the seq stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordVersion {
     /// The seq of the record.
@@ -58,11 +58,11 @@ pub struct RemovalCondition {
     pub collection: CollectionNumber,
     /// The version of the record to be removed.
     pub version: RecordVersion,
-    /// The retention of the collection that asks for the removal; `None` if no retention does. The collection must still have this
+    /// The retention that is the reason for the removal; `None` if the reason is not a retention. The collection must still have this
     /// retention.
     pub retention: Option<Retention>,
-    /// The record that makes the removed one superfluous; `None` if the record is not removed as a duplicate. The record that stays
-    /// must still have the given version, and no decision may say that the removed record is another matter than a record of the set.
+    /// The record that makes the removed record superfluous; `None` if the record is not removed as a duplicate. The record that stays must
+    /// still have the given version, and no decision may say that the removed record and a record of the set concern different matters.
     pub kept: Option<KeptDuplicate>,
 }
 
@@ -72,7 +72,7 @@ impl RemovalCondition {
         Self { collection, version: record.version(), retention: None, kept: None }
     }
 
-    /// True if the collection is the one that is meant, and has the retention that asks for the removal.
+    /// True if `state` belongs to the collection of the condition, which still has the retention that is the reason for the removal.
     pub fn allows(&self, collection: &CollectionState) -> bool {
         let retention = self.retention.is_none_or(|asked| collection.settings.retention == Some(asked));
         collection.number == self.collection && retention
@@ -81,7 +81,7 @@ impl RemovalCondition {
 
 impl KeptDuplicate {
     /// True if the record that stays is still `stored`, and no decision of `decisions`, which all name the record `removed`, says that
-    /// `removed` is another matter than a record of the set.
+    /// `removed` and a record of the set concern different matters.
     pub fn holds(&self, stored: Option<&StoredRecord>, removed: &RecordId, decisions: &[Decision]) -> bool {
         let is_refused = decisions.iter().any(|decision| {
             let other = decision.pair.other(removed);

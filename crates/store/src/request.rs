@@ -1,11 +1,11 @@
 //! One deadline for all store calls of one request.
 //!
-//! A store on a server answers each call within a deadline. A request to the service may need several calls, and its client waits for all of them. The calls
-//! inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count; [`uncounted`] subtracts it. Calls outside
-//! a request, such as those of tasks, each have the full time.
+//! A store on a server answers each call within a deadline. A request to the service may need several calls, and its client waits for all of
+//! them. The calls inside [`one_request`] therefore share one deadline. Time for computing and for waiting in a queue does not count;
+//! [`uncounted`] subtracts it. Calls outside a request, such as those of tasks, each have the full time.
 //!
-//! A task that is spawned inside a request does not belong to it, unless the task runs what [`continued`] returns. The caller must pass
-//! the deadline to every other task.
+//! A task that is spawned inside a request does not belong to the request, unless the task runs the future that [`continued`] returns. The
+//! caller must pass the deadline to every other task.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub async fn one_request<F: Future>(work: F) -> F::Output {
     }
 }
 
-/// Makes `work` a part of the request that calls this, also if `work` runs in a separate task. Outside of a request, `work` is unchanged.
+/// Makes `work` a part of the present request, even if `work` runs in a separate task. Outside of a request, `work` is unchanged.
 pub fn continued<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let began = began();
     async move {

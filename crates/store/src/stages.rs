@@ -1,5 +1,5 @@
-//! The stages of a registration or a lookup, to measure their times. The stages follow each other and do not overlap. The rest of a request's time is transport,
-//! authorisation and the response.
+//! The stages of a registration or a lookup, to measure their times. The stages follow each other and do not overlap. The rest of a request's
+//! time is transport, authorisation and the response.
 //!
 //! The engine measures its own stages. A store reports the times of its stages to the [`CandidateJudge`](crate::CandidateJudge) of the record.
 
@@ -12,7 +12,7 @@ pub enum RegistrationStage {
     Read,
     /// Computing signatures and keys.
     Sign,
-    /// Waiting for other writers of the same record, for a free place among the running changes, or for the transaction before.
+    /// Waiting for other writers of the same record, for a free place among the running changes, or for the previous transaction.
     Wait,
     /// Reading the record under the id, drawing the seq, and finding candidates in the index.
     Propose,

@@ -1,7 +1,8 @@
 //! Tasks: long work that survives the process that runs it.
 //!
-//! A store does not interpret a task. It keeps each task as one value with a version, and changes it only for a caller that names the present version. If two processes
-//! hold a task, one of them is therefore refused and learns that it has lost the task. A collection has at most one unfinished task.
+//! A store does not interpret a task. It keeps each task as one value with a version, and changes it only for a caller that names the
+//! present version. If two processes hold a task, the store therefore refuses the change of one process, which learns that it has lost the
+//! task. A collection has at most one unfinished task.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub struct TaskState {
     pub cancel: bool,
     /// The process that runs the task.
     pub holder: Option<String>,
-    /// The end of the lease (microseconds since 1970). No other process may take the task before.
+    /// The end of the lease (microseconds since 1970). No other process may take the task before this time.
     pub held_until: u64,
     /// The time of the request (RFC 3339, UTC).
     pub created_at: String,
@@ -76,7 +77,7 @@ pub struct TaskState {
     pub started_at: Option<String>,
     /// The time at which the task ended.
     pub finished_at: Option<String>,
-    /// Number of its changes; 0 for a task that was never stored.
+    /// Number of changes of the task; 0 for a task that was never stored.
     pub version: u64,
 }
 
@@ -120,13 +121,13 @@ impl TaskState {
 pub enum TaskPut {
     /// The task was stored under the next version.
     Stored(TaskState),
-    /// Nothing was stored, because another caller changed the task before.
+    /// Nothing was stored, because another caller has changed the task.
     Changed,
     /// Nothing was stored, because the collection has another unfinished task with this id.
     Busy(String),
 }
 
-/// Largest number of finished tasks that are kept; older ones are deleted.
+/// Largest number of finished tasks that are kept; older tasks are deleted.
 pub const KEPT_TASKS: usize = 1000;
 
 /// The tasks of a store.
@@ -138,8 +139,8 @@ pub trait TaskStore {
     /// Only the errors of every call.
     async fn tasks(&self) -> Result<Vec<TaskState>>;
 
-    /// Returns the unfinished tasks, newest first; there is at most one for each collection. Called every few seconds, so that it does not read finished tasks
-    /// and their results.
+    /// Returns the unfinished tasks, newest first; there is at most one for each collection. Called every few seconds, so that it does not read
+    /// finished tasks and their results.
     ///
     /// # Errors
     /// Only the errors of every call.
@@ -151,14 +152,15 @@ pub trait TaskStore {
     /// Only the errors of every call.
     async fn task(&self, id: &str) -> Result<Option<TaskState>>;
 
-    /// Stores `task` if the stored version equals the version of `task` (0 if nothing is stored). Deletes the oldest finished tasks beyond [`KEPT_TASKS`]. Tasks are not
-    /// deleted with their collection.
+    /// Stores `task` if the stored version equals the version of `task` (0 if nothing is stored). Deletes the oldest finished tasks beyond
+    /// [`KEPT_TASKS`]. Tasks are not deleted with their collection.
     ///
     /// # Errors
-    /// Only the errors of every change. [`TaskPut`] tells if another caller was faster.
+    /// Only the errors of every change. [`TaskPut`] shows whether another caller was faster.
     async fn put_task(&self, task: TaskState) -> Result<TaskPut>;
 
-    /// Returns the time for leases in microseconds since 1970, from one clock for all processes that share the store. `own` is the time of the caller's clock.
+    /// Returns the time for leases in microseconds since 1970, from a clock that all processes of the store share. `own` is the time of the
+    /// caller's clock.
     ///
     /// # Errors
     /// The store is not available.
@@ -166,6 +168,7 @@ pub trait TaskStore {
         Ok(own)
     }
 
-    /// True if other processes may hold tasks of this store. If false, a task in status `Processing` that this process does not run has lost its holder.
+    /// True if other processes may hold tasks of this store. If false, a task in status `Processing` that this process does not run has lost its
+    /// holder.
     fn is_shared(&self) -> bool;
 }

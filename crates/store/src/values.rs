@@ -1,8 +1,9 @@
-//! Named values: what parts of the service keep beside the records of a collection, such as the progress of an import and the handling of events.
+//! Named values: data that parts of the service store for a collection in addition to its records, such as the progress of an import and
+//! the handling of events.
 //!
-//! A store does not interpret a value. It keeps each value under its name with a version, and changes it only for a caller that names the present
-//! version. If two processes change the same value, one of them is therefore refused and learns of the other. Values are deleted with their
-//! collection.
+//! A store does not interpret a value. It keeps each value under its name with a version, and changes it only for a caller that names the
+//! present version. If two processes change the same value, the store therefore refuses one change, and this process learns of the other
+//! process. Values are deleted with their collection.
 //!
 //! The progress of a *task* (a reindex, a purge) is part of the task: [`TaskState::checkpoint`](crate::tasks::TaskState::checkpoint).
 
@@ -15,7 +16,7 @@ use doppel_core::collection::CollectionName;
 /// A named value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedValue {
-    /// Number of its changes; 0 for a value that was never stored.
+    /// Number of changes of the value; 0 for a value that was never stored.
     pub version: u64,
     /// The value, some kilobytes at most.
     pub value: serde_json::Value,
@@ -24,7 +25,7 @@ pub struct NamedValue {
 /// The named values of a store.
 #[async_trait]
 pub trait ValueStore {
-    /// Returns the value with this name; `None` if none is stored.
+    /// Returns the value with this name; `None` if no value has this name.
     ///
     /// # Errors
     /// `UnknownCollection`.
@@ -43,14 +44,14 @@ pub trait ValueStore {
         limit: usize,
     ) -> Result<Vec<(String, NamedValue)>>;
 
-    /// Stores `value` under the next version if the stored version equals the version in `value` (0 if nothing is stored). Returns false if it
-    /// does not.
+    /// Stores `value` under the next version if the stored version equals the version in `value` (0 if nothing is stored). Returns false
+    /// otherwise.
     ///
     /// # Errors
     /// `UnknownCollection`.
     async fn put_value(&self, collection: &CollectionName, name: &str, value: NamedValue) -> Result<bool>;
 
-    /// Deletes a value if its stored version is `version`. Returns false if it is not. A new value with this name begins at version 0.
+    /// Deletes a value if its stored version is `version`. Returns false otherwise. A new value with this name begins at version 0.
     ///
     /// # Errors
     /// `UnknownCollection`.

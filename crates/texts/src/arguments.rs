@@ -1,5 +1,5 @@
-//! The option `--lang`, which holds for every command and is read before the command line is parsed, because it decides how help and
-//! errors are written.
+//! The option `--lang`. It applies to every command, and is read before the command line is parsed, because it decides the language of help
+//! and errors.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,12 +11,13 @@ const OPTION: &str = "--lang";
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandLine {
     pub arguments: Vec<OsString>,
-    /// The last language that `--lang` names; `None` if there is none.
+    /// The last language that `--lang` names; `None` without `--lang`.
     pub language: Option<Language>,
 }
 
 impl CommandLine {
-    /// Takes `--lang` out of the arguments. One without a known language stays, so that the parser refuses it. Everything after `--` stays.
+    /// Removes `--lang` from the arguments. A `--lang` without a known language stays, so that the parser refuses it. Everything after `--`
+    /// stays.
     pub fn new(given: impl Iterator<Item = OsString>) -> Self {
         let mut given = given.peekable();
         let mut read = Self { arguments: Vec::new(), language: None };
@@ -57,7 +58,7 @@ fn of_text(value: &str) -> Option<Language> {
 /// Parses a value of `--lang`.
 ///
 /// # Errors
-/// The languages that there are.
+/// The names of all languages.
 pub fn parse(value: &str) -> Result<Language, String> {
     Language::parse(value).ok_or_else(|| "give zh-CN or en".to_owned())
 }

@@ -19,7 +19,7 @@ pub fn in_chinese(mut command: Command) -> Command {
     translated(command)
 }
 
-/// Returns the layout of a help page. It is the usual one with Chinese headings.
+/// Returns the layout of a help page. It is the usual layout with Chinese headings.
 fn layout(command: &Command) -> String {
     let mut layout = "{before-help}{about-with-newline}\n用法：{usage}".to_owned();
     let parts = [
@@ -53,7 +53,7 @@ fn translated(mut command: Command) -> Command {
     command.help_template(layout).override_usage(usage).mut_args(translated_argument).mut_subcommands(translated)
 }
 
-/// Returns the Chinese of a help text, or of those of its paragraphs that the tables have.
+/// Returns the Chinese translation of a help text, or of the paragraphs that the tables contain.
 fn of(text: &StyledStr) -> Option<String> {
     let text = text.to_string();
     let paragraphs = text.split("\n\n").map(|paragraph| in_language(Language::Chinese, paragraph));
@@ -120,7 +120,8 @@ impl ArgumentValues {
     }
 }
 
-/// Returns every text of the help of the command and its subcommands, each once, for the test that all of them have a translation.
+/// Returns every text of the help of the command and its subcommands, each once. The test uses it to check that all texts have a
+/// translation.
 #[cfg(feature = "testkit")]
 pub fn texts(command: &mut Command) -> Vec<String> {
     command.build();

@@ -48,7 +48,7 @@ impl Language {
             let quality = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok())?;
             Some((Self::parse(tag)?, quality)).filter(|_| quality > 0.0)
         });
-        // If several languages have the same weight, the first counts.
+        // If several languages have the same weight, the first language counts.
         let best = weighed.fold(None, |best: Option<(Self, f32)>, (language, quality)| match best {
             Some((_, before)) if before >= quality => best,
             _ => Some((language, quality)),

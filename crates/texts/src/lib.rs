@@ -1,12 +1,12 @@
 //! Chinese for the texts that the API and the command line show to people.
 //!
-//! The program writes its texts in English. A text that a Chinese reader gets is translated at the edge, just before it is sent or printed.
-//! The tables `crates/texts/src/*.txt` have the English text as it stands in the source, with its placeholders, and the Chinese text with the same
-//! placeholders. A text without a row stays English.
+//! The program writes its texts in English. A text for a Chinese reader is translated just before it is sent or printed. The tables
+//! `crates/texts/src/*.txt` contain the English text in the same form as in the source, with its placeholders, and the Chinese text with
+//! the same placeholders. A text without a row stays English.
 //!
-//! The format of a table: a line with the English text, then a line that begins with two spaces, `=` and a space, with the Chinese text.
-//! A line break in a text is `\n`. Lines that begin with `#` are comments. A placeholder of a Chinese text that ends with `!`, as in
-//! `{reason!}`, is translated itself.
+//! The format of a table: a line with the English text, then a line that begins with two spaces, `=` and a space, with the Chinese text. A
+//! line break in a text is `\n`. Lines that begin with `#` are comments. If the name of a placeholder in a Chinese text ends with `!`, as
+//! in `{reason!}`, the value of the placeholder is also translated.
 
 pub mod arguments;
 pub mod help;
@@ -34,7 +34,7 @@ const TABLES: [(&str, &str); 4] = [
 /// The table of texts that the operating system and libraries write.
 const FOREIGN: &str = "foreign.txt";
 
-/// Greatest depth of translated placeholders: a reason in a reason in a text.
+/// Greatest depth of translated placeholders: for example a reason inside a reason inside a text.
 const DEPTH: u8 = 3;
 
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl TextIndex {
         Self { whole, templates }
     }
 
-    /// Finds the Chinese of a whole text.
+    /// Finds the Chinese translation of a whole text.
     fn find(&self, text: &str, depth: u8) -> Option<Cow<'static, str>> {
         if let Some(chinese) = self.whole.get(text) {
             return Some(chinese.clone());
@@ -88,8 +88,8 @@ impl TextIndex {
 /// Largest number of colons after names before the text of a message: file, line, code.
 const MOST_NAMES: usize = 4;
 
-/// Returns the Chinese of a message that begins with names: a file, a place or a code with a colon, or one word with a space. A name has no
-/// semicolon, which would end a clause of the message.
+/// Returns the Chinese translation of a message that begins with names: a file, a place or a code with a colon, or one word with a space. A
+/// name has no semicolon, which would end a clause of the message.
 fn after_names(message: &str) -> Option<String> {
     let clause = message.find(';').unwrap_or(message.len());
     let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
@@ -123,12 +123,12 @@ fn unescaped(line: &'static str) -> Cow<'static, str> {
     if line.contains("\\n") { Cow::Owned(line.replace("\\n", "\n")) } else { Cow::Borrowed(line) }
 }
 
-/// Returns the Chinese of a whole text; `None` if no row of the tables matches it.
+/// Returns the Chinese translation of a whole text; `None` if no row of the tables matches it.
 pub fn chinese(text: &str) -> Option<Cow<'static, str>> {
     INDEX.find(text, 0)
 }
 
-/// Returns the Chinese of a text without placeholders.
+/// Returns the Chinese translation of a text without placeholders.
 pub fn whole(text: &str) -> Option<&'static str> {
     INDEX.whole.get(text).map(AsRef::as_ref)
 }
@@ -141,8 +141,8 @@ pub fn in_language(language: Language, text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a text of one or more lines in the language of the command line. Lines that the tables do not have as a part of a longer text
-/// are translated one by one.
+/// Returns a text of one or more lines in the language of the command line. If the tables do not contain a longer text as a whole, its
+/// lines are translated one by one.
 pub fn said(text: &str) -> Cow<'_, str> {
     if language::of_process() == Language::English {
         return Cow::Borrowed(text);
@@ -150,7 +150,7 @@ pub fn said(text: &str) -> Cow<'_, str> {
     message(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Returns the Chinese of a message; `None` if the tables have no part of it.
+/// Returns the Chinese translation of a message; `None` if the tables contain no part of it.
 fn message(text: &str) -> Option<String> {
     if !text.contains('\n') {
         return chinese(text).map(Cow::into_owned).or_else(|| after_names(text));

@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::chinese;
 
-/// Returns the message for an error of the parser, in Chinese; `None` for help and version, which are no errors.
+/// Returns the message for an error of the parser, in Chinese; `None` for help and version, which are not errors.
 pub fn in_chinese(error: &Error) -> Option<String> {
     let argument = context(error, ContextKind::InvalidArg);
     let value = context(error, ContextKind::InvalidValue);

@@ -7,7 +7,7 @@ pub(super) enum TextPiece {
     /// The name, empty for `{}`.
     Placeholder {
         name: String,
-        /// True if the value is translated, too.
+        /// True if the value is also translated.
         translated: bool,
     },
 }
@@ -36,7 +36,7 @@ impl TextTemplate {
         }
     }
 
-    /// Returns the number of literal bytes. Of several templates that match a text, the one with the most is meant.
+    /// Returns the number of literal bytes. If several templates match a text, the template with the most literal bytes is used.
     pub(super) fn specificity(&self) -> usize {
         self.english.iter().map(|piece| if let TextPiece::Literal(text) = piece { text.len() } else { 0 }).sum()
     }
@@ -72,7 +72,8 @@ impl TextTemplate {
         Some(translated_text)
     }
 
-    /// Returns the value of each placeholder of the English text. Each literal is taken at its first place, the last one at the end.
+    /// Returns the value of each placeholder of the English text. Each literal is found at its first place in the text, and the last
+    /// literal at the end of the text.
     fn values<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
         let mut values = Vec::new();
         let mut rest = text;
@@ -87,7 +88,7 @@ impl TextTemplate {
                             rest.len().checked_sub(literal.len()).filter(|_| rest.ends_with(literal.as_str()))?
                         }
                         Some((_, TextPiece::Literal(literal))) => rest.find(literal.as_str())?,
-                        // Two placeholders without a text between them: the first one is empty or one character.
+                        // Two placeholders without a text between them: the first placeholder is empty or one character.
                         Some((_, TextPiece::Placeholder { .. })) => 0,
                     };
                     values.push(&rest[..end]);

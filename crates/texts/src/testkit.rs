@@ -1,5 +1,5 @@
-//! For the tests that all texts for people have a translation, and that all translations are used: the string literals of source files and
-//! the rows of the tables.
+//! Reads the string literals of source files and the rows of the tables. Tests use it to check that all texts for people have a translation
+//! and that all translations are used.
 
 #![allow(clippy::unwrap_used, reason = "only tests call it, and a panic is how they fail")]
 
@@ -18,7 +18,7 @@ pub struct SourceText {
     before: String,
 }
 
-/// Words before a literal that only programmers or the log see.
+/// Words in the code before a literal that only programmers or the log see.
 const NOT_SHOWN: [&str; 18] = [
     "expect(",
     "expect_err(",
@@ -41,7 +41,7 @@ const NOT_SHOWN: [&str; 18] = [
 ];
 
 impl SourceText {
-    /// True if the text looks like words for a person: a word of lower-case letters beside something else.
+    /// True if the text looks like words for a person: it contains a word of lower-case letters, and more text.
     pub fn is_for_people(&self) -> bool {
         let has_word = self.text.split([' ', ',', ';', ':']).any(is_word);
         has_word && self.text.trim().contains(' ') && !NOT_SHOWN.iter().any(|mark| self.before.contains(mark))
@@ -70,7 +70,7 @@ pub fn texts(paths: &[&str]) -> Vec<SourceText> {
     found
 }
 
-/// A row of the tables, apart from that of foreign texts.
+/// A row of the tables, except the table of foreign texts.
 #[derive(Clone, Debug)]
 pub struct OwnRow {
     pub english: String,
@@ -98,7 +98,7 @@ pub fn has_chinese(text: &str) -> bool {
     chinese(text).is_some_and(|found| is_whole(&found))
 }
 
-/// True if no English remains in a translation: three words of lower-case letters in a row that are no command.
+/// True if no English remains in a translation: three words of lower-case letters in a row that are not a command.
 fn is_whole(translation: &str) -> bool {
     let words: Vec<&str> = translation.split(' ').collect();
     !words.windows(3).any(|three| three.iter().all(|word| is_word(word) && *word != "doppel"))
@@ -115,7 +115,7 @@ fn list(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Calls `each` with the code before and the value of each string literal, up to the tests at the end of the file.
+/// Calls `each` for each string literal, with the code before it and its value, up to the tests at the end of the file.
 fn literals(source: &str, mut each: impl FnMut(&str, String)) {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut at = 0;

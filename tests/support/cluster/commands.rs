@@ -11,11 +11,11 @@ use super::placement::shards_of;
 use super::transactions::transaction_key;
 use super::{RouterState, SHARD_BATCH, ShardConnections, error, is_ok, lock, no_shard, number};
 
-/// The largest number of bytes of documents in one answer to a client, well below the 16 MB of a document.
+/// The largest number of bytes of documents in one answer to a client, well below the limit of 16 MB for a document.
 const MOST_ANSWER_BYTES: usize = 8 << 20;
 
 impl RouterState {
-    /// Returns an answer with the first of `rows`. The others wait for getMore.
+    /// Returns an answer with the first of `rows`. The remaining rows wait for getMore.
     pub(super) fn answer(
         &self,
         name: &str,

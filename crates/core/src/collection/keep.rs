@@ -1,10 +1,10 @@
 //! The parts of its records that a collection keeps: everything, or only the signatures of the texts and nothing of the
 //! texts.
 //!
-//! If no text is kept, a verdict rests on the kept data: each channel compares two signatures. So settings with
-//! [`Keep::Signatures`] are valid only under two conditions. They need no text after a record is signed. And their
-//! signatures do not reveal the text: no hash is of a single word or of fewer than [`LEAST_UNITS`] units, because a
-//! person with a dictionary can find the input of such a hash.
+//! If no text is kept, only the kept data decide a verdict: each channel compares two signatures. Settings with [`Keep::Signatures`] are
+//! therefore valid only under two conditions. First, they need no text after a record is signed. Second, their signatures do not reveal the
+//! text: no input of a hash is a single word or has fewer than [`LEAST_UNITS`] units, because a person with a dictionary can find such an
+//! input.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,8 @@ use super::{Channel, Role, Settings, Weighting};
 use crate::error_code::ErrorCode;
 use crate::violation::Violation;
 
-/// Minimum number of units (a Han character, or a run of letters or digits) in the input of a kept hash. There are
-/// seven thousand characters in use, so there are more sequences of this length than a person can try.
+/// Minimum number of units (a Han character, or a run of letters or digits) in the input of a kept hash. About seven thousand characters
+/// are in use, so that nobody can try all sequences of this length.
 const LEAST_UNITS: u32 = 8;
 
 /// The parts of a record that are kept.
@@ -47,7 +47,7 @@ impl Settings {
     }
 }
 
-/// Finds the parts of `settings` that need text that is not kept, or that would keep the text in another form.
+/// Adds the violations of the parts of `settings` that need text which is not kept, or that would keep the text in another form.
 pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
     if settings.verify.is_some() {
         let detail =

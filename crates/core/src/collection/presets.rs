@@ -61,13 +61,13 @@ impl Settings {
             text: TextSettings { remove_noise: !paper, ..TextSettings::default() },
             channels: match preset {
                 Preset::Paper => vec![simhash(Weighting::Tf)],
-                // Nothing is verified. So a match needs a quarter of a larger sample, and the sample prefers text that
-                // is rare by the built-in list.
+                // No text is verified. A match therefore needs a quarter of a larger sample, and the sample prefers text that is rare by
+                // the built-in list.
                 Preset::Signatures => {
                     let sample = ShingleParams { units: 8, keep: [64, 96], t: 0.25, ..ShingleParams::default() };
                     vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams { prefer: Prefer::Rare, ..sample })]
                 }
-                // Verification reads the texts themselves. So one common shingle is enough to propose a candidate.
+                // Verification reads the texts. One common shingle is therefore enough to propose a candidate.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
                     Channel::Shingle(ShingleParams {
@@ -90,8 +90,8 @@ impl Settings {
         }
     }
 
-    /// Returns the defaults for a collection that keeps signatures alone: nothing can be verified, so that short texts have
-    /// only exact matches, and runs are so long that their hashes spell no text.
+    /// Returns the defaults for a collection that keeps signatures alone: it has no verification, so that short texts have only exact
+    /// matches, and the runs are so long that nobody can find a text from its hashes.
     #[must_use]
     pub fn unverified(mut self) -> Self {
         self.min_features = UNVERIFIED_FEATURES;

@@ -1,8 +1,7 @@
 //! The allowed values of the parameters of schemes.
 //!
-//! One table holds the ranges of all numbers, so that the check, the message and the documentation cannot differ.
-//! Values are checked in JSON, before they become a [`Channel`]: thus the message names the range also if a number has
-//! the wrong type or sign.
+//! One table holds the ranges of all numbers, so that the check, the message and the documentation cannot differ. Values are checked in
+//! JSON, before they become a [`Channel`]: the message therefore names the range even if a number has the wrong type or sign.
 
 use serde_json::Value;
 
@@ -116,8 +115,8 @@ fn shown(value: &Value) -> String {
     if value.is_number() { value.to_string() } else { "what was given".into() }
 }
 
-/// Checks the rules that the table cannot express: how the parameters of one channel depend on each other, and on the
-/// fields.
+/// Checks the rules that the table cannot express: how the parameters of one channel depend on each other and on the fields of the
+/// collection.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let value = serde_json::to_value(channel).unwrap_or_default();
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_any_kind_outside_its_range_is_told_the_range() {
+    fn a_number_outside_its_range_is_refused_with_the_range() {
         let table = [
             (json!({"scheme": "vsm", "t": 1.5}), "/channels/0/t 1.5 is outside 0 to 1"),
             (json!({"scheme": "simhash", "radius": -1}), "/channels/0/radius -1 is outside 0 to 15"),

@@ -88,7 +88,7 @@ pub struct ScopedRecord<'a> {
 }
 
 impl MatchScope {
-    /// True if the conditions read values that the office wrote beside the record.
+    /// True if the conditions read values that the office added to the record.
     pub(crate) fn reads_handling(&self) -> bool {
         !self.same.is_empty() || !self.closed.is_empty()
     }
@@ -114,7 +114,7 @@ impl MatchScope {
         closed.then_some(ScopeExclusion::Closed)
     }
 
-    /// Returns the same conditions with normalised values.
+    /// Returns the same conditions, with normalised values.
     #[must_use]
     pub fn normalised(&self, normaliser: Normaliser) -> Self {
         let closed = self.closed.iter().map(|value| normaliser.normalise(value)).collect();

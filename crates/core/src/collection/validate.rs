@@ -15,11 +15,11 @@ use crate::violation::Violation;
 
 /// Maximum number of fields of a collection that have a role.
 pub const MAX_FIELDS: usize = 128;
-/// Maximum number of channels of a collection. Each channel adds keys to a record, and so makes the record more costly.
+/// Maximum number of channels of a collection. Each channel adds keys to a record, so that the record needs more memory and time.
 pub const MAX_CHANNELS: usize = 8;
-/// Maximum number of user words, stop words and synonyms together. Each collection holds all of its own in memory.
+/// Maximum number of user words, stop words and synonyms together. Each collection has its words in memory.
 pub const MAX_LEXICON_ENTRIES: usize = 100_000;
-/// Maximum length of a lexicon entry, in characters. A longer entry is no word but a sentence.
+/// Maximum length of a lexicon entry, in characters. A longer entry is not a word but a sentence.
 pub const MAX_LEXICON_CHARS: usize = 64;
 
 /// Maximum number of placeholders: values of identity fields that name no person.
@@ -40,7 +40,7 @@ pub const MAX_RETENTION_DAYS: u32 = 36_500;
 impl Settings {
     /// Returns all errors in these settings; an empty list if they can be used.
     pub fn validate(&self) -> Vec<Violation> {
-        // The settings are destructured, so that a new setting does not compile before its rule of validity is written
+        // The code destructures the settings, so that it does not compile with a new setting until the rule of this setting is written
         // here.
         let Self {
             fields,
@@ -88,8 +88,8 @@ impl Settings {
     }
 }
 
-/// True if `name` is the name of an IANA time zone. Names of the machine's own zone and offsets are refused, although
-/// the library accepts both.
+/// True if `name` is the name of an IANA time zone. False for offsets and for the names of the zone of this machine, although the library
+/// accepts both.
 fn is_zone(name: &str) -> bool {
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/".contains(&b));

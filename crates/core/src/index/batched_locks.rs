@@ -1,13 +1,14 @@
 //! Takes read locks on several parts of an index at once.
 //!
-//! A lookup reads from several distant places in memory. If it reads them one after the other, it waits for memory at each; if it requests
-//! all before it uses the first, it waits once. A lock between two requests would prevent this, because the processor begins no later read
-//! before a lock is taken. A lookup therefore takes all locks, then touches all places, then reads them. With a million records
-//! this halves the time of a lookup.
+//! A lookup reads from several distant places in memory. If it reads the places one after the other, it waits for memory at each place. If
+//! it requests all places before it uses the first, it waits once. A lock between two requests would prevent this, because the processor
+//! starts no later read before it has taken the lock. A lookup therefore takes all locks, then touches all places, then reads them. With a
+//! million records this halves the time of a lookup.
 //!
-//! There is no deadlock as long as only one thread writes. The writer holds one lock and waits for no other lock, so that at most one lock at a time
-//! has a waiting writer, and this writer soon gets its lock. A lock that is needed twice is taken once. With two writers, lookups
-//! could wait for each other; loading an index with several threads (`load`) is therefore only for an index that nobody reads yet.
+//! There is no deadlock as long as only one thread writes. The writer holds at most one lock at a time and waits for no second lock. At
+//! most one lock therefore has a waiting writer, and this writer soon gets its lock. If a lookup needs a lock twice, it takes the lock
+//! once. With two writers, lookups could wait for each other; loading an index with several threads (`load`) is therefore only for an index
+//! that nobody reads yet.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 

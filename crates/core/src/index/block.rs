@@ -1,12 +1,12 @@
 //! The block index finds every fingerprint within a Hamming radius of 0 to 15.
 //!
-//! A fingerprint has four blocks of 16 bits. Each block has 65,536 buckets, one for each value, and the fingerprint is stored in one bucket of
-//! each block. Two fingerprints within radius r have at least one block that differs in few bits (`probes` gives the rule), so that a search of
-//! the buckets at these values finds all of them. The bits that differ in the block are subtracted from the radius before the rest
-//! is compared.
+//! A fingerprint has four blocks of 16 bits. Each block has 65,536 buckets, one for each value, and the fingerprint is stored in one bucket
+//! of each block. Two fingerprints within radius r have at least one block that differs in few bits (`probes` gives the rule), so that a
+//! search of the buckets at these values finds all of them. The search subtracts the number of bits that differ in the block from the
+//! radius, and compares the other bits with the rest of the radius.
 //!
-//! Records with the same fingerprint are *twins*. The buckets contain only the lowest slot of the twins (its entry in the slot table is marked), and
-//! a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
+//! Records with the same fingerprint are *twins*. The buckets contain only the lowest slot of the twins (its entry in the slot table is marked),
+//! and a map from fingerprint to list contains all their slots, ascending. A thousand copies of a form letter therefore cost a lookup one
 //! comparison, and 4 bytes of memory each.
 //!
 //! Locks: 16 neighbouring buckets (a stripe) share a lock, which is allocated at the first write. The writer locks one stripe at a time.
@@ -254,8 +254,8 @@ impl BlockIndex {
         &self.twins[(fingerprint.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % TWIN_SHARDS]
     }
 
-    /// Changes the bucket of `fingerprint`, and then its shape if necessary. The new shape is built while readers continue to read the old one. No
-    /// other change can happen between the two locks, because there is only one writer.
+    /// Changes the bucket of `fingerprint`, and then its shape if necessary. The new shape is built while readers continue to read the old one.
+    /// No other change can happen between the two locks, because there is only one writer.
     fn change<T>(
         &self,
         block: u8,

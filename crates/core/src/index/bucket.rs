@@ -1,11 +1,11 @@
 //! A bucket contains all fingerprints with the same value of one block. A small bucket is one run; a larger bucket is split into many runs by
 //! further bits.
 //!
-//! A split bucket stores each entry four times. The 48 bits outside the block are divided into four pieces of 12 bits. Table `j` has a run for each
-//! value of the upper `width` bits of piece `j`. The rule of `probes` holds for these pieces, too: for a radius r = 4q + a, one of the
-//! first a + 1 pieces differs in at most q bits, or one of the others in at most q − 1. A search therefore scans a few runs with a 256th of the
-//! entries each (a 4,096th in the widest buckets). If this would cost more than a scan of all entries, the search scans all
-//! entries.
+//! A split bucket stores each entry four times. The 48 bits outside the block are divided into four pieces of 12 bits. Table `j` has a run
+//! for each value of the upper `width` bits of piece `j`. The rule of `probes` also holds for these pieces: for a radius r = 4q + a, one of
+//! the first a + 1 pieces differs in at most q bits, or one of the others in at most q − 1. A search therefore scans a few runs, and each
+//! run has a 256th of the entries (a 4,096th in the widest buckets). If this would cost more than a scan of all entries, the search scans
+//! all entries.
 //!
 //! Memory: 10 bytes an entry in a run; 40 bytes an entry and the headers of 1,024 (or 16,384) runs in a split bucket. A change of the shape
 //! builds a new bucket while the old one stays readable: [`BlockBucket::reshaped`].
@@ -253,7 +253,8 @@ fn masks(bits: u32, width: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(first), |&mask| next_mask(mask)).take_while(move |&mask| mask < 1 << width)
 }
 
-/// Returns the next higher number with the same number of bits: adds the lowest set bit, then moves the rest of the lowest run of ones to the bottom.
+/// Returns the next higher number with the same number of bits: adds the lowest set bit, then moves the rest of the lowest run of ones to the
+/// bottom.
 fn next_mask(mask: u32) -> Option<u32> {
     let lowest = mask & mask.wrapping_neg();
     let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;

@@ -2,8 +2,9 @@
 //!
 //! * [`GenerationIndex::insert`] and [`GenerationIndex::remove`] exclude each other by a mutex. Each locks only the part that it changes, for
 //!   microseconds.
-//! * [`GenerationIndex::propose`] runs at the same time as these and as other lookups. It finds every record whose insertion returned before the
-//!   lookup began, and no record whose removal returned before. A record that is inserted or removed during the lookup may be found or not.
+//! * [`GenerationIndex::propose`] may run at the same time as insertions, removals and other lookups. It finds every record whose insertion
+//!   returned before the lookup began, and no record whose removal returned before. A record that is inserted or removed during the lookup
+//!   may be found or not.
 //! * After a removal only the 16 bytes in the slot table remain. Slots are not used again. A collection that replaces every record once a day
 //!   therefore grows by 16 bytes for each record and day until its generation is rebuilt, which happens at every start. One generation can take
 //!   2^31 registrations between rebuilds.
@@ -115,7 +116,7 @@ impl GenerationIndex {
         self.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys)
     }
 
-    /// Removes a record. The other arguments must be those with which it was inserted. Returns false if the record was removed before.
+    /// Removes a record. The other arguments must be the same as at the insertion. Returns false if the record was removed before.
     pub fn remove(&self, slot: Slot, digest_key: u64, fingerprint: Option<Fingerprint>, keys: &[PostingKey]) -> bool {
         let _turn = self.writer.lock();
         if !self.slots.kill(slot.0) {
@@ -186,8 +187,8 @@ impl GenerationIndex {
         self.slots.read(slot.0).is_some_and(|(state, _)| state.live())
     }
 
-    /// Returns the seqs of all records, ascending. Takes some nanoseconds for each slot. A record that is inserted or removed at the same time
-    /// may be included or not.
+    /// Returns the seqs of all records, ascending. Takes a few nanoseconds for each slot. A record that is inserted or removed at the same
+    /// time may be included or not.
     pub fn live_seqs(&self) -> impl Iterator<Item = Seq> + '_ {
         let end = self.end.load(Ordering::Acquire);
         let states = (0..end).filter_map(|slot| self.slots.read(slot)).map(|(state, _)| state);

@@ -104,8 +104,8 @@ impl GroupSet {
         self.decide(a, b, Decision::Same);
     }
 
-    /// Records a person's decision that `a` and `b` do not concern the same matter. The pair does not count even if the records match. If other pairs
-    /// connect the two records, they stay in one group, which is then contested.
+    /// Records a person's decision that `a` and `b` do not concern the same matter. The pair does not count even if the records match. If other
+    /// pairs connect the two records, they stay in one group, which is then contested.
     pub fn reject(&mut self, a: u64, b: u64) {
         self.decide(a, b, Decision::Different);
     }
@@ -128,7 +128,8 @@ impl GroupSet {
         self.decided.iter().map(|(pair, decided)| ([pair.0, pair.1], decided.decision))
     }
 
-    /// Returns all groups. Components are sorted by their lowest member, and the groups of a component by their first member. O(members + pairs).
+    /// Returns all groups. Components are sorted by their lowest member, and the groups of a component by their first member. O(members +
+    /// pairs).
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
         self.groups_of_copies(|_| 1)
     }
@@ -247,7 +248,7 @@ impl GroupSet {
         }
     }
 
-    /// Joins the components of the two records of a new pair if they are in different ones.
+    /// Joins the components of the two records of a new pair if the records are in different components.
     fn unite(&mut self, a: u32, b: u32) {
         let a = self.find(a);
         let b = self.find(b);
@@ -274,7 +275,7 @@ impl GroupSet {
             .collect()
     }
 
-    /// Builds the component of these places, which are a complete ring, again from its pairs. Frees places without pairs.
+    /// Rebuilds the component of these places, which are a complete ring, from its pairs. Frees places without pairs.
     fn rebuild(&mut self, group: &[u32]) {
         for &place in group {
             let node = &mut self.nodes[place as usize];
@@ -354,7 +355,8 @@ fn ordered(a: u64, b: u64) -> Option<(u64, u64)> {
     (a != b).then_some((a.min(b), a.max(b)))
 }
 
-/// Inserts `place` into an ascending list. Returns false if the list contains it already. The highest place, the usual case, is added at the end.
+/// Inserts `place` into an ascending list. Returns false if the list contains it already. The highest place, the usual case, is added at the
+/// end.
 fn insert_sorted(list: &mut Vec<u32>, place: u32) -> bool {
     if list.last().is_none_or(|&last| last < place) {
         list.push(place);

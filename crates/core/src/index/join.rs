@@ -1,10 +1,10 @@
 //! Finds all pairs of fingerprints of a batch within a Hamming radius, each once.
 //!
-//! If fingerprints are divided into r + 1 disjoint pieces, two fingerprints within radius r agree in at least one piece. (This is the rule of
-//! `probes`, with so many pieces that no bit needs to be flipped.) The batch is therefore partitioned by each piece in turn, and only
-//! fingerprints in the same part are compared. A large part is not compared but partitioned again: its fingerprints agree in one piece, so that
-//! the remaining bits in which they differ are divided into new pieces (`split`). A popular value of a piece then costs one more partition
-//! instead of a quadratic scan.
+//! If fingerprints are divided into r + 1 disjoint pieces, two fingerprints within radius r agree in at least one piece. (This is the rule
+//! of `probes`, with enough pieces that no bit needs to be flipped.) The batch is therefore partitioned by each piece in turn, and only
+//! fingerprints in the same part are compared. A large part is not compared but partitioned again: its fingerprints agree in one piece, so
+//! that the remaining bits in which they differ are divided into new pieces (`split`). A popular value of a piece then costs one more
+//! partition instead of a quadratic scan.
 //!
 //! A pair that agrees in several pieces is found several times and reported only for the first of these pieces: while the join works on piece j,
 //! a pair must differ in each earlier piece. This also reduces the number of new pieces: if a pair differs in j pieces, at most r − j other bits
@@ -40,7 +40,7 @@ use self::split::JoinWorker;
 /// large parts.
 pub const MAX_RADIUS: u8 = 7;
 
-/// Largest number of groups of a partition: so many places a processor can write to without misses in its page table cache.
+/// Largest number of groups of a partition: a processor can write to this number of places without misses in its page table cache.
 const MAX_GROUPS: usize = 1 << 10;
 /// A large group with more than a 16th of all entries is divided among all threads and not copied.
 const LARGE_SHARE: usize = 16;
@@ -100,8 +100,8 @@ impl Sink for AllPairs {
     }
 }
 
-/// Passes every pair of different fingerprints within `radius` (at most [`MAX_RADIUS`]) to `sink`, each once. Copies take at most `memory` bytes at a
-/// time, or one group if a group is larger. Returns `Break` if the sink ended the join.
+/// Passes every pair of different fingerprints within `radius` (at most [`MAX_RADIUS`]) to `sink`, each once. Copies take at most `memory` bytes
+/// at a time, or one group if a group is larger. Returns `Break` if the sink ended the join.
 pub fn join(distinct: &Distinct, radius: u8, memory: usize, sink: &impl Sink) -> ControlFlow<()> {
     join_tuned(distinct, radius, memory, sink, JoinTuning::DEFAULT)
 }

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use parking_lot::RwLock;
 
-/// Number of locks that are allocated together. Such a group of tables or stripes has two to four hundred bytes. The keys of one record
-/// lie in as many groups as it has keys, and there may be thousands of collections with a few records each.
+/// Number of locks that are allocated together. A group of tables or stripes needs 200 to 400 bytes. The keys of one record lie in as many
+/// groups as it has keys, and there may be thousands of collections with a few records each.
 const GROUP_SIZE: usize = 8;
 /// Number of groups whose addresses are allocated together.
 const GROUPS_PER_BRANCH: usize = 8;

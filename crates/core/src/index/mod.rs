@@ -58,8 +58,8 @@ use crate::numbers::Seq;
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// Number of records that a key proposes: the first ones in the [`ProposalOrder`]. A key with more records is *common*. The same in every
-/// store.
+/// Number of records that a key proposes: the first records in the [`ProposalOrder`]. A key with more records is *common*. The same in
+/// every store.
 pub const POSTINGS_PER_KEY: usize = 256;
 /// Number of records that a common key proposes if at most half of the query's keys of the channel are common. The keys of a widely used form
 /// then propose only a few records, and the keys that are particular to the record propose the others. The same in every store.
@@ -71,8 +71,8 @@ pub const MAX_CANDIDATES: usize = 256;
 /// propose [`POSTINGS_PER_KEY`] records. The same in every store.
 pub const MAX_KEYS: usize = 4_096;
 
-/// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the same
-/// number for each channel. The second value is true if some keys are left out.
+/// Returns the posting keys of a query that are looked up. If there are more than [`MAX_KEYS`], these are the first keys of each channel, the
+/// same number for each channel. The second value is true if some keys are left out.
 pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, bool) {
     let cut = keys.len() > MAX_KEYS;
     let share = if cut { MAX_KEYS / by_channel(keys).count().clamp(1, MAX_KEYS) } else { MAX_KEYS };
@@ -142,14 +142,14 @@ impl Via {
     }
 }
 
-/// The order in which a key proposes its records, and in which records of equal weight are ranked. Near fingerprints are proposed in the order
-/// of [`ProposalOrder::EarliestFirst`] always.
+/// The order in which a key proposes its records, and in which records of equal weight are ranked. Near fingerprints are always proposed in
+/// the order of [`ProposalOrder::EarliestFirst`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProposalOrder {
     /// The earliest records first: the original of many copies is among them.
     #[default]
     EarliestFirst,
-    /// The latest records first. For a collection in which old records do not match (`match.days`), or closed ones (`match.closed`): the
+    /// The latest records first. For a collection in which old records (`match.days`) or closed records (`match.closed`) do not match: the
     /// earliest records of a common key are of no use there.
     LatestFirst,
 }
@@ -237,11 +237,11 @@ pub struct Proposal {
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// The proposals of a lookup, best first. Exact proposals come first; the others are ordered by Σ 1/min(number of records, [`POSTINGS_PER_KEY`])
-/// over the shared keys (a Simhash match counts 1), and in the [`ProposalOrder`] among equals.
+/// The proposals of a lookup, best first. Exact proposals come first; the others are ordered by Σ 1/min(number of records,
+/// [`POSTINGS_PER_KEY`]) over the shared keys (a Simhash match counts 1), and if the sums are equal, in the [`ProposalOrder`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proposals {
-    /// At most [`MAX_CANDIDATES`] proposals, and in addition at most [`POSTINGS_PER_KEY`] exact ones, which need no verification.
+    /// At most [`MAX_CANDIDATES`] proposals, and in addition at most [`POSTINGS_PER_KEY`] exact proposals, which need no verification.
     pub items: Vec<Proposal>,
     /// True if a limit left out proposals.
     pub truncated: bool,

@@ -1,15 +1,15 @@
 //! The posting index maps a 64-bit key to the slots of the records that have the key, ascending. All channels except `simhash` use it, and the
 //! exact stage.
 //!
-//! A key is mixed by a bijection (digest keys by another one, with a salt). Then 12 bits choose one of 4,096 shards, and the next 32 bits are
-//! the tag in the [`PostingTable`] of the shard. Different keys that agree in these 44 bits share their postings. Among 130 million distinct keys (10
-//! million records) this happens to one looked-up key in 135,000 and costs one unnecessary candidate. It changes no answer, because verification
-//! compares texts, signatures are compared in full, and the exact stage compares full digests.
+//! A bijection mixes each key (for digest keys, another bijection with a salt). Then 12 bits choose one of 4,096 shards, and the next 32
+//! bits are the tag in the [`PostingTable`] of the shard. Different keys that agree in these 44 bits share their postings. Among 130
+//! million distinct keys (10 million records) this happens to one looked-up key in 135,000 and costs one unnecessary candidate. It changes
+//! no answer, because verification compares texts, signatures are compared in full, and the exact stage compares full digests.
 //!
 //! Each shard has a lock. A reader holds it while it copies the first slots of a key, at most
-//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY). [`CommonKeys`](super::CommonKeys) decides afterwards how many slots of a common key are used. The
-//! writer holds the lock for one insertion. If a table must grow, the writer builds the larger table while readers use the old one,
-//! and then replaces it.
+//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY). [`CommonKeys`](super::CommonKeys) decides afterwards how many slots of a common key are used.
+//! The writer holds the lock for one insertion. If a table must grow, the writer builds the larger table while readers use the old one, and then
+//! replaces it.
 //!
 //! Cost: 9 to 12 bytes for a posting, and about one cache miss for a key in a lookup.
 
@@ -112,8 +112,8 @@ impl PostingIndex {
         found
     }
 
-    /// Calls `each` with the first slots of every key in `order`, with the value that belongs to the key and with the number of all slots of
-    /// the key. `limit` returns the number of slots for a key; it gets the same value and number.
+    /// Calls `each` with the first slots of every key in `order`, and also passes the value that belongs to the key and the number of all
+    /// slots of the key. `limit` returns the number of slots for a key; it gets the same value and number.
     pub(super) fn first<T: Copy>(
         &self,
         keys: impl Iterator<Item = (FiledKey, T)>,
@@ -128,7 +128,8 @@ impl PostingIndex {
         });
     }
 
-    /// Calls `each` with every key and the table of its shard, which is empty if the shard has none. Loads the tables of [`KEY_GROUP`] keys from memory together.
+    /// Calls `each` with every key and the table of its shard, which is empty if the shard has none. Loads the tables of [`KEY_GROUP`] keys from
+    /// memory together.
     fn in_groups<T: Copy>(
         &self,
         mut keys: impl Iterator<Item = (FiledKey, T)>,

@@ -1,9 +1,9 @@
 //! The rule that chooses the buckets of the block index for a Hamming radius, so that no fingerprint within the radius is missed.
 //!
-//! A fingerprint has four 16-bit blocks, Q1 (bits 63-48) to Q4 (bits 15-0). For a radius r = 4q + a, 0 ≤ a ≤ 3, a lookup probes all values within q
-//! bits of the first a + 1 blocks, and all values within q − 1 bits of the other blocks (none if q = 0). This is complete: a fingerprint
-//! that no probe finds differs in at least (a + 1)(q + 1) + (3 − a)·q = r + 1 bits. The method is multi-index hashing (Norouzi, Punjani,
-//! Fleet 2012), with the larger radius q on as few blocks as possible.
+//! A fingerprint has four 16-bit blocks, Q1 (bits 63-48) to Q4 (bits 15-0). For a radius r = 4q + a, 0 ≤ a ≤ 3, a lookup probes all values
+//! within q bits of the first a + 1 blocks, and all values within q − 1 bits of the other blocks (none if q = 0). This is complete: a
+//! fingerprint that no probe finds differs in at least (a + 1)(q + 1) + (3 − a)·q = r + 1 bits. The method is multi-index hashing (Norouzi,
+//! Punjani, Fleet 2012), with the larger radius q on as few blocks as possible.
 //!
 //! The probes depend only on the radius, so that they are computed once. A lookup XORs each mask into its block.
 

@@ -1,11 +1,10 @@
 //! Adds up the proposals of the parts of the index for one lookup, and applies the limits.
 //!
-//! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then by
-//! seq, in the [`ProposalOrder`]. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its
-//! answer.
+//! A hit is a slot that one key proposed. Hits are sorted by slot and merged. Exact hits come first; the others are ordered by weight and then
+//! by seq, in the [`ProposalOrder`]. O(h log h) for h hits. Each thread keeps the buffers, so that a lookup allocates only its answer.
 //!
 //! All keys of a letter that thousands of people sent propose the same records. The hits of such keys are merged as soon as a key ends
-//! ([`Scratch::end_key`]), so that sorting takes as long as for one key.
+//! ([`Scratch::end_key`]), so that sorting takes only as long as for one key.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -32,7 +31,7 @@ pub struct Scratch {
     pub near: Vec<u32>,
     /// True if a limit left out proposals.
     pub truncated: bool,
-    /// The hits of earlier keys with which the hits of a later key are compared; see [`Scratch::end_key`].
+    /// Ranges of the hits of earlier keys, with which the hits of a later key are compared; see [`Scratch::end_key`].
     runs: Vec<Range<usize>>,
     /// Position in `hits` where the hits of the present key begin.
     begin: usize,
@@ -46,8 +45,8 @@ thread_local! {
 
 /// Smallest number of hits of a key that are compared with those of earlier keys: sorting fewer hits costs as little as comparing them.
 const LEAST_RUN: usize = 32;
-/// Number of different runs with which the hits of a key are compared: the keys of a mass letter propose one run, or a few runs if the
-/// letter shares phrases with other letters. A comparison of different runs usually ends at the first hit.
+/// Number of different runs of hits with which the hits of a key are compared. The keys of a mass letter propose one run, or a few runs if
+/// the letter shares phrases with other letters. A comparison of different runs usually ends at the first hit.
 const RUNS: usize = 8;
 
 /// Number of hits for which a thread keeps memory between lookups: the largest number in a typical lookup (96 keys of 256 records).

@@ -1,10 +1,10 @@
 //! Single-pass clustering: the baseline of the paper of 2015, which the paper replaces with the block index.
 //!
-//! The algorithm reads the fingerprints in the given order. It compares each with the representatives (the first members) of the clusters in the
-//! order of their creation. The fingerprint joins the first cluster within the radius; without one, it opens a new cluster. This takes O(n) if
-//! all fingerprints are alike, and n(n − 1)/2 comparisons if none are. The result depends on the order: two near fingerprints that are not near
-//! the same representative end in different clusters, so that their pair is lost ([`SinglePassClusters::loses`]). The module exists for
-//! measurements; use [`join`](super::join) to find pairs.
+//! The algorithm reads the fingerprints in the given order. It compares each with the representatives (the first members) of the clusters
+//! in the order of their creation. The fingerprint joins the first cluster within the radius; without one, it opens a new cluster. This
+//! takes O(n) if all fingerprints are near each other, and n(n − 1)/2 comparisons if no two are. The result depends on the order: two near
+//! fingerprints that are not near the same representative end in different clusters, so that their pair is lost
+//! ([`SinglePassClusters::loses`]). The module exists for measurements; use [`join`](super::join) to find pairs.
 
 use crate::verdict::Fingerprint;
 

@@ -31,7 +31,7 @@ const CHUNK_BITS: u32 = 13;
 const CHUNK_SIZE: usize = 1 << CHUNK_BITS;
 /// Number of chunks in a directory.
 const DIRECTORY_SIZE: usize = 4096;
-/// Number of directories: 64 directories of 4,096 chunks of 8,192 slots are 2^31 slots. The first chunk of the first is not used.
+/// Number of directories: 64 directories of 4,096 chunks of 8,192 slots are 2^31 slots. The first chunk of the first directory is not used.
 const DIRECTORIES: usize = 64;
 /// Number of slots of the first early chunk.
 const EARLY_BITS: u32 = 6;
@@ -183,7 +183,7 @@ fn locate(slot: u32) -> SlotPlace {
     }
 }
 
-/// Number of slots of an early chunk. An early chunk other than the first begins at the slot with this number.
+/// Number of slots of an early chunk. Every early chunk except the first also begins at the slot with this number.
 fn early_size(chunk: usize) -> usize {
     1 << (EARLY_BITS as usize + chunk.saturating_sub(1))
 }

@@ -15,8 +15,8 @@
 //! be full to 7/8 and grow by a quarter: a posting takes 9.1 to 11.4 bytes, compared with 10.3 to 20.6 in a table whose size is a power
 //! of two.
 //!
-//! A lookup costs one cache miss (two with a list). An insertion moves the cells up to the next gap (usually at most 30). In a list, an insertion at
-//! the end takes O(1) and a removal O(length).
+//! A lookup costs one cache miss (two with a list). An insertion moves the cells up to the next gap (usually at most 30). In a list, an
+//! insertion at the end takes O(1) and a removal O(length).
 
 use std::ops::{Index, IndexMut};
 
@@ -244,7 +244,7 @@ impl PostingTable {
         table
     }
 
-    /// Moves the lists from the table from which [`PostingTable::resized`] made this one.
+    /// Moves the lists from the table from which [`PostingTable::resized`] made this table.
     pub(super) fn adopt(&mut self, from: &mut Self) {
         self.lists = std::mem::take(&mut from.lists);
     }

@@ -154,7 +154,7 @@ proptest! {
         let index = GenerationIndex::with_tuning(TINY);
         let mut model = IndexModel::default();
         apply(&index, &mut model, steps);
-        // The other index needs the same slots, so that an empty record takes the slot of each removed one and is removed at once.
+        // The other index needs the same slots, so that an empty record takes the slot of each removed record, and is removed at once.
         let fresh = GenerationIndex::with_tuning(TINY);
         let mut seq = Seq(0);
         for kept in &model.0 {
@@ -297,7 +297,7 @@ fn a_common_key_proposes_few_records_if_the_other_keys_of_the_query_are_rarer() 
     assert_eq!(found, earliest(256), "the keys of another channel do not count");
 }
 
-/// Returns the proposals of a lookup that finds too many.
+/// Returns the proposals of a lookup, and checks that the lookup left out some proposals.
 fn truncated(index: &GenerationIndex, keys: &[PostingKey]) -> Vec<Seq> {
     let found = index.propose(&Lookup { keys, ..Lookup::default() });
     assert!(found.truncated);

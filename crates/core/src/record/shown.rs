@@ -25,7 +25,7 @@ impl ShownRow {
     /// Returns the chosen columns of a stored row; `null` for a row that is not kept. O(bytes of the row).
     ///
     /// # Errors
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     pub fn of(row: Option<&str>, columns: &Columns) -> Result<Self, serde_json::Error> {
         let Some(row) = row else { return Ok(Self(RawValue::NULL.to_owned())) };
         let Columns::Named(names) = columns else { return RawValue::from_string(row.to_owned()).map(Self) };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_columns_asked_for_are_shown_as_they_came() {
+    fn the_requested_columns_are_shown_unchanged() {
         let row = r#"{ "title" : "路灯\u4e0d亮", "no": 12345678901234567890.10, "a\"b": [1, {"c":2}], "time":null }"#;
         assert_eq!(ShownRow::of(Some(row), &Columns::All).unwrap().json(), row);
         assert_eq!(shown(row, &["no", "title", "unknown"]), r#"{"title":"路灯\u4e0d亮","no":12345678901234567890.10}"#);

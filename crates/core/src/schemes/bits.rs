@@ -1,7 +1,7 @@
 //! The weighted majority of 64 bits: the inner loop of Simhash.
 //!
-//! The sums are stored bit-sliced: plane k contains, for all 64 positions, bit k of the sum of the weights whose hash has this position set. Adding
-//! a hash is a carry-save addition of one word (about five operations, and one more plane every second time). Wide registers are not
+//! The sums are stored bit-sliced: plane k contains, for all 64 positions, bit k of the sum of the weights whose hash has this position set.
+//! Adding a hash is a carry-save addition of one word (about five operations, and one more plane every second time). Wide registers are not
 //! needed, and every machine computes the same bits with the same code. Compared with cutting the text into words the time is negligible, so
 //! that there is no vectorised version.
 
@@ -10,7 +10,7 @@
 #[derive(Clone, Debug)]
 pub struct BitCounter {
     planes: [u64; 64],
-    /// A word that waits at a plane for a second word, so that each plane passes carries on half as often.
+    /// Words that wait at their planes for a second word, so that each plane passes on a carry only half as often.
     waiting: [u64; 64],
     /// Bit k is set if `waiting[k]` contains a word.
     occupied: u64,

@@ -49,12 +49,12 @@ pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// True if `part` is at least `share` of `whole`, with `share` rounded to hundredths.
+/// True if `part` is at least `share` of `whole`. Rounds `share` to hundredths.
 pub(super) fn at_least(part: usize, share: f64, whole: usize) -> bool {
     part * 100 >= (share * 100.0).round() as usize * whole
 }
 
-/// Returns the words of a text with their counts, as the segmenter gives them.
+/// Returns the words of a text with their counts, as the segmenter returns them.
 pub(super) fn counts(text: &str) -> BTreeMap<&str, u32> {
     let mut counts = BTreeMap::new();
     DICTIONARY.for_each(text, |word, _| *counts.entry(word).or_default() += 1);
@@ -68,8 +68,8 @@ pub(super) fn heavy(text: &str) -> Vec<&str> {
     words.into_iter().map(|(word, _)| word).collect()
 }
 
-/// Checks `scheme` on every pair of `texts`. The keys may find only pairs of the `definition`, and must find all of them if the keys are `complete`.
-/// Comparing two signatures must give the same result as the definition.
+/// Checks `scheme` on every pair of `texts`. The keys may find only pairs of the `definition`, and must find all of them if the keys are
+/// `complete`. Comparing two signatures must give the same result as the definition.
 pub(super) fn hold(
     scheme: &dyn Scheme,
     texts: &[String],

@@ -1,8 +1,8 @@
 //! Built-in frequencies of the phrases that letters to authorities and hotline orders repeat. A collection uses them until its own
 //! frequencies are counted.
 //!
-//! `official_phrases.txt` contains phrases that were written for this project. Each line has the assumed number of records in a thousand that contain
-//! the phrase, and the phrase.
+//! `official_phrases.txt` contains phrases that were written for this project. Each line has the assumed number of records in a thousand that
+//! contain the phrase, and the phrase.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -20,8 +20,8 @@ pub(super) fn version() -> String {
     format!("{:016x}", city64(PHRASES))
 }
 
-/// Returns the number of records in a thousand that contain each code. The codes are those of the shingles of the phrases, and of the lines that are
-/// names.
+/// Returns the number of records in a thousand that contain each code. The codes belong to the shingles of the phrases, and to the lines
+/// that are names.
 pub(super) fn counts() -> &'static HashMap<u64, f64> {
     static COUNTS: LazyLock<HashMap<u64, f64>> = LazyLock::new(|| {
         let mut counts = HashMap::new();

@@ -1,10 +1,10 @@
 //! Equal copies: records whose texts are the same except for punctuation, white space, contacts and noise.
 //!
-//! This stage is no channel. Like the exact stage, it belongs to every collection that removes noise and keeps texts; its position is after
-//! all others. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order. Digits and single
-//! Chinese numerals are the same. Titles are left out if the content is long enough to identify a matter alone, because people give several
-//! titles to one letter. The key is complete: records with equal keys are candidates, however short or common their texts are. Records with
-//! too few features are also signed.
+//! This stage is not a channel. It belongs to every collection that removes noise and keeps texts; its position is after the channels and
+//! the addresses. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order. Digits and
+//! single Chinese numerals count as equal. Titles are left out if the content is long enough to identify a matter alone, because people
+//! give several titles to one letter. The key is complete: records with equal keys are candidates, however short or common their texts are.
+//! Records with too few features are also signed.
 
 use super::hash::city64;
 use super::reading::Reading;

@@ -52,8 +52,8 @@ impl Signed {
         out
     }
 
-    /// Decodes bytes of [`Signed::encode`]. `keys` is empty. Returns `None` for any other bytes. Never panics, and allocates no more memory than the
-    /// bytes can justify.
+    /// Decodes bytes of [`Signed::encode`]. `keys` is empty. Returns `None` for any other bytes. Never panics, and allocates no more memory than
+    /// the bytes can justify.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = ByteInput(bytes);
         if input.byte()? != VERSION {

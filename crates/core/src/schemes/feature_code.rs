@@ -1,9 +1,9 @@
 //! Chinese feature codes (特征码): the characters around the ends of sentences.
 //!
-//! For each mark in a `text` field, the `k` Han characters before the mark and the `k` Han characters after it make one string; other characters are
-//! skipped. A mark with fewer characters on either side makes no string. The marks are 。, or 。 ! ?, or every character that is neither letter nor
-//! digit nor white space. (Normalisation has replaced ！ and ？ with ASCII marks.) The code is the set of the hashes H of the strings; it
-//! keeps the [`MAX_HASHES`] smallest.
+//! For each mark in a `text` field, the `k` Han characters before the mark and the `k` Han characters after it make one string; other characters
+//! are skipped. A mark with fewer characters on either side makes no string. The marks are 。, or 。 ! ?, or every character that is neither
+//! letter nor digit nor white space. (Normalisation has replaced ！ and ？ with ASCII marks.) The code is the set of the hashes H of the strings;
+//! it keeps the [`MAX_HASHES`] smallest.
 //!
 //! Every string is a key. Two records match if they share at least one string, and at least `share` of the smaller set. About 18 % of
 //! petitions have no code with 。 ! ? at k = 5. Signing is O(length + marks × k), comparing O(marks).

@@ -5,8 +5,8 @@
 //! over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that memory and time do not grow with
 //! the collection.
 //!
-//! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list is
-//! added to the counts, so that the counts soon outweigh it.
+//! Before enough records are counted, a built-in list of the phrases in letters and orders counts as [`BUILT_IN_RECORDS`] records. The list
+//! is added to the counts, so that the counts soon weigh more than the list.
 
 use std::collections::BinaryHeap;
 use std::sync::{Arc, LazyLock};
@@ -21,14 +21,15 @@ use super::hash::{city64, city64_bytes};
 pub const RARE_RECORDS: f64 = 1024.0;
 /// Share of the records above which the weight falls faster than the logarithm.
 const COMMON_SHARE: f64 = 0.005;
-/// Largest number of records that are counted. Text at the limit of rareness is then in 8 of them, so that its frequency is known within a factor of
-/// about 1.4.
+/// Largest number of records that are counted. Text at the limit of rareness is then in 8 of them, so that its frequency is known within a
+/// factor of about 1.4.
 pub const SAMPLE_RECORDS: usize = 8_192;
 /// Number of records that the built-in list counts as.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
 /// Width in characters of the shingles whose frequencies decide which sampled shingles are rare.
 pub const SAMPLED_SHINGLE: u8 = 3;
-/// Largest number of entries; the most frequent ones are kept. They take about a megabyte in memory and two thirds of a megabyte on disk.
+/// Largest number of entries; the most frequent entries are kept. They take about a megabyte in memory and two thirds of a megabyte on
+/// disk.
 pub const MAX_ENTRIES: usize = 1 << 17;
 /// Number of records between two prunings. The counts of fewer records are exact.
 const PRUNED_EVERY: u32 = 2_048;
@@ -40,8 +41,8 @@ const LEVELS_PER_BIT: f64 = 24.0;
 /// The first byte of [`Counter::encode`].
 const FORMAT: u8 = 3;
 
-/// The records of a collection that are counted: at most [`SAMPLE_RECORDS`], those with the lowest hashes. The choice and the order of the
-/// count do not depend on the order of the records.
+/// The records of a collection that are counted: the records with the lowest hashes, at most [`SAMPLE_RECORDS`]. The choice and the order
+/// of the count do not depend on the order of the records.
 #[derive(Debug)]
 pub struct CountedSample<T> {
     /// The hash and the place of each chosen record, the highest hash first.
@@ -75,13 +76,13 @@ impl<T: Ord> CountedSample<T> {
 
 /// Smallest number of records that are counted: fewer records add little to the built-in list.
 pub const FIRST_COUNT: u64 = 64;
-/// Factor between the numbers of records that are counted one after the other. Each count is followed by a reindex, so that all reindexes
-/// together index a record at most 4/3 times.
+/// Factor between the numbers of records of two successive counts. Each count is followed by a reindex, so that all reindexes together
+/// index a record at most 4/3 times.
 const COUNTED_AGAIN_AT: u64 = 4;
 
-/// Returns the number of records whose document frequencies apply to a collection that grew to `records` records one by one, counted from its
-/// first record: 64, 256, 1,024 and so on; 0 for a smaller collection. It depends on nothing but the number, so that the same records in the
-/// same order are judged by the same frequencies wherever and whenever they are counted. Of records that come together all are counted
+/// Returns the number of records whose document frequencies apply to a collection that grew to `records` records one by one, counted from
+/// its first record: 64, 256, 1,024 and so on; 0 for a smaller collection. The result depends only on `records`, so that the same records
+/// in the same order are always judged by the same frequencies. If records come together as a batch, all of them are counted
 /// ([`counted_of_batch`]).
 pub fn counted_of(records: u64) -> u64 {
     let next = next_count(records);
@@ -94,11 +95,11 @@ pub fn counted_of_batch(records: u64) -> u64 {
     if records < FIRST_COUNT { 0 } else { records }
 }
 
-/// A collection is counted again at the end of a batch if at least one in this many records is not counted. All recounts together then index a
-/// record at most eight times, whatever the size of the batches.
+/// A collection is counted again at the end of a batch if at least one record in this number is not counted. All recounts together then
+/// index a record at most eight times, whatever the size of the batches.
 const UNCOUNTED_SHARE: u64 = 8;
 
-/// True if a collection of `records` records, the first `counted` of which were counted, is counted again at the end of a batch.
+/// True if a collection is counted again at the end of a batch. It has `records` records, and the first `counted` were counted before.
 pub fn is_recounted_after_batch(records: u64, counted: u64) -> bool {
     counted_of_batch(records) > 0 && records.saturating_sub(counted) * UNCOUNTED_SHARE >= records
 }
@@ -112,7 +113,7 @@ pub fn next_count(counted: u64) -> u64 {
     next
 }
 
-/// Number of bits of an entry's hash. Two entries of a full table have the same hash with a probability of 1 in 10^7.
+/// Number of bits of an entry's hash. In a full table an entry has the same hash as another entry with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;
 const TAG_BITS: u32 = 24;
 
@@ -216,8 +217,8 @@ impl Frequencies {
         }
     }
 
-    /// Returns the weight of the text with this code: above 0 and at most 1, and 1 if at most one record in [`RARE_RECORDS`] contains it. Takes some
-    /// nanoseconds.
+    /// Returns the weight of the text with this code: above 0 and at most 1, and 1 if at most one record in [`RARE_RECORDS`] contains it. Takes
+    /// some nanoseconds.
     #[inline]
     pub fn weight(&self, code: u64) -> f32 {
         self.level(code).map_or(1.0, |level| WEIGHTS[usize::from(level)])
@@ -233,7 +234,7 @@ impl Frequencies {
         self.kinds
     }
 
-    /// The version of the collection's frequencies; 0 for the built-in ones.
+    /// The version of the collection's frequencies; 0 for the built-in frequencies.
     pub fn version(&self) -> u32 {
         self.version
     }
@@ -293,7 +294,8 @@ impl Frequencies {
     }
 }
 
-/// Returns the first place at which a hash is searched, and its tag. They use bits of opposite ends, so that they are nearly independent.
+/// Returns the first place at which a hash is searched, and its tag. The place and the tag use bits from opposite ends of the hash, so that
+/// they are nearly independent.
 fn place(hash: u64, slots: usize) -> (usize, u32) {
     (hash as usize & (slots - 1), (hash >> (HASH_BITS - TAG_BITS)) as u32)
 }

@@ -1,9 +1,9 @@
 //! I-Match (Chowdhury et al. 2002): one hash of the words that are neither common nor rare.
 //!
-//! A distinct word counts if its normalised inverse document frequency, ln(N/df) / ln N, lies from `low` to `high`. The statistics are those of the
-//! generation; words that do not occur in them are left out. The hash is H of the words, sorted by their bytes and joined by U+001F. Fewer than `min`
-//! words give no hash. With `lexicons` > 0 there are so many further hashes (Kołcz et al. 2004): lexicon j, from 1, leaves out the words w with
-//! H("j:w") < 0.33 · 2^64.
+//! A distinct word counts if its normalised inverse document frequency, ln(N/df) / ln N, lies from `low` to `high`. The statistics are
+//! those of the generation; words that do not occur in them are left out. The hash is H of the words, sorted by their bytes and joined by
+//! U+001F. Fewer than `min` words give no hash. `lexicons` is the number of further hashes (Kołcz et al. 2004): lexicon j, from 1, leaves
+//! out the words w with H("j:w") < 0.33 · 2^64.
 //!
 //! Every hash is a key, and two records with a common hash match, so that the keys are complete. The scheme signs nothing without statistics of
 //! at least a hundred records. Signing is O(words × (log words + lexicons)), comparing O(lexicons).
@@ -18,7 +18,8 @@ use crate::collection::IMatchParams;
 
 /// 0.33 · 2^64. A lexicon leaves out the words whose hash with the number of the lexicon is lower.
 const DROPPED_BELOW: u64 = (0.33 * 18_446_744_073_709_551_616.0) as u64;
-/// Tolerance at the bounds `low` and `high`, so that a rounding error never leaves out a word on a bound. Neighbouring frequencies differ by more.
+/// Tolerance at the bounds `low` and `high`, so that a rounding error never leaves out a word on a bound. Neighbouring frequencies differ by
+/// more.
 const SLACK: f64 = 1e-12;
 
 /// The `i_match` scheme of a collection.
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Returns the words of a text that are neither common nor rare, and for each further lexicon those of them that it has.
+    /// Returns the words of a text that are neither common nor rare, and for each further lexicon the words that it does not leave out.
     fn naive_sets<'t>(text: &'t str, lexicons: u32, known: &Statistics) -> BTreeSet<BTreeSet<&'t str>> {
         let words = counts(text).into_keys().filter(|word| {
             let nidf = (100.0 / f64::from(known.frequency(city64(word)))).ln() / 100_f64.ln();

@@ -1,9 +1,9 @@
 //! Single MD5 (data cleaning with MD5, 2008): records with equal digests match.
 //!
-//! The digest is the MD5 of the `text`, `whole` and `url` fields in the order of the settings, each as `name U+001E value`, joined by U+001F.
-//! Identity, time and id do not count. Empty fields are left out. With `strip`, only the letters and digits of a value count. Between two digits
-//! the first mark stays, or a space if there is only white space, so that 1.5 and 3. 5 differ from 15 and 35, and 第1 2号 differs from
-//! 第12号. Addresses are not stripped.
+//! The digest is the MD5 of the `text`, `whole` and `url` fields in the order of the settings, each as `name U+001E value`, joined by
+//! U+001F. Identity, time and id do not count. Empty fields are left out. With `strip`, only the letters and digits of a value count. The
+//! first mark between two digits stays, or a space if there is only white space, so that 1.5 and 3. 5 differ from 15 and 35, and 第1 2号
+//! differs from 第12号. Addresses are not stripped.
 //!
 //! The only key is the digest, and equal digests match, so that the keys are complete. Signing is O(length), comparing O(1).
 

@@ -1,7 +1,8 @@
 //! Schemes: every algorithm is *sign → keys → compare*.
 //!
-//! A scheme signs each record. The signature gives a few keys, records that share a key are candidates, and a comparison of their signatures
-//! decides. Each scheme has its own file. All schemes use the same stores, the same API and the same evaluation.
+//! A scheme signs each record. The signature gives a few keys. Records that share a key are candidates, and a comparison of their
+//! signatures decides whether they match. Each scheme has its own file. All schemes use the same stores, the same API and the same
+//! evaluation.
 
 pub mod bits;
 pub mod boolean;
@@ -66,8 +67,8 @@ pub trait Scheme: Send + Sync {
     /// The name of the scheme in JSON.
     fn name(&self) -> &'static str;
 
-    /// Signs a document that was cut into words. Returns `None` if the document is below the scheme's minimum; such a record never matches by this
-    /// scheme.
+    /// Signs a document that was cut into words. Returns `None` if the document is below the minimum of the scheme; the record then never
+    /// matches by this scheme.
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature>;
 
     /// Appends the posting keys of `signature` to `keys`, in no particular order and without repetition. `simhash` has no keys, because its
@@ -113,8 +114,8 @@ fn common(a: &[u64], b: &[u64]) -> usize {
 
 /// True if `part` is at least `share` of `whole`, which is above 0.
 ///
-/// The comparison divides because a quotient is rounded only once, and rounding keeps the order. The result is therefore exact for shares with up to
-/// six decimals and counts up to 10^9. A product can be rounded above its bound: 0.28 × 25 is more than 7.
+/// The comparison divides because a quotient is rounded only once, and rounding keeps the order. The result is therefore exact for shares with
+/// up to six decimals and counts up to 10^9. A product can be rounded above its bound: 0.28 × 25 is more than 7.
 pub(crate) fn is_share(part: usize, share: f64, whole: usize) -> bool {
     is_ratio(part as f64, share, whole as f64)
 }
@@ -176,7 +177,7 @@ mod tests {
             whole in 1..1_000_000_000_usize, millionths in 0..=1_000_000_usize, off in 0..3_usize,
         ) {
             let share: f64 = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000).parse().unwrap();
-            // The counts below, on and above the bound.
+            // The counts just below, on and just above the bound.
             let part = (whole * millionths / 1_000_000 + off).saturating_sub(1).min(whole);
             prop_assert_eq!(is_share(part, share, whole), part * 1_000_000 >= millionths * whole);
         }

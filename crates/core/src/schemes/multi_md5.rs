@@ -1,12 +1,13 @@
-//! Multiple MD5 (data cleaning with MD5, 2008; after Tianwang): an ordered list of fingerprints, looked up by the first ones.
+//! Multiple MD5 (data cleaning with MD5, 2008; after Tianwang): an ordered list of fingerprints, which is looked up by its first
+//! fingerprints.
 //!
-//! The list contains the MD5 of the value of each lead field with synonyms replaced (or of "" without a value), then the MD5 of the distinct words in
-//! heavy order (falling frequency, ties by their bytes). Each fingerprint occurs only once, at its first position. A record has no list if it has
-//! fewer than `pre` distinct words, or if it has none of the lead fields.
+//! The list contains the MD5 of the value of each lead field with synonyms replaced (or of "" without a value), then the MD5 of the distinct
+//! words in heavy order (falling frequency, ties by their bytes). Each fingerprint occurs only once, at its first position. A record has no list
+//! if it has fewer than `pre` distinct words, or if it has none of the lead fields.
 //!
-//! Keys: with `key: all` H of the first `pre` fingerprints together; with `any` H of each of them with its position. Two records match if they share
-//! more than `t` fingerprints and at least `share` of the shorter list. The method does not find records whose first fingerprints differ, so that
-//! its keys are not complete.
+//! Keys: with `key: all` H of the first `pre` fingerprints together; with `any` H of each of these fingerprints with its position. Two
+//! records match if they share more than `t` fingerprints and at least `share` of the shorter list. The method does not find records whose
+//! first fingerprints differ, so that its keys are not complete.
 //!
 //! Together with the exact stage this is the hybrid method of the paper. Signing is O(words × log words); comparing is linear in the
 //! lists after they are sorted.

@@ -1,14 +1,14 @@
 //! Common names: records that name the same two objects, for example a bus line and a stop, or a road and a shop, or that name one object
 //! and contain the same contact.
 //!
-//! This stage is no channel. It belongs to every collection that removes noise and keeps texts; its position is after the copy stage. Short
-//! records about one matter often have no run of words in common, but they name the same objects. Each key is a hash of two names of the
-//! record, without their endings, because people leave endings out, or of a name and a contact. Records that share a key are only candidates: verification decides, and
-//! without verification they are no matches.
+//! This stage is not a channel. It belongs to every collection that removes noise and keeps texts; its position is after the copy stage.
+//! Short records about one matter often have no run of words in common, but they name the same objects. Each key is a hash of two names of
+//! the record, without their endings, because people leave endings out, or of a name and a contact. Records that share a key are only
+//! candidates: verification decides, and without verification they are no matches.
 //!
-//! A record has at most [`MOST_KEYS`] keys: the pairs of the rarest names by the document frequencies of the generation, and of equally rare
-//! pairs those with the smallest hashes, so that two records choose the same ones. Pairs of common names are left out. O(names²), at most
-//! [`MOST_NAMES`]² pairs.
+//! A record has at most [`MOST_KEYS`] keys: the pairs of the rarest names by the document frequencies of the generation, and of equally
+//! rare pairs the pairs with the smallest hashes, so that two records choose the same pairs. Pairs of common names are left out. O(names²),
+//! at most [`MOST_NAMES`]² pairs.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::verdict::ObjectKind;
 /// The name of the stage in [`Match::via`](crate::verdict::Match::via).
 pub const NAME: &str = crate::verdict::VIA_NAMES;
 
-/// Largest number of names whose pairs are considered: the rarest ones. A list of the stops of a bus line has more.
+/// Largest number of names whose pairs are considered: the rarest names. A list of the stops of a bus line has more.
 const MOST_NAMES: usize = 12;
-/// Largest number of contacts that are combined with names: the rarest ones. An announcement may list the numbers of all offices.
+/// Largest number of contacts that are combined with names: the rarest contacts. An announcement may list the numbers of all offices.
 const MOST_CONTACTS: usize = 2;
 /// Largest number of keys of a record.
 const MOST_KEYS: usize = 16;
@@ -101,8 +101,8 @@ impl RankedKey {
     }
 }
 
-/// True for the kinds of objects that identify a matter together with another one. Districts are too large. Parts of an address and sums have
-/// meaning only beside a name.
+/// True for the kinds of objects that identify a matter together with a second object. Districts are too large. Parts of an address and
+/// sums have meaning only beside a name.
 fn is_specific(kind: ObjectKind) -> bool {
     match kind {
         ObjectKind::Road

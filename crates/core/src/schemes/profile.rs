@@ -43,7 +43,7 @@ use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
 use crate::violation::Violation;
 
-// The versions of the rules that change signatures. A change of a rule must raise its version.
+// The versions of the rules that change signatures. Raise the version of a rule with each change of the rule.
 
 /// The normal form and the comparison of addresses.
 const ADDRESS_RULES: &str = "addresses 2";
@@ -174,7 +174,7 @@ impl Profile {
         exact::digest(document, &self.fields)
     }
 
-    /// Returns the condition of the settings' `match` that a record and an earlier one do not meet; `None` if the two may match.
+    /// Returns the condition of the settings' `match` that a record and an earlier record do not meet; `None` if the two may match.
     pub fn scope_exclusion(&self, record: ScopedRecord<'_>, earlier: ScopedRecord<'_>) -> Option<ScopeExclusion> {
         self.reader.scope_exclusion(record, earlier)
     }
@@ -209,8 +209,8 @@ impl Profile {
         Reading::naming(document, &self.words, &self.weights)
     }
 
-    /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`]) must be
-    /// refused before, because all such documents have the same digest.
+    /// Signs a document. The document is cut into words once for all channels. O(length). A document without content ([`Document::is_empty`])
+    /// must be refused before, because all such documents have the same digest.
     pub fn sign(&self, document: &Document) -> Signed {
         match self.signs_names {
             true => self.sign_reading(&self.cut_naming(document)),
@@ -255,7 +255,7 @@ impl Profile {
         }
     }
 
-    /// Signs a document that was already cut into words by this profile or by one with the same fields and text settings.
+    /// Signs a document that was already cut into words by this profile or by a profile with the same fields and text settings.
     pub fn sign_reading(&self, reading: &Reading<'_>) -> Signed {
         let features = reading.distinct();
         let too_short = features < self.min_features;
@@ -287,8 +287,8 @@ impl Profile {
         keys
     }
 
-    /// Returns the distinct features with the weights of the `simhash` channel (or their frequencies without such a channel), heaviest first, ties by
-    /// their bytes.
+    /// Returns the distinct features with the weights of the `simhash` channel (or their frequencies without such a channel), heaviest first,
+    /// ties by their bytes.
     pub fn features(&self, document: &Document) -> Vec<WeightedFeature> {
         let reading = self.cut(document);
         let mut weights = HashMap::<&str, f64>::new();
@@ -313,7 +313,7 @@ fn is_exact_stage(scheme: &str) -> bool {
     scheme == url::NAME || scheme == copy::NAME
 }
 
-/// Makes the scheme of a channel. `text` are the document frequencies of text, which the statistics contain encoded.
+/// Makes the scheme of a channel. `text` are the document frequencies of text. The statistics contain them in encoded form.
 fn scheme(
     channel: &Channel,
     settings: &Settings,
@@ -417,7 +417,7 @@ fn rules(settings: &Settings) -> Vec<String> {
     rules
 }
 
-/// Returns the version of a scheme's signatures; `None` for the first version. A change of the signatures must raise the version.
+/// Returns the version of a scheme's signatures; `None` for the first version. Raise the version with each change of the signatures.
 #[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn scheme_rules(channel: &Channel) -> Option<&'static str> {
     match channel {

@@ -1,8 +1,8 @@
-//! A document that was cut into words once for all schemes.
+//! A document that is cut into words once for all schemes.
 //!
-//! There are two views. *Tokens* are the features of Simhash; the value of a `whole` field (with synonyms replaced) is one token. *Words* are the
-//! distinct words of the `text` and `whole` fields, which all other word schemes count. Every occurrence of a word counts 1, without
-//! regard to the weight of the field. Tokens, words and names are computed when the first scheme needs them.
+//! The module has two views of a document. *Tokens* are the features of Simhash; the value of a `whole` field (with synonyms replaced) is
+//! one token. *Words* are the distinct words of the `text` and `whole` fields, which all other word schemes count. Every occurrence of a
+//! word counts 1; the weight of the field has no effect. Tokens, words and names are computed when the first scheme needs them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -177,7 +177,7 @@ impl<'a> Reading<'a> {
         fields.map(|field| field.text.as_str())
     }
 
-    /// Counts the distinct features, distinguished by H. O(tokens).
+    /// Returns the number of distinct features. Features are distinguished by H. O(tokens).
     pub fn distinct(&self) -> u32 {
         // A hash table with open addressing, at most half full. The hashes are random already, so that they are used as they are.
         let tokens = self.tokens();

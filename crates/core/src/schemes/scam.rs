@@ -2,8 +2,8 @@
 //!
 //! A word is *close* if it is in both records and ε − (F_A/F_B + F_B/F_A) > 0. With ε = 2.5 one count must be less than twice the other, so
 //! that 1 and 2 are not close. subset(A, B) = Σ F_A F_B over the close words / Σ F_A² over all words of A. Two records match if the greater of
-//! subset(A, B) and subset(B, A), at most 1, is at least `t`. The word weights of the original are 1 here. A record with fewer than [`LEAST_WORDS`]
-//! distinct words has no vector.
+//! subset(A, B) and subset(B, A), at most 1, is at least `t`. The word weights of the original are 1 here. A record with fewer than
+//! [`LEAST_WORDS`] distinct words has no vector.
 //!
 //! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words. Only `all` is complete; no shorter prefix is.
 //! Signing is O(words × log words), comparing O(words).

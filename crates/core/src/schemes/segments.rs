@@ -1,8 +1,9 @@
 //! Segment signatures (Shivakumar, Garcia-Molina 1995): hashes of the pieces of a text, some of which must be equal.
 //!
-//! The `text` and `whole` fields are cut into clauses (at everything that is neither letter nor digit), sentences (after 。 ! ?) or groups of n
-//! lines; no piece crosses fields. Only the letters and digits of a piece count. Pieces of fewer than `min_units` units (a Han character, or a
-//! run of letters or digits) are left out. The signature contains H of each distinct piece; it keeps the [`MAX_HASHES`] smallest.
+//! The `text` and `whole` fields are cut into clauses (at every character that is neither a letter nor a digit), sentences (after 。 ! ?) or
+//! groups of n lines; no piece crosses fields. Only the letters and digits of a piece count. Pieces of fewer than `min_units` units (a Han
+//! character, or a run of letters or digits) are left out. The signature contains H of each distinct piece; it keeps the [`MAX_HASHES`]
+//! smallest.
 //!
 //! Every hash is a key. Two records match if they share at least max(`agree`, ⌈`share` × n⌉) hashes, where n is the number of segments of the
 //! record with fewer segments. Signing is O(length + segments × log segments), comparing O(segments).

@@ -5,10 +5,10 @@
 //! number is `clamp(units of the record / 25, keep[0], keep[1])`. With `mod` m it keeps instead every hash that is 0 modulo m, at most the
 //! [`MAX_HASHES`] smallest. Copies of a passage therefore keep the same shingles, at any place in the text and with any punctuation.
 //!
-//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of the
-//! generation ([`Frequencies`]; the built-in ones if the generation has none). The smallest hashes are then the hashes of rare text. In
-//! addition, a quarter of this number are taken of any text, by the other bits, so that copies of a letter that thousands of people send share
-//! these keys.
+//! With `prefer: "rare"` the two highest bits of a hash are the class of its text: how common the text is by the document frequencies of
+//! the generation ([`Frequencies`]; the built-in frequencies if the generation has none). The smallest hashes are then the hashes of rare
+//! text. In addition, a quarter of this number of keys are taken from any text, by the other bits. Copies of a letter that thousands of
+//! people send share these keys.
 //!
 //! Every kept hash is a key. Two samples match if they share a hash and their resemblance is at least `t`. The resemblance is the share of the k
 //! smallest hashes of both samples that are in both. k is the size of the smaller sample, but at least `keep[0]`; a sample with fewer hashes
@@ -141,7 +141,8 @@ fn class(text: &str, frequencies: &Frequencies) -> u64 {
 
 /// The runs with the smallest hashes are examined first: three times as many as are kept. Usually enough of them are rare.
 const TRIED: usize = 3;
-/// A quarter (1 / 4) of the keys are taken of any text, so that copies of a letter that many people send share keys even if each adds own text.
+/// A quarter (1 / 4) of the keys are taken of any text, so that copies of a letter that many people send share keys even if each person
+/// adds text.
 const OF_ANY_TEXT: usize = 4;
 
 /// Returns the `capacity` smallest keys, and in addition the smallest hashes of any text, ascending. If the rarest classes together have
@@ -180,7 +181,8 @@ fn preferring_rare(
     keys
 }
 
-/// Returns the upper bits of the hashes of runs, as far as these are at most `bound`, each with the start and the end of its run. They ascend.
+/// Returns the upper bits of the hashes of runs, ascending, each with the start and the end of its run. Leaves out hashes whose upper bits
+/// are above `bound`.
 fn runs_up_to(bound: u64, runs: &ShingleRuns, run: usize, capacity: usize) -> Vec<(u64, u32, u32)> {
     let mut selected = Vec::with_capacity(2 * TRIED * capacity);
     runs.for_each_at(run, |hash, at| {
@@ -193,7 +195,7 @@ fn runs_up_to(bound: u64, runs: &ShingleRuns, run: usize, capacity: usize) -> Ve
     selected
 }
 
-/// Removes the keys of all classes after the class with which the number of keys reaches `enough`.
+/// Finds the class with which the number of keys reaches `enough`, and removes the keys of all later classes.
 fn leave_out_common(kept: &mut Vec<u64>, enough: usize) {
     if let Some(last) = kept.get(enough.saturating_sub(1)) {
         let class = last >> 62;
@@ -201,7 +203,7 @@ fn leave_out_common(kept: &mut Vec<u64>, enough: usize) {
     }
 }
 
-/// Returns how many of the `most` smallest values of two ascending lists are in both, and how many values there are.
+/// Returns how many of the `most` smallest values of two ascending lists are in both, and how many values were considered.
 fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
     let mut i = 0;
     let mut j = 0;

@@ -1,19 +1,18 @@
-//! Simhash (Charikar 2002; Manku, Jain, Das Sarma 2007): a fingerprint of 64 bits. The fingerprints of texts with many common features differ in
-//! few bits.
+//! Simhash (Charikar 2002; Manku, Jain, Das Sarma 2007): a fingerprint of 64 bits. The fingerprints of texts with many common features
+//! differ in few bits.
 //!
-//! Every feature is hashed. Bit i of the fingerprint is set if the features whose hash has bit i weigh more than the other features; a tie gives
-//! 0. Bit 63 is the most significant bit. A feature is a string without regard to its field: a short value that equals a word of the text adds
-//! its weight to this word.
+//! Every feature is hashed. Bit i of the fingerprint is set if the features whose hash has bit i weigh more than the other features;
+//! otherwise, also if they are equal, the bit is 0. Bit 63 is the most significant bit. A feature is a string; its field does not count. A
+//! short value that equals a word of the text therefore adds its weight to this word.
 //!
-//! Weights are integers, and every occurrence adds its weight. The computation therefore needs no table of terms, and no rounding depends on the
-//! order. The weight of an occurrence is:
-//!
+//! Weights are integers, and every occurrence adds its weight. The computation therefore needs no table of terms, and no rounding depends
+//! on the order. The weight of an occurrence is:
 //! * `tf`: 1;
 //! * `tf_len`: its length in characters;
 //! * `tf_idf`: ln((1 + N) / (1 + df)), in units of 2^-16, from the statistics of the generation.
 //!
-//! It is multiplied by the weight of the field. The value of a `whole` field is one feature, with exactly the weight of its field. A weight is
-//! at most 1000 × 2^21, which bounds every sum.
+//! This weight is multiplied by the weight of the field. The value of a `whole` field is one feature, with exactly the weight of its field.
+//! A weight is at most 1000 × 2^21, which bounds every sum.
 //!
 //! A document has no fingerprint if it has no features, or if all weights are zero. Signing is O(tokens).
 

@@ -11,7 +11,7 @@ use super::encoding::{ByteInput, put_long, put_number};
 use super::frequencies::Frequencies;
 use super::reading::Reading;
 
-/// Smallest number of records from which the statistics can tell rare words from common ones.
+/// Smallest number of records from which the statistics can tell rare words from common words.
 pub const LEAST_DOCUMENTS: u64 = 100;
 
 /// The first byte of [`Statistics::encode`].
@@ -69,7 +69,7 @@ impl Statistics {
         self.frequencies.iter().map(|(&hash, &count)| (hash, count))
     }
 
-    /// True if there are enough records to tell rare words from common ones.
+    /// True if there are enough records to tell rare words from common words.
     pub fn are_enough(&self) -> bool {
         self.documents >= LEAST_DOCUMENTS
     }
@@ -100,8 +100,8 @@ impl Statistics {
         out
     }
 
-    /// Decodes bytes of [`Statistics::encode`]. Returns `None` for any other bytes. Never panics, and allocates no more memory than the bytes can
-    /// justify.
+    /// Decodes bytes of [`Statistics::encode`]. Returns `None` for any other bytes. Never panics, and allocates no more memory than the bytes
+    /// can justify.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = ByteInput(bytes);
         let has_text = match input.byte()? {

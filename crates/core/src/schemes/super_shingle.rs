@@ -1,11 +1,11 @@
 //! Super-shingles (DSC-SS; Broder et al. 1997): a few hashes of groups of minima, some of which must be equal.
 //!
-//! The minimum over the record's shingles (runs of `units` units, as in [`shingle`](super::shingle)) is computed for each of `perms` permutations.
-//! Consecutive minima form `groups` groups. The hash of a group is H(number of the group in one byte ‖ its minima, little endian). Permutation i maps
-//! the hash x of a shingle to splitmix64(x ⊕ splitmix64(i)).
+//! The minimum over the record's shingles (runs of `units` units, as in [`shingle`](super::shingle)) is computed for each of `perms`
+//! permutations. Consecutive minima form `groups` groups. The hash of a group is H(number of the group in one byte ‖ its minima, little endian).
+//! Permutation i maps the hash x of a shingle to splitmix64(x ⊕ splitmix64(i)).
 //!
-//! Every group is a key, and records with at least `agree` equal groups match, so that the keys are complete. Signing is O(length × perms), comparing
-//! O(groups).
+//! Every group is a key, and records with at least `agree` equal groups match, so that the keys are complete. Signing is O(length × perms),
+//! comparing O(groups).
 
 use super::hash::{city64_bytes, splitmix64};
 use super::reading::Reading;

@@ -59,8 +59,8 @@ impl Terms {
     }
 }
 
-/// The *rare order* of words: ascending document frequency in the statistics of the generation (0 for unknown words), ties by H. Without statistics
-/// of enough records only H decides.
+/// The *rare order* of words: ascending document frequency in the statistics of the generation (0 for unknown words), ties by H. Without
+/// statistics of enough records only H decides.
 #[derive(Clone, Debug)]
 pub struct RarityOrder(Option<Arc<Statistics>>);
 

@@ -1,18 +1,18 @@
 //! Tianwang's five methods to recognise mirrored pages (the web page reference article): MD5 of the beginning, or of keywords.
 //!
-//! 1. MD5 of the first `bytes` of the text. The text is the `text` fields, joined by U+000A. An ASCII character counts 1, any other character 2; only
-//!    whole characters are used.
+//! 1. MD5 of the first `bytes` of the text. The text is the `text` fields, joined by U+000A. An ASCII character counts 1, any other character 2;
+//!    only whole characters are used.
 //! 2. MD5 of the top `n` words in heavy order (falling frequency, ties by their bytes), joined by U+001F. A record with fewer than
 //!    [`LEAST_KEYWORDS`] distinct words has no digest.
 //! 3. As 2, and SIM of their frequencies below `epsilon`.
 //! 4. As 5, and SIM of their frequencies below `epsilon`.
 //! 5. MD5 of the top `n` words sorted by their bytes, joined by U+001F.
 //!
-//! SIM(A, B) = Σ (a − b)² / (Σ a² + Σ b²) = 1 − 2 A·B / (|A|² + |B|²) over the top words, aligned by word: 0 for equal
-//! vectors, 1 for orthogonal ones.
+//! SIM(A, B) = Σ (a − b)² / (Σ a² + Σ b²) = 1 − 2 A·B / (|A|² + |B|²) over the top words, aligned by word: 0 for equal vectors, 1
+//! for orthogonal vectors.
 //!
-//! The only key is the digest, so that the keys are complete. Signing is O(length) for method 1 and O(words × log words) for the others; comparing is
-//! O(n).
+//! The only key is the digest, so that the keys are complete. Signing is O(length) for method 1 and O(words × log words) for the
+//! others; comparing is O(n).
 
 use super::hash::Md5;
 use super::reading::Reading;
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Returns as many characters as fit into `bytes`, of which a character outside ASCII takes two.
+    /// Returns as many characters from the beginning as fit into `bytes`; a character outside ASCII takes two bytes.
     fn beginning(text: &str, bytes: u32) -> String {
         let mut used = 0;
         let within = text.chars().take_while(|c| {

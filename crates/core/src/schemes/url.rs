@@ -1,9 +1,9 @@
 //! Equal addresses: records with the same address in the same `url` field are exact duplicates, even if all other fields differ.
 //!
-//! This scheme is not a channel. It belongs to the exact stage of every collection with a field of role `url`, and its position is after the
-//! channels. The signature is H of each address with the position of its field. Addresses are normalised (see
-//! [`Addresses`](crate::text::url::Addresses)) and host aliases are replaced. Every hash is a key, and records with a common hash match, so that
-//! the keys are complete. The scheme also signs records with too few features.
+//! This scheme is not a channel but part of the exact stage. It belongs to every collection with a field of role `url`, and its position is
+//! after the channels. The signature is H of each address with the position of its field. Addresses are normalised (see
+//! [`Addresses`](crate::text::url::Addresses)) and host aliases are replaced. Every hash is a key, and records with a common hash match, so
+//! that the keys are complete. The scheme also signs records with too few features.
 
 use super::hash::city64_bytes;
 use super::reading::Reading;

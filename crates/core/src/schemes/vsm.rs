@@ -4,10 +4,10 @@
 //! the frequency times ln((1 + N) / (1 + df)) from the statistics of the generation, in units of 2^-10, with `tf_idf`. A record with fewer than
 //! [`LEAST_WORDS`] distinct words has no vector. Two records match if the cosine is at least `t`.
 //!
-//! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words, or with `prefix` so many words that the norm of
-//! the remaining words is below `t` times the norm of all words. The keys are complete with `all` and `prefix`: let the prefix of a end no later
-//! than the prefix of b in their common order. If the prefixes share no word, all common words are outside the prefix of a. Then a·b is at most
-//! the norm of a's remaining words times |b|, which is below t |a| |b|.
+//! Keys are words, rarest first (see [`RarityOrder`]): the first `keys` words, or `all` words, or with `prefix` as many words as needed, so
+//! that the norm of the remaining words is below `t` times the norm of all words. The keys are complete with `all` and `prefix`: let the
+//! prefix of a end no later than the prefix of b in their common order. If the prefixes share no word, all common words are outside the
+//! prefix of a. Then a·b is at most the norm of a's remaining words times |b|, which is below t |a| |b|.
 //!
 //! Signing is O(words × log words), comparing O(words).
 

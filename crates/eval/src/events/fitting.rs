@@ -14,12 +14,12 @@ use doppel_core::events::{
 };
 use doppel_core::evidence::{Coefficients, FitOptions, LabelledFeatures};
 
-/// Strength of the pull towards zero: enough to bound the coefficient of a feature that separates the pairs.
+/// Strength of the regularisation towards zero: enough to bound the coefficient of a feature that separates the pairs.
 const STRENGTH: f64 = 1e-6;
 /// Weight of a pair with another name or number, in labelled pairs. With weight 1, such pairs outnumber the events.
 const MADE_WEIGHT: f64 = 0.25;
-/// The log-odds of a pair that is no candidate. The first 26 candidates hold 90 % of the links, so that one in a
-/// thousand of the other pairs at most is a link.
+/// The log-odds of a pair that is not a candidate. The first 26 candidates contain 90 % of the links, so that at most one in a thousand of
+/// the other pairs is a link.
 const UNMEASURED: f64 = -4.0;
 /// The bounds of a join that are tried, in log-odds.
 const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
@@ -27,7 +27,7 @@ const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25,
 /// right.
 const MIN_PRECISION: f64 = 0.9;
 
-/// The first bound of a band that is tried, in log-odds, and the distance and number of the next ones.
+/// The first bound of a band that is tried, in log-odds, and the distance and number of the next bounds.
 const FIRST_BAND: f64 = -6.0;
 const BAND_STEP: f64 = 0.25;
 const BAND_STEPS: u32 = 36;
@@ -39,11 +39,11 @@ const MIN_REACHING: f64 = 0.9;
 pub struct EventFigures {
     /// Name of the set, or of the source that was left out.
     pub name: String,
-    /// B-cubed over records, if every record was read. Pairs whose reader was not sure count neither way.
+    /// B-cubed over records, if every record was read. Pairs whose reader was not sure are not counted.
     pub b_cubed: Option<BCubed>,
-    /// Links inside the known groups of duplicates: number of joined ones, and of all.
+    /// Links inside the known groups of duplicates: number of joined links, and of all.
     pub group_links: (usize, usize),
-    /// Labelled pairs by label: number of joined ones, and of all.
+    /// Labelled pairs by label: number of joined pairs, and of all.
     pub joined: BTreeMap<String, (usize, usize)>,
     /// Labelled pairs by label: number of pairs that are likely one event by themselves, and of all.
     pub likely: BTreeMap<String, (usize, usize)>,
@@ -177,8 +177,8 @@ fn by_event(event_of: &[Option<usize>]) -> BTreeMap<usize, Vec<u32>> {
     found
 }
 
-/// Returns B-cubed over the records of true events (recall) and of found events (precision). Records whose pair with the
-/// record has the label `unsure` count neither way.
+/// Returns B-cubed over the records of true events (recall) and of found events (precision). For each record, other records whose pair with
+/// it has the label `unsure` are not counted.
 fn event_b_cubed(set: &MeasuredEventSet, truth: &[Vec<u32>], found: &[Vec<u32>]) -> BCubed {
     let true_of = members_by_record(truth);
     let found_of = members_by_record(found);

@@ -1,8 +1,8 @@
 //! Labelled sets for events: which records report one real-world problem.
 //!
 //! A set may have `events.jsonl` (every record was read; each line has the `members` of an event), `not_events.jsonl` and
-//! `unsure_events.jsonl` (pairs), `related.jsonl` (judged records of a question), and the groups and labelled pairs of
-//! other sets. A pair with several labels keeps the most particular one.
+//! `unsure_events.jsonl` (pairs), `related.jsonl` (judged records of a question), and the groups and labelled pairs of other sets. A pair
+//! with several labels keeps the most specific label.
 
 pub mod fitting;
 
@@ -139,7 +139,7 @@ impl EventSet {
         Ok(())
     }
 
-    /// Returns the source of each record: its member `source`, or else the name of the set.
+    /// Returns the source of each record: its member `source`; without this member, the name of the set.
     fn sources(&self) -> Vec<String> {
         let sources = self.set.records.iter().map(|(_, row)| match row.value("source") {
             Some(Value::Text(source)) => source.clone(),
@@ -186,7 +186,7 @@ pub struct MeasuredEventSet {
     pub sources: Vec<String>,
     /// The measured pairs: all candidates, all labelled pairs, and made pairs.
     pub pairs: Vec<MeasuredEventPair>,
-    /// The records in the form in which events are found, without the made ones.
+    /// The records in the form in which events are found, without the generated copies.
     pub finder: EventFinder,
     /// The position in the collection of each record of the set.
     pub positions: Vec<Option<u32>>,
@@ -219,7 +219,7 @@ pub fn measure_events(events: EventSet) -> MeasuredEventSet {
     MeasuredEventSet { sources: events.sources(), pairs, positions, matches, finder, events }
 }
 
-/// Features do not depend on the model.
+/// Makes the finder of events. The model does not matter here, because features do not depend on it.
 fn finder(records: Vec<EventRecord>) -> EventFinder {
     EventFinder::of(records, EventModel::shipped(), |_, _| {})
 }

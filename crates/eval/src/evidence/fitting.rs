@@ -17,7 +17,7 @@ use doppel_core::evidence::{Coefficients, EvidenceModel, FitOptions, LabelledFea
 use doppel_core::index::groups::GroupSet;
 
 /// Share of the weight of labelled pairs that the pairs of the same matter have, in the mean of all offices. The share of an office is not
-/// known, so this is one half. A set has half of its own share and half of this one: its pairs are a sample.
+/// known, so that this is one half. The share of a set is the mean of its own share and of this share, because its pairs are a sample.
 const SAME_SHARE: f64 = 0.5;
 /// Weights of generated pairs relative to labelled pairs, for each set.
 const HARMFUL_WEIGHT: f64 = 0.15;
@@ -26,14 +26,14 @@ const HOT_WEIGHT: f64 = 0.06;
 const CALL_WEIGHT: f64 = 0.02;
 const OTHER_CALL_WEIGHT: f64 = 0.04;
 /// Weights of the pairs of one caller. Of 135 pairs of letters about one matter whose petitioners are known, 77 have one petitioner (57 %);
-/// of 721 similar pairs about different matters, 10 do (1.4 %). So the true ratio of the two weights is about 40. The ratio here is 5, because a
-/// person who writes about many matters in the same words is worse than a second call that nobody finds.
+/// of 721 similar pairs about different matters, 10 do (1.4 %). The true ratio of the two weights is therefore about 40. The ratio here is
+/// 5, because a person who writes about many matters in the same words is worse than a second call that nobody finds.
 const SAME_CALLER_WEIGHT: f64 = 0.1;
 const ONE_CALLER_WEIGHT: f64 = 0.02;
-/// Chosen from 0, .03 and .06: with this value at least 94 % of the synonyms are accepted with one set left out, and no other figure is
-/// lower.
+/// Weight of the pairs with a synonym, chosen from 0, .03 and .06: with this value at least 94 % of the synonyms are accepted with one set
+/// left out, and no other figure is lower.
 const SYNONYM_WEIGHT: f64 = 0.03;
-/// Strength of the pull towards zero: enough to bound the coefficient of a feature that separates the pairs.
+/// Strength of the regularisation towards zero: enough to bound the coefficient of a feature that separates the pairs.
 const STRENGTH: f64 = 1e-4;
 /// Minimum probability of an accepted pair.
 const THRESHOLD: f64 = 0.5;

@@ -1,8 +1,9 @@
 //! Labelled pairs with the features of the evidence model, to fit and to measure its coefficients.
 //!
-//! Each pair is measured twice: with document frequencies that are counted over its set, and with the built-in ones, as in a collection
-//! without counted frequencies. In addition to the labelled pairs there are generated ones ([`perturb`]). A record and a harmlessly changed
-//! copy concern the same matter, even if the text is common in the collection. A record and a copy that names another object do not.
+//! Each pair is measured twice: with document frequencies that are counted over its set, and with the built-in frequencies, as in a
+//! collection without counted frequencies. In addition to the labelled pairs there are generated pairs ([`perturb`]). A record and a
+//! harmlessly changed copy concern the same matter, even if the text is common in the collection. A record and a copy that names another
+//! object do not.
 
 pub mod fitting;
 pub mod perturb;
@@ -39,7 +40,7 @@ const MIN_SHARED: u32 = 3;
 /// Minimum plain Jaccard similarity, or containment, of a pair that is measured without a label.
 const MIN_JACCARD: f64 = 0.12;
 const MIN_CONTAINMENT: f64 = 0.3;
-/// Number of records in the collection in which a letter is common. One in [`HOT_SHARE`] of them contains the letter.
+/// Number of records in the collection in which a letter is common. One in [`HOT_SHARE`] of these records contains the letter.
 const HOT_RECORDS: u64 = 400;
 const HOT_SHARE: u64 = 4;
 
@@ -60,10 +61,11 @@ pub enum PairKind {
     SecondCall,
     /// Two records about different matters with the same telephone number.
     OtherCall,
-    /// Two records of the set about one matter that are not nearly the same text, if both contained the same contact.
+    /// Two records of the set about one matter whose texts are not nearly the same. The pair has the features that it would have if both
+    /// records contained the same contact.
     SameCaller,
-    /// Two records of the set that a person labelled as different matters, if both contained the same contact: one person writes
-    /// about several matters on one form.
+    /// Two records of the set that a person labelled as different matters. The pair has the features that it would have if both records
+    /// contained the same contact: one person writes about several matters on one form.
     OneCaller,
 }
 
@@ -170,7 +172,7 @@ impl RecordComparer {
         self.features_of(a, b, contrast(&a.named, &b.named, self.verifier.weighing_names()))
     }
 
-    /// Returns the features that the records would have if both contained the same rare contact, too.
+    /// Returns the features that the records would have if both also contained the same rare contact.
     fn features_with_contact(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
         self.features_of(a, b, contrast.with_common_contact(&a.named, &b.named))
@@ -247,8 +249,9 @@ impl<'a> SetComparison<'a> {
         MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
     }
 
-    /// Returns a real pair as it would be with a common contact. Returns `None` if the texts are nearly the same, and if nobody has said
-    /// that the records concern different matters: an unlabelled pair may be one that people overlooked.
+    /// Returns a real pair with the features that it would have with a common contact. Returns `None` if the texts are nearly the same.
+    /// Also returns `None` for a pair of different matters without a label, because people may have overlooked that this pair concerns one
+    /// matter.
     fn of_one_caller(&self, pair: &MeasuredPair) -> Option<MeasuredPair> {
         let is_usable = pair.counted.get(Feature::Near) == 0.0 && (pair.same || pair.label.is_some());
         let features = |by: &RecordComparer, records: &[Option<PreparedRecord>]| {

@@ -13,7 +13,7 @@ use doppel_core::verdict::ObjectKind;
 
 /// Number of characters between two typing errors.
 const TYPO_EVERY: usize = 50;
-/// Minimum length of a name that replaces another one, in characters.
+/// Minimum length of a name that replaces another name, in characters.
 const MIN_NAME_CHARS: usize = 3;
 
 /// A generator of random numbers: xorshift64 (Marsaglia 2003), deterministic for a seed.
@@ -195,7 +195,7 @@ impl HarmlessChange {
     }
 }
 
-/// Returns a text with another mark, or none, for each Chinese mark.
+/// Returns a text in which each Chinese mark is replaced by another mark or removed.
 fn with_other_marks(text: &str, random: &mut XorShift64) -> String {
     let mut changed = String::with_capacity(text.len());
     for c in text.chars() {
@@ -248,9 +248,9 @@ pub fn calls(row: &Row, other: &Row, random: &mut XorShift64) -> Option<[Row; 3]
     Some([order, second, other])
 }
 
-/// Ideographs. After each, the radical that looks like it.
+/// Ideographs, each followed by the radical that looks like it.
 const RADICALS: &str = "一⼀人⼈入⼊八⼋刀⼑力⼒十⼗口⼝土⼟大⼤女⼥子⼦小⼩山⼭工⼯己⼰干⼲手⼿文⽂方⽅日⽇月⽉木⽊水⽔火⽕父⽗牛⽜玉⽟生⽣用⽤田⽥白⽩目⽬石⽯立⽴竹⽵米⽶老⽼耳⽿自⾃至⾄行⾏衣⾐角⾓言⾔走⾛足⾜身⾝里⾥金⾦雨⾬面⾯音⾳食⾷高⾼";
-/// Simplified characters. After each, its traditional form.
+/// Simplified characters, each followed by its traditional form.
 const TRADITIONAL: &str = "国國学學车車区區业業电電话話门門间間问問题題请請还還给給边邊对對开開关關长長时時这這们們来來没沒处處无無现現实實务務员員办辦费費钱錢产產楼樓医醫药藥环環违違规規单單报報价價东東号號乐樂农農场場厂廠严嚴证證护護条條";
 
 /// Pairs of words with the same meaning.
@@ -428,7 +428,7 @@ mod tests {
     use doppel_core::schemes::profile::Profile;
 
     #[test]
-    fn what_is_removed_leaves_the_compared_text_as_it_was() {
+    fn removed_changes_do_not_change_the_compared_text() {
         let profile = Profile::compile(&Settings::default(), None);
         let row = Row::parse(
             r#"{"content":"河口新区3号路与兴业街交叉口的污水井盖破损已经半个多月，夜间有老人摔倒受伤，社区和市政都说不归自己管，请尽快更换井盖"}"#

@@ -70,7 +70,7 @@ impl<'a> WeightedRankings<'a> {
         Ok(Self { set, queries, rankings })
     }
 
-    /// Measures each weight, and fits one.
+    /// Measures each weight, and fits the weight.
     pub(super) fn report(&self, vectors: usize) -> VectorsReport {
         let tried = self.rankings.iter().skip(1);
         let by_weight = tried.map(|(weight, ranked)| WeightQuality {
@@ -83,8 +83,8 @@ impl<'a> WeightedRankings<'a> {
         VectorsReport { vectors, by_weight: by_weight.collect(), held_out, weight }
     }
 
-    /// Returns the position of the smallest weight that is not worse than the others by more than chance explains. Position 0 is the ranking by words
-    /// alone.
+    /// Returns the position of the smallest weight that is not worse than the others by more than chance explains. Position 0 is the ranking by
+    /// words alone.
     fn fit(&self, is_used: impl Fn(usize) -> bool) -> usize {
         let objectives =
             self.rankings.iter().map(|(_, ranked)| self.quality(&is_used, |query| &ranked[query]).objective());

@@ -63,7 +63,8 @@ fn share(part: u64, of: u64, whole: u64) -> u64 {
     (u128::from(part) * u128::from(whole) / u128::from(of.max(1))) as u64
 }
 
-/// Moves a time to the hours in which most people write, in the same order: eight of ten seconds of a day lie between 7:00 and 22:00.
+/// Moves a time to the hours in which most people write, without a change of the order of times: eight tenths of the day's seconds are
+/// mapped to the time between 7:00 and 22:00.
 fn daytime(seconds: u64) -> u64 {
     let day = seconds / DAY;
     let second = seconds % DAY;

@@ -123,7 +123,7 @@ fn words_changed(story: &MatterStory, strength: usize, rng: &mut RandomStream) -
     out
 }
 
-/// Changes a sentence as a person does who types it again: a typing error, another number, an additional word, or other words.
+/// Changes a sentence in the way of a person who types it again: a typing error, another number, an additional word, or other words.
 fn change_words(sentence: &str, rng: &mut RandomStream) -> String {
     match rng.below(4) {
         0 => {
@@ -139,7 +139,7 @@ fn change_words(sentence: &str, rng: &mut RandomStream) -> String {
     }
 }
 
-/// Measure words of numbers that a person remembers differently the second time.
+/// Measure words. A person may remember the number before such a word differently the second time.
 const COUNTED: &str = "个户次趟辆张斤米家";
 
 /// Returns the sentence with each number of counted things greater by one. Dates, times, sums and numbers of orders do not change.

@@ -1,6 +1,6 @@
 //! Templates, and their expansion into text.
 //!
-//! `[a|b|]` means one of its alternatives; alternatives can be nested. `{name}` is a slot: a place or person of the story, a date, a
+//! `[a|b|]` stands for one of its alternatives; alternatives can be nested. `{name}` is a slot: a place or person of the story, a date, a
 //! number, a sum of money, or a word of [`VARIANTS`]. The expansion has no errors: an unknown slot is a mistake in this crate, and a test
 //! of all templates finds it.
 
@@ -26,7 +26,7 @@ pub(super) struct TextChoices {
     words: RandomStream,
     /// Chooses names, dates and numbers.
     details: RandomStream,
-    /// Number of days between the date in the sentence and the letter. Without it, the date is any recent one.
+    /// Number of days between the date in the sentence and the letter. Without it, the date is any recent date.
     pub(super) days_ago: Option<u64>,
     /// The names that the text contains in full, so that a short form is possible.
     pub(super) named: NamedBefore,
@@ -37,7 +37,7 @@ pub(super) struct TextChoices {
 }
 
 impl TextChoices {
-    /// Creates the voice that chooses words by `words`, and everything else by `details`.
+    /// Creates the source that chooses words by the seed `words`, and everything else by the seed `details`.
     pub(super) fn of(words: u64, details: u64) -> Self {
         let words = RandomStream::of(&[words, 4]);
         Self {
@@ -156,7 +156,7 @@ impl StoryNames {
     }
 }
 
-/// Returns one office of a list: the official name and the usual name. The first office is the most frequent one.
+/// Returns one office of a list: the official name and the usual name. The first office is the most frequent office.
 fn office_of(offices: &'static str, rng: &mut RandomStream) -> (&'static str, &'static str) {
     let (all, _) = alternatives(offices);
     let chosen = all[if rng.chance(60) { 0 } else { rng.below(all.len()) }];
@@ -386,7 +386,7 @@ pub(super) fn clock_time(rng: &mut RandomStream, out: &mut String) {
     out.push_str(&hour(&[part], hours, rng));
 }
 
-/// Returns an hour from the first to the second one, mostly with its minutes, after a part of the day.
+/// Returns an hour from the first to the second number, mostly with its minutes, after a part of the day.
 fn hour(parts: &[&'static str], [least, most]: [usize; 2], rng: &mut RandomStream) -> String {
     let text = format!("{}{}点", rng.pick(parts), rng.between(least, most));
     match rng.below(6) {

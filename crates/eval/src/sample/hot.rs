@@ -1,4 +1,4 @@
-//! The hot event: many people write about the same event within a few days, each in other words.
+//! The hot event: many people write about the same event within a few days, each in different words.
 
 use jiff::civil::Date;
 
@@ -150,7 +150,7 @@ struct EventWriter<'a> {
 }
 
 impl EventWriter<'_> {
-    /// Expands one of the templates of a list.
+    /// Expands one template of a list.
     fn say(&mut self, list: &'static str, formal: bool) -> String {
         let template = self.rng.pick(&alternatives(list).0);
         let mut voice = TextChoices::of(self.rng.next(), self.rng.next());

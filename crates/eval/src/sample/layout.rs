@@ -33,7 +33,7 @@ pub(super) struct FileLayout {
 }
 
 impl FileLayout {
-    /// Creates the layout of `records` records, of which the share `forms` are orders. Without duplicates there is no hot event.
+    /// Creates the layout of `records` records, of which the share `forms` consists of orders. Without duplicates there is no hot event.
     pub(super) fn new(records: u64, seed: u64, until: Date, forms: f64, duplicates: f64) -> Self {
         let hot = if records < LEAST || duplicates <= 0.0 { 0 } else { (records / ONE_IN).clamp(SIZES[0], SIZES[1]) };
         let span = if hot == 0 { 0 } else { (hot * 2).max(records * HOT_DAYS / DAYS) };

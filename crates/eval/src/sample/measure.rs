@@ -1,7 +1,7 @@
 //! The similarity of two generated texts, by a simple measure.
 //!
-//! The sample has its own measure, independent of verification, so that no other change affects the numbers of the sample. O(characters)
-//! time and memory.
+//! The sample has its own measure, which is independent of verification, so that a change of verification does not affect the numbers of
+//! the sample. O(characters) time and memory.
 
 /// Two measures of the common part of two texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +53,7 @@ impl TextGrams {
     }
 }
 
-/// Returns a share with four decimal places; 0 of nothing.
+/// Returns the share of `part` in `whole` with four decimal places; 0 if `whole` is 0.
 fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 1e4).round() / 1e4 }
 }

@@ -17,7 +17,7 @@ pub(super) struct RecordMixture {
 }
 
 impl RecordMixture {
-    /// Creates a mixture of `records` records, of which the share `orders` are orders.
+    /// Creates a mixture of `records` records, of which the share `orders` consists of orders.
     pub(super) fn new(records: u64, orders: f64) -> Self {
         Self { records, orders: (records as f64 * orders.clamp(0.0, 1.0)).round() as u64 }
     }

@@ -1,11 +1,11 @@
-//! A seeded generator of Chinese records with known duplicates of graded difficulty. It writes letters as citizens write them, and orders
-//! as operators of a hotline fill in their forms. Most orders that look alike concern different matters.
+//! A seeded generator of Chinese records with known duplicates of graded difficulty. It writes letters in the style of citizens, and orders
+//! in the style of hotline operators who fill in forms. Most orders that look alike concern different matters.
 //!
-//! Every record is a pure function of the [`SampleOptions`] and its position. So the memory is constant at any size, each part can be
-//! generated alone, and the same parameters always give the same bytes (a test checks the digest). All names and phrases are invented. This
-//! module does no I/O; `doppel sample` writes the files.
+//! Every record is a pure function of the [`SampleOptions`] and its position. The memory is therefore constant at any size, each part can
+//! be generated alone, and the same parameters always give the same bytes (a test checks the digest). All names and phrases are invented.
+//! This module does no I/O; `doppel sample` writes the files.
 //!
-//! The letters have these properties, as in a real mailbox. A letter is about one matter, whose phrases fit each other ([`topics`]).
+//! The letters have these properties, as in a real mailbox. A letter is about one matter, and its phrases fit each other ([`topics`]).
 //! Unrelated letters rarely reach a Jaccard similarity of 0.3 of their character 3-grams. One in twelve has one or two lines, the median
 //! content has 220 to 330 characters, and the longest has thousands. About a fifth have no title and no name. All records are received in
 //! the months before one day; dates in the texts are earlier than the record. One hot event is reported by many people within a few days.
@@ -54,7 +54,7 @@ pub struct SampleOptions {
     pub records: u64,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Approximate share of the records that repeat another one, 0 to 0.5.
+    /// Approximate share of the records that repeat another record, 0 to 0.5.
     pub duplicates: f64,
     /// Approximate share of the records that are orders on forms, 0 to 1.
     pub forms: f64,
@@ -233,7 +233,7 @@ impl RecordSample {
     }
 
     /// Returns labelled pairs of orders: all pairs about the same matter, and for each order up to three orders on its form about another
-    /// matter. They are the most similar ones among some dozen neighbours.
+    /// matter. The latter are the most similar orders among some dozen neighbours.
     pub fn pairs(&self) -> impl Iterator<Item = LabelledPair> + '_ {
         self.orders.related().map(|OrderPair { positions, overlap: TextOverlap { jaccard, containment }, signs }| {
             let [a, b] = positions.map(|index| id(self.layout.order(index)));
@@ -289,7 +289,7 @@ impl RecordSample {
         let position = self.layout.hot_position(index);
         let mut rng = RandomStream::of(&[self.seed, index, 72]);
         let ordered = self.layout.mixture.orders > 0 && rng.chance(HOT_CALLS);
-        // Everybody writes on a later day, so that the letters can tell the whole day of the event.
+        // Everybody writes on a later day, so that the letters can describe the whole day of the event.
         let begun = self.day(self.layout.hot_position(0)).saturating_sub(1.day());
         let HotLetter { title, content, user, label, district, office } =
             hot_letter(self.seed, index, begun, self.day(position), ordered);
@@ -354,7 +354,7 @@ impl RecordSample {
         };
         let WrittenLetter { mut title, content, story } = written;
         let mut rng = RandomStream::of(&[shared, 33]);
-        // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
+        // If a record has no title, its copies have no title, because otherwise an exact copy would not be exact.
         let bare = rng.chance(20);
         if item != original && rng.chance(50) {
             rng = RandomStream::of(&[shared, item, 34]);
@@ -388,7 +388,7 @@ impl RecordSample {
         self.layout.calendar.time(position).date()
     }
 
-    /// Returns the progress of a matter: most matters of the last days are open, most earlier ones are closed.
+    /// Returns the progress of a matter: most matters of the last days are open, most earlier matters are closed.
     fn status(&self, position: u64) -> String {
         let mut rng = RandomStream::of(&[self.seed, position, 37]);
         let days = self.day(position).until(self.layout.calendar.until).map_or(0, |span| span.get_days());

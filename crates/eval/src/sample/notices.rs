@@ -3,8 +3,8 @@
 //! They serve to measure programs that clean such crawls. Like the petitions, each notice is a pure function of (count, seed, position). No
 //! notice contains data of a real person: the goods are ordinary goods, everything else is invented, and no telephone has such a number.
 //!
-//! About 60 % of all notices repeat another one: most of them word for word, some with other punctuation or spaces, some with added words
-//! and changed figures, a few under another title. Sometimes a seller uses an earlier title for another matter.
+//! About 60 % of all notices repeat another notice: most of them word for word, some with other punctuation or spaces, some with added
+//! words and changed figures, a few under another title. Sometimes a seller uses an earlier title for another matter.
 
 use serde::Serialize;
 
@@ -15,9 +15,9 @@ use super::words::{DISTRICTS, FIRSTS, STEMS};
 
 /// Number of notices in a cell. No matter extends over two cells.
 const CELL: u64 = 64;
-/// Sizes of a matter, all equally likely: 2.5 on average, so that 60 % of the notices repeat another one.
+/// Sizes of a matter, all equally likely: 2.5 on average, so that 60 % of the notices repeat another notice.
 const SIZES: [u64; 10] = [1, 1, 1, 1, 2, 2, 3, 3, 4, 7];
-/// Percentage of matters that use the title, name and number of the matter before.
+/// Percentage of matters that use the title, name and number of the previous matter.
 const SAME_TITLE: usize = 6;
 
 /// A generated notice.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_of_a_matter_are_what_they_are_said_to_be() {
+    fn repeated_notices_differ_in_the_stated_way() {
         let notices = CrawlNotices::new(3_000, 7);
         let mut matters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         (0..3_000).for_each(|position| matters.entry(notices.matter(position)).or_default().push(position));

@@ -1,6 +1,6 @@
 //! A seeded permutation of `0..n` without a table: a Feistel network with cycle walking.
 //!
-//! It distributes the members of a group over the whole file, and each record can still be computed alone. The expected time is O(1) (fewer
+//! It distributes the members of a group over the whole file, but each record can still be computed alone. The expected time is O(1) (fewer
 //! than four steps on average), without memory.
 
 use super::rng::mix;

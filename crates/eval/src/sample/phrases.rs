@@ -1,6 +1,6 @@
-//! Phrases for any matter: the beginning and the end of letters, what offices say, and the text around a copy.
+//! Phrases for any matter: the beginning and the end of letters, the replies of offices, and the text around a copy.
 //!
-//! `{甲}`, `{乙}` … are filled with parts of the matter when a letter is planned; all other slots when it is written.
+//! `{甲}`, `{乙}` … are filled with parts of the matter when a letter is planned; all other slots are filled when the letter is written.
 
 use super::topics::WriterRelation;
 
@@ -38,7 +38,7 @@ pub(super) fn introductions(who: WriterRelation) -> &'static str {
 /// Ends of an introduction.
 pub(super) const PURPOSES: &str = "，想反映[一件事|一个问题|这件事]|，现[把情况|将问题]反映如下|，[有一事|有件事][想请帮忙|要反映]|，[来信|留言]说一件事|，[今天|特][来信|留言]反映||||";
 
-/// Since when: before a clause that contains no time.
+/// Times since which the matter exists; they precede a clause that contains no time.
 pub(super) const SINCE: &str =
     "从{上月}起，|自{上月}以来，|{月前}开始，|这{月数}个月来，|近来，|最近，|这段时间，|{上月}以后，||";
 
@@ -69,7 +69,7 @@ pub(super) const DETAILS: &str = "{日}{几时}{人}[在|从]{店名}[门口|旁
     {月份}{人}[托|请]{姓}科长[问过|打听过]{几}[回|次]，{几}天[没音信|没回话]|\
     {店名}到{店名}之间有{几十}户，{姓}、{姓}、{姓}[三家|几家]{日}[都找过我|联了名]";
 
-/// Visits, calls and letters to an office. `{甲}` is an excuse, `{乙}` what followed. Every sentence has one date.
+/// Visits, calls and letters to an office. `{甲}` is an excuse, `{乙}` is the result. Every sentence has one date.
 pub(super) const ATTEMPTS: &str = "{日}[{几时}|][我|我们|我爱人|{人}][打|拨通|打通]{部门}[{工号}号|{姓}科长办公室][电话|座机]，[{工号}号|姓{姓}的|值班的{姓}][同志|工作人员|小伙子|女同志]说{甲}，{乙}|\
     {日}[{几时}|][我|我们|我和{人}][到|去]{部门}[问|反映|找{姓}科长]，[{姓}科长|{姓}股长|{号}号窗口|姓{姓}的同志|办公室{姓}同志]说{甲}[，{乙}|]|\
     {日}[{几时}|][我|我们][拨|打]12345，工单号{单号}，[第{几}天|{几}天后][{部门}|{姓}科长][回复|回电]说{甲}[，{乙}|]|\
@@ -123,7 +123,7 @@ pub(super) const QUOTES: &[&str] = &[
     "[为方便核对|免得再找]，{单号}号件的内容[贴|复制]在这里：",
 ];
 
-/// Words before a typing error is made, and after. No names and no numbers.
+/// Words without and with a typing error. No names and no numbers.
 pub(super) const SLIPS: &[(&str, &str)] = &[
     ("反映", "反应"),
     ("已经", "以经"),

@@ -10,7 +10,7 @@ use super::rng::RandomStream;
 
 pub(super) const CELL: u64 = 64;
 
-/// Records of one cell that belong together.
+/// The records of one cell that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordCluster {
     pub(super) first: u64,

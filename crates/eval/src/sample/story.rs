@@ -1,4 +1,4 @@
-//! One matter as one person tells it: a title and sentences. It is a pure function of its seeds and of the day of the letter.
+//! The story of one person about one matter: a title and sentences. It is a pure function of its seeds and of the day of the letter.
 
 use jiff::civil::Date;
 
@@ -65,7 +65,7 @@ pub(super) enum StoryLength {
     Substantial,
 }
 
-/// Number of characters from which a letter has several matters, and about the length of one of them.
+/// Number of characters from which a letter has several matters, and the approximate length of the part about one matter.
 const SEVERAL: usize = 750;
 const SECTION: usize = 420;
 /// Maximum number of matters in a letter.
@@ -85,7 +85,7 @@ impl MatterStory {
         Self::tell(topic, matters, lines, today, &mut rng)
     }
 
-    /// Returns another matter whose first `shared` sentences have the same words as in `like`, except for names and numbers.
+    /// Returns a story about another matter whose first `shared` sentences have the same words as in `like`, except for names and numbers.
     pub(super) fn look_alike(like: &Self, shared: usize, seed: u64, today: Date) -> Self {
         let mut rng = RandomStream::of(&[seed, 2]);
         let chars: usize = like.sentences.iter().map(|sentence| sentence.text.chars().count()).sum();
@@ -298,7 +298,8 @@ impl MatterParts {
         }
     }
 
-    /// Removes the items that occur in these lines. The rest continues a letter, so that its first sentence does not say since when.
+    /// Removes the items that occur in these lines. The remaining items continue a letter, so that its first sentence does not repeat the
+    /// time since which the matter exists.
     fn leave_out(&mut self, lines: &[PlannedSentence]) {
         self.lasting = false;
         for list in
@@ -379,11 +380,11 @@ fn section_lines(
         lines.push(line(format!("{link}{sentence}"), LetterPart::Body, section, rng));
         wanted -= 1;
     }
-    // The lists of a matter are used up: more attempts follow.
+    // When the lists of a matter are used up, more attempts follow.
     attempt_lines((attempts + wanted / 2).min(MOST_ATTEMPTS), section, lines, rng);
 }
 
-/// Returns the first sentence about a matter: since when, where and what.
+/// Returns the first sentence about a matter: the time since which it exists, the place, and the fault.
 fn heading(parts: &mut MatterParts, rng: &mut RandomStream) -> String {
     let place = parts.places.pop().unwrap_or_default();
     let sign = parts.signs.pop().unwrap_or_default();

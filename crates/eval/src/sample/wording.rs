@@ -1,7 +1,7 @@
 //! Words that a writer may replace by others wherever they occur in a template.
 //!
 //! The templates are few, and a sample has many letters about each matter. Real writers choose other words and mention other details, so
-//! that few letters have eight characters in sequence in common. The replacements give this variety without more templates.
+//! that few letters have a sequence of eight characters in common. The replacements give this variety without more templates.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ struct WordEntry {
     word: &'static str,
     /// True if the word is replaced only at the end of a literal.
     at_end: bool,
-    /// The texts that may stand in its place, with slots. A word without texts protects a longer word from the replacement of a part.
+    /// The texts that may stand in its place, with slots. A word without texts is never replaced, which also protects the words inside it.
     texts: Vec<&'static str>,
 }
 

@@ -59,7 +59,7 @@ pub(super) const ESTATES: &[&str] = &[
     "康城",
 ];
 
-/// Shops and other places by which people tell where something is.
+/// Shops and other places that people name to describe a location.
 pub(super) const SHOPS: &[&str] = &[
     "超市",
     "药店",

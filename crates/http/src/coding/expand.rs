@@ -1,9 +1,9 @@
 //! Decompresses request bodies while they arrive.
 //!
 //! A piece of a body gives pieces of at most [`PIECE_BYTES`]. Each is decompressed when it is requested, so that a reader with a limit
-//! decompresses no more than this limit. A body that is cut off, has other bytes after its end, or does not match its checksum is
-//! [`ExpandError::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or one that continues without giving any
-//! bytes, is refused. The limit of a body that is read as a whole also applies to the compressed bytes ([`CompressedLimit`]).
+//! decompresses no more than this limit. A body that is incomplete, has other bytes after its end, or does not match its checksum is
+//! [`ExpandError::Malformed`]. Streams have no limit; a stream with an extreme compression ratio, or a stream that continues without giving
+//! any bytes, is refused. The limit of a body that is read as a whole also applies to the compressed bytes ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;
@@ -25,17 +25,17 @@ use crate::problem::Problem;
 
 /// Largest number of bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
-/// A body may always expand to this many bytes. Only a stream may have so many.
+/// A body may always expand to this number of bytes. Only a stream may have so many bytes.
 pub const FREE_BYTES: u64 = 16 << 20;
-/// Beyond [`FREE_BYTES`], a body may expand to this many times its compressed size. Letters expand five to twenty times, and one letter that
-/// is repeated expands about a hundred times.
+/// Beyond [`FREE_BYTES`], a body may expand to this multiple of its compressed size. Letters expand five to twenty times, and one letter
+/// that is repeated expands about a hundred times.
 pub const MOST_EXPANSION: u64 = 200;
-/// This many compressed bytes may give no content. A block of zstd has at most 128 KiB.
+/// This number of compressed bytes may give no content. A block of zstd has at most 128 KiB.
 const MOST_EMPTY_BYTES: u64 = 1 << 20;
-/// A byte of content allows this many compressed bytes without content. A gzip member with a line of two letters has about ten bytes for
-/// each byte of content.
+/// Each byte of content allows this number of compressed bytes without content. A gzip member with a line of two letters has about ten
+/// bytes for each byte of content.
 const LEAST_EXPANSION: u64 = 16;
-/// After this many steps without content, other tasks run. An empty gzip member is one step, and takes one or two microseconds.
+/// After this number of steps without content, other tasks run. An empty gzip member is one step, and takes one or two microseconds.
 const MOST_STEPS: usize = 64;
 /// Binary logarithm of the window of zstd. The window is the memory that a body needs while it arrives: 2 MiB. It is small because every
 /// request in progress may have one.
@@ -73,7 +73,7 @@ impl CompressedLimit {
 }
 
 impl ExpandError {
-    /// Returns the reason, if an error of a body was caused by one.
+    /// Returns the reason if it caused an error of a body.
     pub fn in_error(error: &(dyn Error + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref().copied())
     }
@@ -88,7 +88,7 @@ pub enum BodyReading {
     Stream,
 }
 
-/// Returns the request with a body that is decompressed as it is read, if the body is compressed.
+/// Returns the request with a body that is decompressed while it is read, if the body is compressed.
 ///
 /// # Errors
 /// 415 if the coding is not supported.
@@ -108,7 +108,7 @@ pub fn expanded(request: Request, reading: BodyReading) -> Result<Request, Probl
     Ok(request)
 }
 
-/// A body that is decompressed as it is read.
+/// A body that is decompressed while it is read.
 struct ExpandingBody {
     body: Body,
     coding: ContentCoding,
@@ -132,7 +132,7 @@ enum ExpandStep {
     Piece(Bytes),
     /// More compressed bytes are needed.
     More,
-    /// It is not done, but other tasks must run.
+    /// The decompression is not finished, but other tasks must run.
     Yield,
 }
 
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_compressed_comes_back_however_it_is_cut() {
+    async fn a_compressed_body_in_any_pieces_gives_the_original_content() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             for text in [text(), b"{}".to_vec(), Vec::new(), vec![b' '; PIECE_BYTES], vec![b' '; 3 * PIECE_BYTES]] {
                 let bytes = compress(coding, &text);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_cut_off_damaged_or_something_else_is_malformed() {
+    async fn an_incomplete_damaged_or_uncompressed_body_is_malformed() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let malformed = Err(Some(ExpandError::Malformed(coding)));
             let bytes = compress(coding, &text());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expands_without_measure_is_cut_off() {
+    async fn a_body_that_expands_too_much_is_refused() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bomb = compress(coding, &vec![b' '; 64 << 20]);
             assert!(bomb.len() < 1 << 17);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expands_to_nothing_is_cut_off_and_small_members_with_content_are_not() {
+    async fn bodies_without_content_are_refused_but_small_members_with_content_are_not() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let empty = compress(coding, b"").repeat(MOST_EMPTY_BYTES as usize / 8);
             assert!(empty.len() as u64 > MOST_EMPTY_BYTES);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_may_come_than_whoever_reads_says() {
+    async fn the_reader_of_a_body_limits_its_compressed_bytes() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstd] {
             let bytes = compress(coding, b"").repeat(10);
             let most = bytes.len() as u64;

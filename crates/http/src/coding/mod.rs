@@ -44,7 +44,7 @@ impl ContentCoding {
 /// Returns the coding of a request's body; `None` if the body is not compressed.
 ///
 /// # Errors
-/// 415 for an unknown coding, and for several codings at once, because each would multiply the expansion of the other.
+/// 415 for an unknown coding, and for several codings at once, because their expansions would multiply.
 pub fn of_body(headers: &HeaderMap) -> Result<Option<ContentCoding>, Problem> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
     let names = value.to_str().unwrap_or("?").split(',').map(str::trim);

@@ -4,7 +4,7 @@
 //! the desk are not compressed: they contain form tokens together with text of other people, and their compressed length would reveal the
 //! tokens (BREACH). Responses of the API contain no secret, and a web page of another site cannot request them with a key.
 //!
-//! A response that needs no permit is compressed only if it is a static part of the program, and only once, so that a client without a key
+//! A response that needs no permit is compressed only if it is a static file of the program, and only once, so that a client without a key
 //! cannot make the service compress again and again.
 
 use std::collections::BTreeMap;
@@ -28,10 +28,10 @@ const LEAST_BYTES: u64 = 1 << 10;
 const MOST_AT_ONCE: usize = 64 << 10;
 /// Largest number of files whose compressed content is kept. There are about twenty such files, and each is kept in two codings.
 const MOST_KEPT: usize = 64;
-/// Compression level. It is a fast one, because each response is compressed for one client.
+/// Compression level. It is a fast level, because each response is compressed for one client.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The codings of responses. If a client accepts several with the same quality, the first one is used.
+/// The codings of responses. If a client accepts several codings with the same quality, the first of them is used.
 const GIVEN: [ContentCoding; 2] = [ContentCoding::Zstd, ContentCoding::Gzip];
 
 /// Returns the coding of the response. `None` if the response must not be compressed.

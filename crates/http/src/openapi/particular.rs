@@ -44,7 +44,7 @@ pub(super) fn apply(document: &mut Value) -> Vec<String> {
     lost
 }
 
-/// Returns the patches of one part by name. The flag of a patch tells whether it was used; it is false at first.
+/// Returns the patches of one part by name. The flag of a patch shows whether the patch was used; it is false at first.
 fn part(overlay: &Value, name: &str) -> std::collections::BTreeMap<String, (Value, bool)> {
     let patches = overlay[name].as_object().cloned().unwrap_or_default();
     patches.into_iter().map(|(name, patch)| (name, (patch, false))).collect()

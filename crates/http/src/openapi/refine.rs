@@ -16,7 +16,7 @@ const MOST_EXACT: u64 = 9_007_199_254_740_991;
 /// The prefix of the names of responses with their time.
 const TIMED: &str = "Timed_";
 
-/// Calls `change` for every object in `value`, the inner ones first.
+/// Calls `change` for every object in `value`, the inner objects first.
 fn each_object(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
@@ -280,7 +280,7 @@ fn reach(value: &Value, known: &Map<String, Value>, found: &mut BTreeSet<String>
     }
 }
 
-/// Writes each parameter that several operations have once, and refers to it. A name stands for the definition that most operations have.
+/// Writes each parameter that several operations have once, and refers to it. The name refers to the definition that most operations have.
 pub(super) fn share_parameters(document: &mut Value) {
     let mut uses: BTreeMap<String, Vec<ParameterUse>> = BTreeMap::new();
     each_parameter(document, |name, parameter| {
@@ -320,7 +320,7 @@ fn each_parameter(document: &mut Value, mut visit: impl FnMut(&str, &mut Value))
     }
 }
 
-/// Removes schemas without references to them.
+/// Removes schemas to which nothing refers.
 pub(super) fn prune(document: &mut Value) {
     let known = schemas(document);
     let mut found = BTreeSet::new();

@@ -2,7 +2,7 @@
 //!
 //! One [`LinePump`] per request reads the lines, registers them and sends the answers in line order. Several lines are signed and verified
 //! at the same time, on all cores, and are written to disk together. They are still committed in line order ([`Series`]). At most
-//! [`MAX_PENDING`] lines and [`MAX_PENDING_BYTES`] are processed at the same time. Each line needs a permit, as every other request does.
+//! [`MAX_PENDING`] lines and [`MAX_PENDING_BYTES`] are processed at the same time. Each line needs a permit, like every other request.
 //!
 //! If the client does not read its answers, the pump stops reading lines. A client must therefore read while it writes. If the client
 //! closes the connection, the lines in progress are registered, and the others are not.
@@ -50,7 +50,7 @@ use doppel_texts::Language;
 
 /// The route, as the router matches it.
 pub const ROUTE: &str = "/v1/collections/{collection}/records/_bulk";
-/// Largest number of lines in progress. With this many, one sync serves many lines while the lines of the next sync arrive.
+/// Largest number of lines in progress. With this number, one sync serves many lines while the lines of the next sync arrive.
 const MAX_PENDING: usize = 128;
 /// Largest number of bytes of the lines in progress. Without it, 128 lines of 1 MiB could be in memory.
 const MAX_PENDING_BYTES: usize = 4 << 20;
@@ -223,7 +223,7 @@ struct LinePump {
     /// Answers in line order that the connection has not taken yet.
     ready: VecDeque<Bytes>,
     /// True until a line was registered. Until then, lines are registered one after the other, because the first line may create the
-    /// collection, and only one line should try.
+    /// collection, and only one line should try this.
     one_by_one: bool,
     series: Series,
     /// The time by which the present line must be complete, and the number of lines before it. Blank lines do not extend the time.
@@ -242,7 +242,7 @@ struct LinePump {
 struct ArrivalDeadlines {
     /// Time for the rest of the present line.
     line: Instant,
-    /// Time for any bytes, so that the whole body keeps the minimum pace.
+    /// Time by which more bytes must arrive, so that the whole body keeps the minimum pace.
     body: Instant,
 }
 
@@ -256,7 +256,7 @@ enum PumpEvent {
 }
 
 impl LinePump {
-    /// Registers all lines. Returns true if the body came whole and all answers were taken.
+    /// Registers all lines. Returns true if the whole body arrived and the client took all answers.
     async fn run(mut self) -> bool {
         let mut is_whole = false;
         loop {

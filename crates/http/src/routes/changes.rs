@@ -85,7 +85,7 @@ pub async fn list(
         tokio::select! {
             changed = app.engine.changed(&collection, list.next_since) => changed?,
             () = tokio::time::sleep_until(until) => break,
-            // Another caller took the place. Until now nothing has changed.
+            // Another caller took the place. Nothing has changed until now.
             () = place.cancelled() => break,
             () = app.shutdown.reached(Phase::Grace) => break,
         }

@@ -1,4 +1,4 @@
-//! Events: the records about one real-world problem, in whichever words.
+//! Events: the records about one real-world problem, even if their words differ.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_serde_says_becomes_what_to_give() {
+    fn errors_of_serde_become_descriptions_of_the_allowed_values() {
         let table = [
             ("unknown variant `txt`, expected one of `text`, `whole`", "give \"text\", \"whole\""),
             (

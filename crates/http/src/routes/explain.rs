@@ -1,4 +1,4 @@
-//! Explains a pair: what two records share and where they differ.
+//! Explains a pair: the common parts of two records, and their differences.
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ fn stored(side: &Side) -> Option<RecordId> {
     }
 }
 
-/// The keys of the body. Each may occur once, and no others. The values are not parsed yet.
+/// The keys of the body. Each key may occur once, and no other keys may occur. The values are not parsed yet.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PairBody<'a> {

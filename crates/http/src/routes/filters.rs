@@ -1,4 +1,4 @@
-//! Query parameters that select records by the values that an office wrote beside them.
+//! Query parameters that select records by the values that an office added to them.
 
 use utoipa::IntoParams;
 

@@ -1,4 +1,4 @@
-//! Forms of a collection: read the text that a group shares, propose groups that look like forms, teach and forget a form.
+//! Forms of a collection: read the common text of a group, propose groups that look like forms, add and remove a form.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 

@@ -95,7 +95,7 @@ impl ObjectReader {
     pub fn finish(mut self) -> Result<(), Problem> {
         let known = self.known.join(", ");
         for key in self.left.keys() {
-            // The name comes from the client: long ones are cut, so that the answer stays small.
+            // The name comes from the client: long names are cut, so that the answer stays small.
             let shown: String = key.chars().take(64).collect();
             let detail = format!("there is no such key here; there are {known}");
             self.violations.push(Violation::new(child("", shown), ErrorCode::UnknownKey, detail));

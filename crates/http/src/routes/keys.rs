@@ -28,7 +28,7 @@ pub const MOST_COLLECTIONS: usize = 32;
 const MOST_SCOPES: usize = 3;
 /// Longest life of a key in days: about a hundred years.
 const MOST_DAYS: u64 = 36_500;
-/// Offsets of times are smaller.
+/// Number of seconds of a day. The offset of a time zone is smaller.
 const SECONDS_OF_A_DAY: i32 = 86_400;
 
 /// The request to create a key.
@@ -214,7 +214,7 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)
 }
 
-/// Reads the names of the only collections of a key or an account.
+/// Reads the names of the collections to which a key or an account is limited.
 pub(super) fn collections(input: &mut ObjectReader) -> Option<Vec<CollectionName>> {
     let given = input.take("collections")?;
     let listed: Option<Vec<CollectionName>> = given

@@ -1,4 +1,4 @@
-//! Learning from decisions: fit the evidence model, and use the fitted one.
+//! Learns from decisions: fits the evidence model, and uses the fitted model.
 
 use axum::Json;
 use axum::extract::State;

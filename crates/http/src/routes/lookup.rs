@@ -25,7 +25,8 @@ use doppel_engine::answers::{Check, SimilarList};
 use doppel_engine::record_filter::RecordFilter;
 use doppel_engine::{MatchFilter, SimilarSelection};
 
-/// The default and the largest number of similar records in an answer. The largest is the number of records that one search verifies.
+/// The default and the largest number of similar records in an answer. The largest number is the number of records that one search
+/// verifies.
 const SIMILAR_LIMITS: (u64, u64) = (20, 256);
 
 /// The extent of the search.

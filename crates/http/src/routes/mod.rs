@@ -63,7 +63,7 @@ impl<T> Timed<T> {
     }
 }
 
-/// Parses the times `from` and `to` of a query like the times of the collection's records.
+/// Parses the times `from` and `to` of a query in the same way as the times of the collection's records.
 async fn window(
     app: &App,
     collection: &CollectionName,
@@ -80,7 +80,7 @@ async fn window(
     })
 }
 
-/// Makes a response 201 with the location of the new resource.
+/// Makes a response 201 with the path of the new resource.
 fn created(location: &str, body: impl Serialize) -> Response {
     let mut response = (StatusCode::CREATED, Json(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(location) {
@@ -89,7 +89,7 @@ fn created(location: &str, body: impl Serialize) -> Response {
     response
 }
 
-/// Makes a response 202 with the location of the progress.
+/// Makes a response 202 with the path at which the progress is shown.
 fn accepted(location: &str, body: impl Serialize) -> Response {
     let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(location) {

@@ -1,4 +1,4 @@
-//! Routes for operators and load balancers: liveness, readiness, metrics, version and the API documentation.
+//! Handlers of the routes for operators and load balancers: liveness, readiness, metrics, version and the API documentation.
 
 use axum::Json;
 use axum::extract::State;

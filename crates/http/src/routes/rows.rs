@@ -74,8 +74,8 @@ impl RowParams {
         self.show(app, collection, matches, |found| (&found.id, &mut found.row)).await
     }
 
-    /// Adds the requested rows to `items`. `place` returns the id of an item's record, and the place for the row. A record that is gone has
-    /// no row.
+    /// Adds the requested rows to `items`. `place` returns the id of an item's record, and the place for the row. A record that does not
+    /// exist any more has no row.
     ///
     /// # Errors
     /// 404; 413 for too many bytes.
@@ -90,7 +90,7 @@ impl RowParams {
         let places: Vec<_> = items.into_iter().map(place).collect();
         let ids: Vec<RecordId> = places.iter().map(|(id, _)| (*id).clone()).collect();
         let rows = match app.engine.rows(collection, &ids, &columns).await {
-            // A check has nothing to show of a collection that does not exist yet.
+            // A check in a collection that does not exist yet has no rows to show.
             Err(Error::UnknownCollection(_)) if ids.is_empty() => return Ok(()),
             rows => rows?,
         };

@@ -113,7 +113,7 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     let unknown = given.keys().filter(|key| !known.contains_key(*key));
     let names = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let found: Vec<Violation> = unknown
-        // The name comes from the client: long ones are cut, so that the answer stays small.
+        // The name comes from the client: long names are cut, so that the answer stays small.
         .map(|key| key.chars().take(64).collect::<String>())
         .map(|shown| {
             Violation::new(
@@ -230,7 +230,7 @@ fn malformed_body(detail: String) -> Problem {
     Problem::malformed(ErrorCode::MalformedBody, detail)
 }
 
-/// The largest number up to which a float can hold every whole number exactly: 2^53 - 1.
+/// The largest number up to which a floating-point number represents every whole number exactly: 2^53 - 1.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
 struct StrictSettings<'a> {
@@ -239,7 +239,7 @@ struct StrictSettings<'a> {
 }
 
 impl StrictSettings<'_> {
-    /// Adds `key` to the path of the repeated key, if the error is about one.
+    /// Adds `key` to the path of the repeated key, if the error is about a repeated key.
     fn below<E>(&mut self, key: impl fmt::Display, error: E) -> E {
         if !self.repeated.is_empty() {
             self.repeated.push(key.to_string());
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_place() {
+    fn mistakes_in_settings_are_reported_with_their_place() {
         refused("[1]", 422, "not_an_object", &[""]);
         refused("{", 400, "malformed_body", &[""]);
         refused(r#"{"preset":"best"}"#, 422, "invalid_value", &["/preset"]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_is_told_its_range_whatever_it_is() {
+    fn every_wrong_weight_is_refused_with_the_range() {
         for weight in ["0", "1001", "70000", "-1", "1.5", "\"2\""] {
             let body = format!(r#"{{"fields":[{{"name":"a","role":"text","weight":{weight}}}]}}"#);
             refused(&body, 422, "out_of_range", &["/fields/0/weight"]);

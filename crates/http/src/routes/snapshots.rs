@@ -116,7 +116,7 @@ pub async fn stream(
 async fn next(app: &App, streamed: &mut SnapshotReceiver, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
     loop {
         if !app.keys.still_allows(caller, Scope::Admin) {
-            // If no snapshot is being taken, it has already ended.
+            // Cancelling fails if the snapshot has already ended.
             let _ = app.snapshots.cancel();
             return Some(Err(io::Error::other("the key was revoked or has expired since the request began")));
         }

@@ -1,4 +1,4 @@
-//! The vectors of a collection: how far they are, and pausing, resuming and canceling their making.
+//! The vectors of a collection: shows the progress of computing them, and pauses, resumes and cancels this work.
 
 use axum::Json;
 use axum::extract::State;

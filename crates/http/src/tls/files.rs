@@ -101,8 +101,8 @@ fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Describes the problem of a file with a byte order mark, which some editors add. The parser would silently skip the first certificate or
-/// key after the mark.
+/// Describes the problem of a file with a byte order mark, which some editors add. Without this check, the parser would silently skip the
+/// first certificate or key after the mark.
 pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
     MARKS.iter().any(|mark| text.starts_with(mark)).then_some(
@@ -111,7 +111,7 @@ pub fn not_plain(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// Reads the certificates in a file. There must be at least one.
+/// Reads the certificates in a file. The file must contain at least one certificate.
 fn certificates(setting: &str, path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = read(setting, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();

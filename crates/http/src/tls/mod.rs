@@ -3,7 +3,7 @@
 //! * A new pair of certificate and key is used for new connections. Open connections continue.
 //! * A pair with a mistake is not used. The mistake is logged and counted.
 //! * A handshake holds a place like every connection, and ends after [`HANDSHAKE`] at the latest.
-//! * A client that sends HTTP without TLS gets an answer that says so. Its request is not processed.
+//! * A client that sends HTTP without TLS gets an answer that asks for TLS. Its request is not processed.
 
 pub mod files;
 mod stream;
@@ -30,8 +30,8 @@ use doppel_core::error_code::ErrorCode;
 
 /// Longest time for a handshake. It needs two round trips and a signature, and takes seconds only on a very slow line.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again: a certificate and its key
-/// are two files, and the person who replaces them may have replaced only one.
+/// Interval at which the files are checked. A changed file is read at the next check if it has not changed again. The reason is that a
+/// certificate and its key are two files, and a person may have replaced only one of them so far.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Interval at which refused files are read again although they have not changed: a certificate may have become valid, and the reason why a
 /// file was unreadable is not always visible in its metadata.
@@ -138,7 +138,7 @@ impl CertificatesInUse {
         }
     }
 
-    /// Checks the files once. `before` contains the metadata of the last check if the files had changed then.
+    /// Checks the files once. `before` contains the metadata of the last check if the files had changed at that check.
     fn look(&self, before: &mut Option<TlsFileTimes>, now: Instant) {
         let tls = self.current.load().tls.clone();
         let files = TlsFileTimes::of(&tls);
@@ -197,7 +197,7 @@ impl CertificatesInUse {
 }
 
 fn read(tls: &TlsConfig) -> anyhow::Result<RenewedCertificate> {
-    // The metadata is read before the content, so that the next look notices a change in the meantime.
+    // The metadata is read before the content, so that the next check notices a change in the meantime.
     let files = TlsFileTimes::of(tls);
     let material = files::load(tls, doppel_service::clock::timestamp())?;
     Ok(RenewedCertificate(CurrentCertificate { tls: tls.clone(), material }, files))

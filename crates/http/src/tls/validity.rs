@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_times() {
+    fn text_that_is_not_a_certificate_has_no_validity() {
         let certificate = CertificateParams::new(["a".to_owned()]).unwrap();
         let certificate = certificate.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let whole = certificate.der();

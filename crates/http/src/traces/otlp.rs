@@ -19,7 +19,7 @@ use doppel_config::LogConfig;
 
 /// The path of the collector for spans.
 const PATH: &str = "/v1/traces";
-/// Largest time for sending a batch, and for sending the last spans.
+/// Longest time for sending a batch, and for sending the last spans.
 const SEND_TIME: Duration = Duration::from_secs(5);
 
 /// Sends spans.
@@ -92,7 +92,7 @@ impl Exporter {
 }
 
 fn client(endpoint: &str) -> reqwest::Result<reqwest::Client> {
-    // Installs the provider of this process. This fails if it is installed already, and there is only one provider.
+    // Installs the provider of this process. This fails if a provider is installed already; it is then the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().timeout(SEND_TIME);
     // Plain http needs no certificates, and some systems have none.

@@ -17,7 +17,7 @@ use doppel_store::Store;
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::EmbeddedStore;
 
-/// Number of registrations in progress: some more than the store processes at once.
+/// Number of registrations in progress: a few more than the store processes at once.
 const CALLERS: u64 = 512;
 /// Name of the collection of the benchmark.
 pub(super) const COLLECTION: &str = "bench";
@@ -99,7 +99,7 @@ fn fill(setup: &BenchSetup) -> anyhow::Result<FilledDirectory> {
         for task in tasks.collect::<Vec<_>>() {
             task.await.context("a registration panicked")??;
         }
-        // The weights of texts must not depend on the time of the last count.
+        // The texts are counted now, because their weights must not depend on the time of the last count.
         let counted = engine.count_frequencies(&collection).await.context("counting text")?;
         anyhow::ensure!(counted.is_some(), "text was counted by somebody else; say doppel-lab bench once more");
         engine.close().await.context("closing the store")

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-/// Largest number of entries in a group. Fewer entries wait at the same time here.
+/// Largest number of entries in a group. In these measurements, fewer entries wait at the same time.
 const GROUP: usize = 1024;
 
 type AppendRequest = (Bytes, oneshot::Sender<io::Result<()>>);

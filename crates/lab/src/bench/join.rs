@@ -19,7 +19,7 @@ use doppel_core::verdict::Fingerprint;
 const RADIUS: u8 = 3;
 /// Sizes at which Single-Pass is measured. At the last size, it takes seconds.
 const SIZES: [u64; 3] = [10_000, 30_000, 100_000];
-/// One fingerprint of this number is a planted duplicate.
+/// One fingerprint in this number is a planted duplicate.
 const PLANTED: u64 = 100;
 /// Number of rounds; only one if a round takes seconds.
 const ROUNDS: usize = 3;

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 
 use super::report::{LatencyPercentiles, RoundResult};
 
-/// A longer time for a response means that the service is stuck.
+/// Time after which a service without a response counts as stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// The requests of a measurement.

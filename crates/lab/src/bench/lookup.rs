@@ -38,7 +38,7 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
 
     let query = |n| query(n, records, skewed_percent);
     let slice = setup.slice(RADII.len() + 2);
-    // Every round continues after the last question of the round before, so that no question is repeated while there are new ones.
+    // Every round continues after the last question of the previous round, so that no question is repeated while there are new questions.
     let mut asked = vec![0; RADII.len() + 2];
     let mut rounds = vec![Vec::<RoundResult>::new(); RADII.len() + 2];
     for _ in 0..ROUNDS {
@@ -80,9 +80,9 @@ fn distribution(setup: &BenchSetup, name: &str, skewed_percent: u64) -> anyhow::
         .collect())
 }
 
-/// Asks questions until the time is over, at least two batches. The time for making the questions is not measured. Every other batch is
-/// measured as a whole and gives the time of one question without readings of the clock. The other batches are measured question by
-/// question and give the distribution, including the readings of the clock (20 to 40 ns each).
+/// Asks questions until the time is over, but at least two batches. The time for making the questions is not measured. Every other batch is
+/// measured as a whole and gives the time of one question without the time for reading the clock. The other batches are measured question
+/// by question and give the distribution, including the time for reading the clock (20 to 40 ns each).
 fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> RoundResult {
     let begun = Instant::now();
     let mut nanos = 0;

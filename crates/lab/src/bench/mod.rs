@@ -1,8 +1,8 @@
 //! `doppel-lab bench`: measures the speed of this build on this machine, and compares every figure with a baseline of the same run.
 //!
-//! Machines differ, and their speed varies. Each figure is therefore measured in turns with a baseline that does only the named work, in
-//! [`ROUNDS`] rounds. Only the ratio can be compared between machines and days. Memory is bounded by the index under test and some tens of
-//! megabytes. All files are in one folder, which is removed at the end.
+//! Machines differ, and their speed varies. Each figure is therefore measured in turns with a baseline that does only the work that the
+//! figure names, in [`ROUNDS`] rounds. Only the ratio can be compared between machines and days. Memory is bounded by the index under test
+//! and some tens of megabytes. All files are in one folder, which is removed at the end.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured is in a folder of its own")]
 

@@ -85,7 +85,7 @@ pub(super) struct BenchFigure {
 }
 
 impl BenchFigure {
-    /// Makes the figure of `ours` and `theirs`. They were measured in turns: number n of one belongs to number n of the other.
+    /// Makes the figure of `ours` and `theirs`. They were measured in turns: the value n of `ours` belongs to the value n of `theirs`.
     pub(super) fn new(
         name: impl Into<String>,
         unit: (&'static str, BetterDirection),

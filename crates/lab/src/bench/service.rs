@@ -1,4 +1,4 @@
-//! Measures the whole service over loopback, with handlers as the baseline that do only the necessary work of any such service.
+//! Measures the whole service over loopback, with a baseline: handlers that do only the work that every such service must do.
 //!
 //! The service and the baselines run in this process, on the same threads and behind the same HTTP library. The load generator has its own
 //! threads on the same cores. Every request is logged with the default settings, and the lines are discarded.
@@ -36,7 +36,7 @@ const FLOOR: &str = "bare + group commit";
 /// Number of characters of a short text. Its body has the usual size; the rest are fields that are only stored.
 const SHORT_CHARS: usize = 60;
 const BODY_BYTES: usize = 1000;
-/// Number of different bodies for `check`, and for `PUT`, which gets new ones in each round.
+/// Number of different bodies for `check`, and for `PUT`, which gets new bodies in each round.
 const CHECKED: u64 = 4000;
 const STORED: u64 = 20_000;
 
@@ -125,7 +125,7 @@ fn put(
     Ok(BenchFigure::new(name, ("requests/s", BetterDirection::Higher), &ours, (FLOOR, &theirs)))
 }
 
-/// Returns bodies for `check`: one in four is a stored petition, the others are new ones.
+/// Returns bodies for `check`: one in four is a stored petition, the others are new petitions.
 fn checked(
     setup: &BenchSetup,
     body: impl Fn(GeneratedRecord) -> serde_json::Result<Vec<u8>>,
@@ -143,10 +143,10 @@ fn checked(
     bodies.collect()
 }
 
-/// Returns a body of the usual size whose petition has one or two lines, without an id.
+/// Returns a body of the usual size, without an id. Its petition has only one or two lines.
 fn short_body(record: GeneratedRecord) -> serde_json::Result<Vec<u8>> {
     let GeneratedRecord { content, user, time, .. } = record;
-    // The greeting is skipped, because many petitions have the same one.
+    // The greeting is skipped, because many petitions have the same greeting.
     let skipped = if content.chars().count() > 2 * SHORT_CHARS { SHORT_CHARS / 2 } else { 0 };
     let content: String = content.chars().skip(skipped).take(SHORT_CHARS).collect();
     let mut row = serde_json::json!({ "content": content, "user": user, "time": time, "remark": "" });

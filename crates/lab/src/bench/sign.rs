@@ -71,7 +71,7 @@ fn parse_and_sign(profile: &Profile, body: &str) {
     let _ = black_box(Row::parse(body.as_bytes()).map(|row| sign(profile, &row)));
 }
 
-/// Returns the number of whole passes per second, from at least one pass.
+/// Returns the number of whole passes per second, measured over at least one pass.
 fn passes(slice: Duration, pass: &dyn Fn()) -> f64 {
     let started = Instant::now();
     let mut count = 0;

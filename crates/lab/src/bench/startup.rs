@@ -1,4 +1,4 @@
-//! Measures the time until the records of a directory are served. Also starts a real service for it.
+//! Measures the time from the start until the records of a directory are served. Also starts a real service for this measurement.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -45,7 +45,7 @@ pub(super) fn measure(setup: &BenchSetup, filled: &FilledDirectory) -> anyhow::R
     ])
 }
 
-/// Returns the records per second of rounds that are measured in seconds.
+/// Converts rounds that were measured in seconds into records per second.
 fn record_rates(records: u64, seconds: &[RoundResult]) -> Vec<RoundResult> {
     seconds.iter().map(|round| RoundResult::from(records as f64 / round.value)).collect()
 }
@@ -63,7 +63,7 @@ fn read_all(dir: &Path) -> anyhow::Result<f64> {
 
 /// This program as a service in another process, on a free port of the loopback interface. It is killed when this value is dropped.
 pub(super) struct ServiceProcess {
-    /// `None` before the process is started.
+    /// The process; `None` before it is started.
     child: Arc<Mutex<Option<Child>>>,
     _stopped_with_us: CleanupGuard,
     /// Seconds from the start until the service listens.
@@ -79,7 +79,8 @@ impl ServiceProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = Instant::now();
         let child = Arc::new(Mutex::new(None));
-        // The cleanup is installed before the process exists, so that a signal in between finds the process.
+        // The cleanup is installed before the process exists, so that the cleanup also ends the process if a signal arrives directly after
+        // its start.
         let stopped_with_us = outputs.when_stopped({
             let child = Arc::clone(&child);
             move || end(&child)

@@ -1,6 +1,6 @@
 //! Measures durable registrations in this process, with appending the same bytes with group commit as the baseline.
 //!
-//! The records are invented and none match, so that only the store is measured: sequencing, indexing, committing.
+//! The records are invented and no two of them match, so that only the store is measured: sequencing, indexing, committing.
 
 use std::future::Future;
 use std::sync::Arc;

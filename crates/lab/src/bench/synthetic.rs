@@ -1,6 +1,6 @@
-//! Invented index entries: fingerprints and keys without texts, for measuring the index alone. `benches/` uses them, too.
+//! Invented index entries: fingerprints and keys without texts, for measuring the index alone. `benches/` also uses them.
 //!
-//! Every entry is a function of its number, so no entries are stored.
+//! Every entry is a function of its number, so that no entries are stored.
 
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::Entry;
@@ -19,7 +19,8 @@ pub fn random(n: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Returns the fingerprint of record `n`. It is random; but in `skewed_percent` of the records, one block has one of 16 popular values.
+/// Returns the fingerprint of record `n`. It is random, but in `skewed_percent` per cent of the records one block has one of 16 popular
+/// values.
 pub fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
     let bits = random(n);
     let choice = random(!n);
@@ -39,7 +40,7 @@ pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
     }
 }
 
-/// Returns record `n` with `keys` posting keys. They are distinct, except for one in eight, which a few other records share.
+/// Returns record `n` with `keys` posting keys. The keys are distinct, except one key in eight, which a few other records share.
 pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
     let keys = (0..keys).map(|i| {
         let key = if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };

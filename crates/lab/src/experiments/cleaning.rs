@@ -1,10 +1,10 @@
-//! The comparison of the paper of 2008: single MD5, multiple MD5, and single then multiple, on a crawl of notices.
+//! The comparison of the paper of 2008: single MD5, multiple MD5, and both one after the other, on a crawl of notices.
 //!
-//! As in the paper, a method cleans the set. Each record in turn looks its key up among all remaining records. Of the record and all its
-//! matches, only the one with the latest time stays (among equal times the later record; a record without time is the oldest). The
-//! experiment counts deleted records. A deletion is *correct* if the remaining record concerns the same matter. Precision = correct /
-//! deleted. There are two recalls: in the paper, deleted / all records that any of the three methods deleted; in addition, correct / all
-//! records that are superfluous by the truth.
+//! As in the paper, a method cleans the set. For each record in turn, the method looks up its key among all remaining records. Of the
+//! record and all its matches, only the record with the latest time stays (among equal times the later record; a record without time is the
+//! oldest). The experiment counts deleted records. A deletion is *correct* if the remaining record concerns the same matter. Precision =
+//! correct / deleted. There are two recalls: the recall of the paper is deleted / all records that any of the three methods deleted; the
+//! second recall is correct / all records that are in fact superfluous.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -47,7 +47,7 @@ const PAPER: [(&str, f64, f64, u64); 3] = [
 struct SignedNotice {
     /// The signatures of the single and of the multiple method.
     signatures: [Option<Signature>; 2],
-    /// Seconds of each method. The cutting into words counts for the second one.
+    /// Seconds of each method. The cutting into words counts for the second method.
     seconds: [f64; 2],
     time: Option<Timestamp>,
     matter: u64,
@@ -172,7 +172,7 @@ fn sign(profile: &Profile, document: &Document, matter: u64) -> SignedNotice {
     SignedNotice { signatures: [single, multiple], seconds, time: document.time, matter }
 }
 
-/// Adds `among` to an index by the keys of one scheme, then looks each record up and deletes the superfluous ones.
+/// Adds `among` to an index by the keys of one scheme, then looks up each record and deletes the superfluous records.
 fn clean(
     profile: &Profile,
     signed: &[SignedNotice],
@@ -216,7 +216,7 @@ fn clean(
     Ok(MethodDeletions { deleted, seconds: begun.elapsed().as_secs_f64(), cut })
 }
 
-/// Returns the record at `own` and its matches, by their positions in `among`, and true if a limit left out some.
+/// Returns the record at `own` and its matches, by their positions in `among`, and true if a limit left out some matches.
 fn alike(
     profile: &Profile,
     signed: &[SignedNotice],
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_matches_the_latest_stays() {
+    fn the_latest_of_matching_records_stays() {
         let setup = setup();
         let records = RecordSource::new(&setup).unwrap();
         let profile = Profile::compile(&records.settings(&setup), None);

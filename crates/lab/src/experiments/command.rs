@@ -324,7 +324,7 @@ fn command(args: &ExperimentArgs) -> String {
     format!("doppel-lab experiment {}{seed}{scale}{file}", args.experiment.name())
 }
 
-/// Returns the name of the processor, if the system tells it (Linux).
+/// Returns the name of the processor, if the system provides it (Linux).
 fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

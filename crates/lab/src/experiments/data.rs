@@ -15,11 +15,11 @@ use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
 
 /// Number of records that are generated between two checks of the signal to stop.
 const PIECE: u64 = 4096;
-/// Share of generated records that repeat another one.
+/// Share of generated records that repeat another record.
 const REPEATS: f64 = 0.1;
 
 impl ExperimentSetup {
-    /// Returns the given records, at most `most`; without given records, `most` generated ones, of which a tenth repeat another one.
+    /// Returns the given records, at most `most`; without given records, `most` generated records, of which a tenth repeat another record.
     ///
     /// # Errors
     /// The experiment is stopped.
@@ -42,7 +42,7 @@ impl ExperimentSetup {
     }
 }
 
-/// Generates a set, as `doppel sample` writes it.
+/// Generates a set in the form that `doppel sample` writes.
 ///
 /// # Errors
 /// The experiment is stopped.

@@ -1,9 +1,9 @@
 //! The block table of the paper of 2015 in MariaDB or MySQL: four rows for each record, `(block_no, block_value, hashcode, textname)`, with
 //! an index on the first two columns.
 //!
-//! The paper's own table is missing in our copy; this is the table that its text describes. The server does the comparison (`BIT_COUNT`)
-//! and stops at the first match, so that only matches are transferred. There is one connection, and each statement is prepared once.
-//! Fingerprints are stored as unsigned 64-bit numbers.
+//! The table of the paper is missing in our copy; this module uses the table that the text of the paper describes. The server does the
+//! comparison (`BIT_COUNT`) and stops at the first match, so that only matches are transferred. There is one connection, and each statement
+//! is prepared once. Fingerprints are stored as unsigned 64-bit numbers.
 
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
@@ -54,7 +54,7 @@ impl BlockTable {
         Ok(Self { connection, table, radius, find, version })
     }
 
-    /// Returns the server's name and version, as the server gives them.
+    /// Returns the server's name and version, as the server reports them.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -81,7 +81,7 @@ impl BlockTable {
     async fn insert_all(&mut self, records: &[(RecordId, Fingerprint)]) -> ServerResult<()> {
         let rows = vec!["(?, ?, ?, ?)"; 4 * records.len()].join(", ");
         let statement = format!("INSERT INTO {} VALUES {rows}", self.table);
-        // The statement of a batch is not used again, and would displace the others from the cache of prepared statements.
+        // The statement of a batch is not used again. In the cache of prepared statements, it would displace the other statements.
         let mut query = sqlx::query(AssertSqlSafe(statement)).persistent(records.len() == 1);
         for (id, fingerprint) in records {
             for (number, value) in blocks(*fingerprint) {

@@ -11,7 +11,7 @@ pub struct StoppedError;
 
 type ProgressCallback = dyn Fn(&str, u64, u64) + Send + Sync;
 
-/// Reports the progress and reads the signal to stop. A call is cheap; an experiment should call it at least every second.
+/// Reports the progress and reads the signal to stop. A report takes little time; an experiment should report at least every second.
 #[derive(Clone)]
 pub struct ExperimentProgress {
     told: Arc<ProgressCallback>,

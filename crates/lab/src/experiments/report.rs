@@ -1,4 +1,5 @@
-//! The results of an experiment as Markdown, with SVG charts. The same text is for terminals: columns are aligned.
+//! The results of an experiment as Markdown, with SVG charts. The columns are aligned, so that the same text can also be shown on a
+//! terminal.
 
 use std::fmt::Write as _;
 
@@ -117,7 +118,7 @@ impl ExperimentReport {
     }
 }
 
-/// Returns seconds as milliseconds, with the significant digits.
+/// Returns seconds as milliseconds, with a suitable number of digits.
 pub fn ms(seconds: f64) -> String {
     let ms = seconds * 1e3;
     match ms {

@@ -50,7 +50,7 @@ impl ServerAddresses {
             let options = EmbeddedOptions { min_free_bytes: 0, reserve_percent: 0, ..EmbeddedOptions::default() };
             let embedded: Arc<dyn Store> =
                 Arc::new(EmbeddedStore::open(folder.path(), options).context("opening a store")?);
-            // This time is enough for an election. A server that does not exist is reported earlier.
+            // This time is enough for an election. If a server does not exist, the error is reported earlier.
             let config = config::StoreConfig { connect_timeout_ms: 15_000, ..config::StoreConfig::default() };
             let options = store::mongodb_options(&config);
             let connecting = MongoStore::connect(&self.mongo, &self.database, options);

@@ -2,7 +2,7 @@
 //!
 //! There are two times for each function: the time of hashing every word of every record once in its place, and the time of the whole path
 //! of the service from a record's fields to its fingerprint, including the cutting into words. The records are processed in pieces. In each
-//! piece the functions take turns for some rounds, and the fastest round counts. So other load of the machine affects all functions
+//! piece the functions take turns for some rounds, and the fastest round counts. Other load of the machine therefore affects all functions
 //! equally.
 
 use std::hint::black_box;
@@ -203,8 +203,8 @@ fn last(seconds: &[f64]) -> f64 {
     seconds.last().copied().unwrap_or(0.0)
 }
 
-/// Returns the names in the order of their times, which ascend. Names whose times are at most [`ALIKE`] above the first of them share a
-/// rank.
+/// Returns the names in the order of their times, which ascend. Names whose times are at most [`ALIKE`] above the first of these names
+/// share a rank.
 fn ranked(order: &[(&str, f64)]) -> String {
     let mut ranks: Vec<(f64, Vec<&str>)> = Vec::new();
     for &(name, time) in order {

@@ -28,14 +28,14 @@ const OTHERS: u64 = 5_000;
 /// Number of generated records for each record of another topic. There are thirteen topics, and two records in nineteen are members of
 /// groups at [`REPEATS`], so that each topic has a margin of a fifth.
 const MADE_UP: u64 = 16;
-/// Share of generated records that repeat another one.
+/// Share of generated records that repeat another record.
 const REPEATS: f64 = 0.06;
 /// Maximum number of topics if files have none of the document's topics.
 const MOST_TOPICS: usize = 3;
 
 struct TopicRecords {
     name: String,
-    /// True if the records that are not similar also belong to the topic.
+    /// True if the mixed-in records, which are not similar to any record, also belong to the topic.
     same_topic: bool,
     set: LabelledSet,
     similar: usize,
@@ -187,7 +187,7 @@ fn topics(setup: &ExperimentSetup, progress: &ExperimentProgress) -> ExperimentR
         let mut alike = Vec::new();
         for family in members.values().filter(|family| is_about(set, family, &labels)) {
             let size = family.len();
-            // A single remaining record could not be filled later.
+            // The number must not end one record below `similar`, because every family has at least two records.
             if size > 1 && alike.len() + size <= similar && alike.len() + size + 1 != similar {
                 alike.extend(family);
             }
@@ -222,7 +222,7 @@ fn is_about(set: &LabelledSet, family: &[u32], labels: &[String]) -> bool {
     family.iter().all(|member| labels.iter().any(|known| known == label(set, *member)))
 }
 
-/// Returns the document's topics that occur in the records; without any, the labels with most records in groups.
+/// Returns the document's topics that occur in the records; without any, the labels with the most records in groups.
 fn named(set: &LabelledSet, members: &BTreeMap<u32, Vec<u32>>) -> Vec<(String, Vec<String>)> {
     let mut grouped: BTreeMap<&str, usize> = BTreeMap::new();
     for position in members.values().filter(|family| family.len() > 1).flatten() {

@@ -30,7 +30,7 @@ const SIZES: [u64; 5] = [3_000, 10_000, 30_000, 100_000, 300_000];
 const SINGLE_PASS: u64 = 100_000;
 /// Number of records that are signed between two checks of the signal to stop.
 const PIECE: u64 = 8_192;
-/// Share of generated records that repeat another one.
+/// Share of generated records that repeat another record.
 const REPEATS: f64 = 0.1;
 
 /// The seconds for one size, and the results.
@@ -92,7 +92,7 @@ fn measure(prints: &[Fingerprint]) -> ExperimentResult<SizeMeasurement> {
 }
 
 impl SizeMeasurement {
-    /// Measures Single-Pass as well.
+    /// Also measures Single-Pass.
     fn and_single_pass(mut self, prints: &[Fingerprint]) -> Self {
         let (seconds, clusters) = timed(|| single_pass(prints, RADIUS));
         self.lost = Some(self.join.1.count(|a, b| clusters.loses(a as usize, b as usize)));
@@ -118,7 +118,7 @@ fn joined(prints: &[Fingerprint]) -> ExperimentResult<(f64, RadiusPairs)> {
     Ok((seconds, pairs?))
 }
 
-/// Looks each fingerprint up among the ones before it and then adds it. Returns the seconds and the number of found records.
+/// Looks up each fingerprint among the earlier fingerprints and then adds it. Returns the seconds and the number of found records.
 fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
     let index = GenerationIndex::new();
     let (seconds, found) = timed(|| {
@@ -137,7 +137,7 @@ fn indexed(prints: &[Fingerprint]) -> ExperimentResult<(f64, u64)> {
 }
 
 impl RadiusPairs {
-    /// Returns the number of pairs of records that `wanted` accepts. It gets the places of the records.
+    /// Returns the number of pairs of records that `wanted` accepts. `wanted` gets the places of the two records.
     fn count(&self, wanted: impl Fn(u32, u32) -> bool) -> u64 {
         let near = self.near.iter().map(|pair| {
             let others = self.distinct.places(pair.b);
@@ -151,7 +151,7 @@ impl RadiusPairs {
     }
 }
 
-/// Returns the number of `others` that are wanted with the record `a`.
+/// Returns the number of records in `others` whose pair with the record `a` is wanted.
 fn count_with(a: u32, others: &[u32], wanted: &impl Fn(u32, u32) -> bool) -> u64 {
     others.iter().filter(|b| wanted(a, **b)).count() as u64
 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn index_and_join_find_the_same_pairs_and_single_pass_parts_some() {
-        // The records b and c are near. The record a comes first; it is near b only, and b joins its cluster. The record d equals a.
+        // The records b and c are near. The record a comes first; it is near only b, and b joins its cluster. The record d equals a.
         let prints = [0b000_000, 0b000_111, 0b111_111, 0b000_000, 1 << 60 | 0b1111 << 20].map(Fingerprint);
         let found = measure(&prints).unwrap().and_single_pass(&prints);
         assert_eq!(found.join.1.count(|_, _| true), 4, "ab, ad, bc, bd");

@@ -1,9 +1,9 @@
 //! T5 of the paper of 2015: records that arrive one at a time are looked up in MySQL, in MongoDB, and in the embedded store.
 //!
-//! Each of them is filled with a stock of records. Then every new record causes two lookups (is any record similar, and which records are
-//! similar) and is added. The three take turns, so that other load of the machine affects all equally. Records are signed beforehand. The
-//! two stores are the stores of the service, with the calls of the service; the table is the paper's ([`BlockTable`]). All must give the
-//! same answers; the report says whether they do.
+//! Each of the three is filled with a stock of records. Then, for every new record, two lookups are made (is any record similar, and which
+//! records are similar) and the record is added. The three take turns, so that other load of the machine affects all of them equally.
+//! Records are signed beforehand. The two stores are the stores of the service, with the calls of the service; the table is the table of
+//! the paper ([`BlockTable`]). All must give the same answers; the report shows whether they do.
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ enum StoreContender {
     Store(Arc<dyn Store>, CollectionName),
 }
 
-/// Runs the experiment. Everything that was created on the servers is removed, also if the experiment is stopped or fails.
+/// Runs the experiment. Everything that was created on the servers is removed, even if the experiment is stopped or fails.
 ///
 /// # Errors
 /// A server fails, there are too few records, or the experiment is stopped.

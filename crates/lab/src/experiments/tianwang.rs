@@ -14,7 +14,7 @@ use doppel_eval::metrics::{FoundPairs, PairQuality};
 use doppel_eval::plot::{ChartAxis, plot};
 use doppel_eval::svg::PlotLine;
 
-/// Number of records at scale 1. The article names no set.
+/// Number of records at scale 1. The article does not describe its records.
 const RECORDS: u64 = 30_000;
 /// Numbers of keywords that are tried.
 const KEYWORDS: [u32; 5] = [3, 5, 10, 20, 50];
@@ -164,7 +164,7 @@ fn reading(defaults: &[&AlgorithmRun]) -> Vec<String> {
     )]
 }
 
-/// Says how many pairs of the algorithm `inner` the algorithm `outer` did not find.
+/// Describes how many pairs of the algorithm `inner` the algorithm `outer` did not find.
 fn pairs_outside(defaults: &[&AlgorithmRun], inner: &str, outer: &str) -> String {
     let [inner, outer] = [inner, outer].map(|name| defaults.iter().find(|run| run.name == name));
     let (Some(inner), Some(outer)) = (inner, outer) else { return String::new() };

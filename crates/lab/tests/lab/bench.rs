@@ -63,7 +63,7 @@ fn figure(figure: &Value) {
     assert!(figure["unit"].is_string() && figure["baseline"]["name"].is_string(), "{figure}");
     assert!(matches!(figure["better"].as_str(), Some("higher" | "lower")), "{figure}");
     spread(&figure["baseline"]["value"], name);
-    // With a few records, the memory of a process shows nothing.
+    // With few records, the memory of a process says nothing.
     if !["memory.process", "join.memory"].contains(&name) {
         spread(&figure["value"], name);
         spread(&figure["ratio"], name);
@@ -115,7 +115,7 @@ fn a_part_that_does_not_exist_is_wrong_usage() {
 }
 
 #[test]
-fn one_that_is_stopped_leaves_nothing_behind() {
+fn a_stopped_benchmark_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel-lab"));
     command.args(["bench", "--records", "1000000", "--only", "memory", "--dir"]).arg(folder.path());

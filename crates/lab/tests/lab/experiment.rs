@@ -72,7 +72,7 @@ fn t2_times_grow_with_the_number_of_records_and_unknown_figures_are_called_so() 
         }
         assert_eq!(number(&sizes[5][0]), 300.0);
     }
-    // The document gives only an order for this experiment, and no figure.
+    // For this experiment the document gives only an order and no figures.
     assert!(!text.contains("ms there"));
 }
 
@@ -151,7 +151,7 @@ fn path_in(name: &str, folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn md5_stands_beside_the_figures_of_the_paper() {
+fn md5_is_compared_with_the_figures_of_the_paper() {
     let folder = tempfile::tempdir().expect("a folder");
     let notices = folder.path().join("notices.jsonl");
     let (text, _) = run("md5", &["--seed", "5", "--notices", notices.to_str().expect("a plain path")]);
@@ -226,7 +226,7 @@ fn detected_counts(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_before_anything_is_measured() {
+fn an_experiment_that_cannot_run_is_refused_before_any_measurement() {
     let (status, said) = code_and_message(&["all"]);
     assert!(
         status == Some(2) && said.contains("--mysql URL") && said.contains("scripts/acceptance experiments"),
@@ -264,7 +264,7 @@ fn file_path(name: &str, folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn one_that_is_stopped_ends_with_the_status_of_a_signal_and_writes_nothing() {
+fn a_stopped_experiment_ends_with_the_status_of_a_signal_and_writes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel-lab"));
     command.args(["experiment", "md5", "--out"]).arg(folder.path().join("o")).stderr(std::process::Stdio::piped());

@@ -13,7 +13,7 @@ fn experiment(name: &str, mysql: &str, mongo: &str, database: &str) -> Command {
     command
 }
 
-/// Returns the number of collections of records that are left in the database.
+/// Returns the number of collections of records that remain in the database.
 async fn left(uri: &str, database: &str) -> u64 {
     let client = mongodb::Client::with_uri_str(uri).await.expect("a client");
     let collections = client.database(database).collection::<Document>("collections");
@@ -47,7 +47,7 @@ async fn t5_asks_all_three_stores_alike_and_leaves_nothing_on_the_servers() {
     }
     assert!(folder.path().join("t5.svg").is_file() && folder.path().join("t5.md").is_file());
 
-    // The command is stopped while it files its stock.
+    // The command is stopped while it adds its stock of records.
     let mut command = experiment("t5", mysql.url(), mongo.uri(), &database);
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).arg("--out").arg(folder.path()).spawn().expect("it runs");

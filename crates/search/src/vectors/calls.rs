@@ -1,11 +1,13 @@
 //! Calls the model: the vector of a question, and the vectors of many records.
 //!
-//! Each request begins with the probe sentence, so that each answer shows which model gave it. A batch that is refused is divided until the refused
-//! text is alone. A text that is too long is cut to half until it is accepted. A text that is refused alone is marked. A text that fails alone, while
-//! the server answers the probe, is tried again for some time and then marked, because the texts after it wait.
+//! Each request begins with the probe sentence, so that each answer shows which model gave it. A batch that is refused is divided until the
+//! refused text is alone. A text that is too long is cut in half repeatedly until it is accepted. A text that is refused alone is marked.
+//! If a text fails alone although the server answers the probe, it is tried again for some time and then marked, because the texts after it
+//! wait.
 //!
-//! Bounds: a batch of n texts costs at most 2n requests, and each text that is too long one for each half. After some time a batch ends between two
-//! requests. The next batch begins with requests of as many texts as the server accepted, so that a slow server also gets on.
+//! Bounds: a batch of n texts costs at most 2n requests, and one more request each time a text is cut in half. After some time a batch ends
+//! between two requests. The next batch begins with requests of as many texts as the server has accepted, so that the work also makes
+//! progress with a slow server.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,16 +22,16 @@ use super::quantised::quantise;
 use super::text::{first_chars, text_hash};
 use crate::embedder::{EmbedError, EmbedderOptions, TextEmbedder};
 
-/// The longest time for a batch. A processor needs some seconds for 64 long texts.
+/// The longest time for a batch. Without a graphics processor, a model needs some seconds for 64 long texts.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// The time after which a batch sends no further request, so that the follower can overwrite the vectors of removed records. A removal waits this time
-/// and two requests at most.
+/// The time after which a batch sends no further request, so that the follower can overwrite the vectors of removed records. A removal
+/// waits for this time and the duration of two requests at most.
 const BATCH_DEADLINE: Duration = Duration::from_secs(60);
 /// The length below which a text is not cut further, in characters.
 const LEAST_CHARS: usize = 32;
-/// The first pause after a failure. Each further failure in a row doubles the pause.
+/// The first pause after a failure. Each further successive failure doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause that follows from failures.
+/// The longest pause after failures, unless the server asks for a longer pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause that a server can ask for. A wrong number must not stop the work for days.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -37,10 +39,10 @@ pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// The time for which a text that fails alone is tried again before it is marked. It lasts longer than the start of a server or of a model.
 pub const TEXT_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Largest number of texts that are known to fail alone. Each collection stops at its first one, so that there are few.
+/// Largest number of texts that are known to fail alone. Each collection stops at its first such text, so that there are few.
 pub const MAX_FAILING: usize = 1_000;
 
-/// The pause after failures.
+/// The pause of calls after failures.
 struct CallPause {
     until: Instant,
     next: Duration,
@@ -54,7 +56,7 @@ impl Default for CallPause {
 }
 
 impl CallPause {
-    /// Notes a failure. Returns true if its reason is another than that of the failure before.
+    /// Records a failure. Returns true if its reason differs from the reason of the previous failure.
     fn failed(&mut self, error: &EmbedError) -> bool {
         let pause = match error {
             EmbedError::Busy { retry_after: Some(asked) } => (*asked).clamp(FIRST_PAUSE, LONGEST_RETRY_AFTER),
@@ -83,9 +85,9 @@ pub(crate) struct EmbeddedTexts {
 pub(crate) enum BatchError {
     /// The server gives no vectors now.
     Failed(EmbedError),
-    /// Another model answers than the one whose vectors are being collected.
+    /// Another model answers than the model whose vectors are being collected.
     OtherModel,
-    /// The batch has taken too long. The rest follows in the next one.
+    /// The batch has taken too long. The rest follows in the next batch.
     Late,
     /// The vectors cannot be written.
     Io(std::io::Error),
@@ -98,7 +100,7 @@ pub(crate) struct ModelCalls {
     batches: Mutex<CallPause>,
     /// The pause of questions, which have a shorter time limit.
     questions: Mutex<CallPause>,
-    /// The hashes of texts that fail alone, and when each did first.
+    /// The hashes of texts that fail alone, each with the time of its first failure.
     failing: Mutex<HashMap<u64, Instant>>,
     patience: Duration,
     deadline: Duration,
@@ -108,7 +110,7 @@ pub(crate) struct ModelCalls {
     asking: tokio::sync::Semaphore,
 }
 
-/// Largest number of questions that wait for a vector at the same time. More would only wait for each other.
+/// Largest number of questions that wait for a vector at the same time. More questions would only wait for each other.
 pub const MAX_ASKING: usize = 4;
 
 impl ModelCalls {
@@ -127,31 +129,32 @@ impl ModelCalls {
         }
     }
 
-    /// Returns how long no batch should be sent.
+    /// Returns the time for which no batch should be sent.
     pub(crate) fn batch_pause(&self) -> Duration {
         self.batches.lock().remaining()
     }
 
-    /// Returns why batches fail now; `None` if the last one was answered.
+    /// Returns the reason why batches fail now; `None` if the last batch was answered.
     pub(crate) fn failure(&self) -> Option<String> {
         self.batches.lock().reason.clone()
     }
 
-    /// Notes that batches fail. Logs each reason once, because a server may be down for a whole night.
+    /// Records that batches fail. Logs each reason once, because a server may be down for a whole night.
     pub(crate) fn note_failure(&self, error: &EmbedError) {
         if self.batches.lock().failed(error) {
             tracing::warn!(%error, "records wait for their vectors; trying again (search.embedder)");
         }
     }
 
-    /// Notes that batches are answered.
+    /// Records that batches are answered.
     pub(crate) fn note_success(&self) {
         if std::mem::take(&mut *self.batches.lock()).reason.is_some() {
             tracing::info!("the model's server answers again (search.embedder)");
         }
     }
 
-    /// Returns the vector of a question, within the time limit of questions. `None` if there is none in time, or if calls failed a moment ago.
+    /// Returns the vector of a question, within the time limit of questions. `None` if the vector does not arrive in time, or if calls
+    /// failed a moment ago.
     pub(crate) async fn embed_question(&self, text: &str) -> Option<EmbeddedTexts> {
         let is_pausing = [&self.batches, &self.questions].iter().any(|pause| !pause.lock().remaining().is_zero());
         if is_pausing {
@@ -175,7 +178,7 @@ impl ModelCalls {
         Ok(self.request(&[], BATCH_TIMEOUT).await?.model)
     }
 
-    /// Returns true if a text that fails alone has failed for so long that it is marked.
+    /// True if a text that fails alone has failed for so long that it must be marked.
     fn has_failed_for_long(&self, text: &str) -> bool {
         let mut failing = self.failing.lock();
         if failing.len() >= MAX_FAILING {
@@ -184,10 +187,10 @@ impl ModelCalls {
         failing.entry(text_hash(text)).or_insert_with(Instant::now).elapsed() >= self.patience
     }
 
-    /// Gives each text its vector with `put`, which gets the position of the text; `None` for a text that is marked.
+    /// Passes the vector of each text to `put`, with the position of the text; `None` for a text that is marked.
     ///
     /// # Errors
-    /// [`BatchError`]. The texts that were put keep their vectors.
+    /// [`BatchError`]. The texts that were passed to `put` keep their vectors.
     pub(crate) async fn embed_all(
         &self,
         model: &ModelFingerprint,
@@ -197,7 +200,7 @@ impl ModelCalls {
         let whole = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
         let most = self.request_texts.load(Ordering::Acquire).max(1);
         let starts = (0..texts.len()).step_by(most).rev();
-        // Each range has a largest number of characters of its texts.
+        // Each range has a limit on the characters of each of its texts.
         let mut open: Vec<(Range<usize>, usize)> =
             starts.map(|start| (start..texts.len().min(start + most), whole)).collect();
         let begun = Instant::now();
@@ -235,7 +238,7 @@ impl ModelCalls {
                 }
                 error if !is_about_texts => return Err(BatchError::Failed(error)),
                 error => {
-                    // The text is the reason only if the server answers without it.
+                    // The text is the reason only if the server answers a request without the text.
                     let now = self.model().await.map_err(BatchError::Failed)?;
                     if !now.is_same(model) {
                         return Err(BatchError::OtherModel);
@@ -311,7 +314,7 @@ mod tests {
         ModelCalls::new(Arc::new(FussyModel { most_texts, most_chars, requests: Mutex::new(0) }), options)
     }
 
-    /// Returns for each text whether it has a vector; `None` for a text that was not put.
+    /// Returns for each text whether it has a vector; `None` for a text that was not passed to `put`.
     async fn embed(calls: &ModelCalls, texts: &[&str]) -> (Vec<Option<bool>>, Result<(), BatchError>) {
         let model = calls.model().await.unwrap();
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();

@@ -1,11 +1,11 @@
 //! The vectors of one collection in a file of rows of equal length.
 //!
-//! A row has the hash of the record's id, its seq, the hash of its text, a checksum and the vector: 28 bytes and one for each number, 412 at
-//! 384 numbers. A row of zeros is free and is used again, so that removing a record overwrites its vector. A record without a vector has a vector
-//! of zeros. Rows are synced before a progress that counts on them is written ([`VectorFile::sync`]). Opening reads all rows and frees each row with a
-//! wrong checksum.
+//! A row has the hash of the record's id, its seq, the hash of its text, a checksum and the vector: 28 bytes, and one byte for each number
+//! of the vector (412 bytes for 384 numbers). A row of zeros is free and is used again, so that removing a record overwrites its vector. A
+//! record without a vector has a vector of zeros. Rows are synced before a progress is written that depends on them ([`VectorFile::sync`]).
+//! Opening reads all rows and frees each row with a wrong checksum.
 //!
-//! In memory there are only the places of the rows, at most some 80 bytes a record. The system keeps rows in memory that are read often.
+//! Only the places of the rows are in memory, at most some 80 bytes a record. The operating system caches rows that are read often.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -35,12 +35,12 @@ pub(crate) struct StoredVector {
     pub(crate) id: u64,
     pub(crate) seq: Seq,
     pub(crate) text: u64,
-    /// `None` for a record without a vector.
+    /// The vector; `None` for a record without a vector.
     pub(crate) vector: Option<Vec<i8>>,
 }
 
-/// Returns the hash by which a record is found. Two ids of a million have the same hash with a probability of 3 in 100 million; the record
-/// that is stored later then has the row, and the other one counts as a record without a vector.
+/// Returns the hash by which a record is found. Two ids of a million have the same hash with a probability of 3 in 100 million; the row
+/// then belongs to the record that is stored later, and the other record counts as a record without a vector.
 pub(crate) fn id_hash(id: &RecordId) -> u64 {
     city64(id.as_str()).max(1)
 }
@@ -68,7 +68,7 @@ struct RowPlaces {
     by_id: HashMap<u64, u32>,
     by_seq: HashMap<u64, u32>,
     free: Vec<u32>,
-    /// Number of rows in the file, with free ones.
+    /// Number of rows in the file, including free rows.
     len: u32,
     counts: RowCounts,
     /// The sum of all vectors, each with length 1.
@@ -76,7 +76,7 @@ struct RowPlaces {
 }
 
 impl VectorFile {
-    /// Opens the file, or creates it. Also returns the number of rows that were damaged; they are free now. O(bytes of the file).
+    /// Opens the file, or creates it. Also returns the number of damaged rows; these rows are now free. O(bytes of the file).
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -112,7 +112,7 @@ impl VectorFile {
             }
         }
         drop(reader);
-        // A row that was torn at the end is cut off.
+        // An incomplete row at the end is cut off.
         self.file.set_len(u64::from(rows.len) * bytes.len() as u64)?;
         self.rows = RwLock::new(rows);
         Ok(damaged)
@@ -178,7 +178,7 @@ impl VectorFile {
         seqs
     }
 
-    /// Writes the row of a record in place of an earlier one.
+    /// Writes the row of a record in place of its earlier row.
     ///
     /// # Errors
     /// The file cannot be written, or the vector has another dimension.
@@ -230,7 +230,7 @@ impl VectorFile {
         self.write(place, &vec![0; self.row_bytes()])?;
         match row {
             Some(row) => rows.forget(place, &row),
-            // The row was damaged after it was opened. Its counts are right again after the next start.
+            // The row was damaged after it was opened. The counts are right again after the next start.
             None => {
                 rows.by_id.retain(|_, other| *other != place);
                 rows.by_seq.retain(|_, other| *other != place);
@@ -276,7 +276,7 @@ impl RowPlaces {
         self.count(row, -1.0);
     }
 
-    /// Adds a row to the sums, or takes it out (`sign` -1).
+    /// Adds a row to the sums, or subtracts it (`sign` is -1).
     fn count(&mut self, row: &StoredVector, sign: f64) {
         let counted = if row.vector.is_some() { &mut self.counts.vectors } else { &mut self.counts.missing };
         *counted = counted.saturating_add_signed(sign as i64);
@@ -317,7 +317,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Returns the checksum of a row, without its own place.
+/// Returns the checksum of a row, without the bytes of the checksum.
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     let sum = city64_bytes(&bytes[..CHECKSUM_AT]) ^ city64_bytes(&bytes[HEAD_BYTES..]).rotate_left(1);
     let [a, b, c, d, ..] = sum.to_le_bytes();

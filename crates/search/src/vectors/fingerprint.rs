@@ -1,4 +1,4 @@
-//! The fingerprint of a model, by which its vectors are recognised, and the models that doppel knows.
+//! The fingerprint of a model, which identifies its vectors, and the models that doppel knows.
 
 use std::sync::LazyLock;
 
@@ -10,9 +10,10 @@ use crate::embedder::EmbedderOptions;
 
 /// The sentence that each request contains. Its vector shows which model answers, even if another model has the same name.
 pub const PROBE: &str = "小区门口的路灯坏了,晚上看不清路,请尽快维修";
-/// Minimum cosine of two vectors of the probe by one model. A batch and a single text may differ a little; two models differ much.
+/// Minimum cosine of two vectors of the probe by one model. The vectors of one text in a batch and alone may differ a little; the vectors
+/// of two models differ much.
 const SAME_MODEL: f32 = 0.995;
-/// Minimum cosine to the probe of a known model. Servers keep the numbers of one model with 4 to 32 bits.
+/// Minimum cosine to the probe of a known model. Servers store the numbers of one model with 4 to 32 bits.
 const KNOWN_MODEL: f32 = 0.98;
 
 /// Identifies the model and the form of the texts that it was given.
@@ -36,7 +37,7 @@ impl ModelFingerprint {
         self.probe.len()
     }
 
-    /// True if vectors of both can be compared.
+    /// True if vectors of both models can be compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.model, &self.prefix, self.max_chars) == (&other.model, &other.prefix, other.max_chars)
             && self.dimension() == other.dimension()
@@ -50,8 +51,8 @@ impl ModelFingerprint {
         digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>() + ".vectors"
     }
 
-    /// Returns the weight of vectors in the ranking, if the fit knows the model. The vector of the probe decides, which also shows the prefix. Names
-    /// are not compared, because each server has its own for one model.
+    /// Returns the weight of vectors in the ranking, if the fit knows the model. The vector of the probe decides, because it also depends
+    /// on the prefix. Names are not compared, because servers have different names for the same model.
     pub(crate) fn known_weight(&self) -> Option<f32> {
         let known = KNOWN
             .iter()
@@ -70,7 +71,7 @@ struct KnownModel {
 /// The known models; `models/vectors-1.json` says how the weights were fitted.
 static KNOWN: LazyLock<Vec<KnownModel>> = LazyLock::new(|| {
     let text = include_str!("../../models/vectors-1.json");
-    // A test reads the file.
+    // A test checks that the file can be read.
     serde_json::from_str(text).unwrap_or_default()
 });
 

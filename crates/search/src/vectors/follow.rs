@@ -1,12 +1,14 @@
 //! Keeps the vectors of all collections up to date with the change feed.
 //!
-//! One task serves all collections, because there is one model. In each round it takes the removals of each collection, which need no model, and then
-//! sends one batch of texts. After a failure of the server the removals go on, and the texts wait ([`ModelCalls`](super::calls::ModelCalls)).
+//! One task serves all collections, because there is one model. In each round it first processes the removals of each collection, which
+//! need no model, and then sends one batch of its texts. After a failure of the server the removals continue, and the texts wait
+//! ([`ModelCalls`](super::calls::ModelCalls)).
 //!
-//! A model is recognised by its answer to the probe. If another model answers, a new set of vectors is made of all records; it takes the place of the
-//! earlier set when it has read all changes.
+//! The answer to the probe shows which model answers. If another model answers, a new set of vectors of all records is made; it replaces
+//! the earlier set when it has read all changes.
 //!
-//! Bounds: a round has one batch of each collection in memory. While the disk is too full for anything but registrations, no vector is written.
+//! Bounds: a round has one batch of each collection in memory. While the disk has only enough space for registrations, no vector is
+//! written.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -33,14 +35,15 @@ const FOLDER_PREFIX: &str = "doppel-vectors-";
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which the server is asked again which model it has.
 const MODEL_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after which a round takes the removals of all collections again. A round with slow batches of many collections can last for hours.
+/// Time after which a round processes the removals of all collections again. A round with slow batches of many collections can last for
+/// hours.
 const REMOVALS_INTERVAL: Duration = Duration::from_secs(60);
-/// Number of logged changes that are read at once. They have no rows.
+/// Number of logged changes that are read at once. Such a change does not contain the row of its record.
 const REMOVALS_PAGE: usize = 1_000;
 /// Number of seqs that are compared with the store at once.
 const SEQS_PAGE: usize = 1_000;
 
-/// The reason why a step did nothing.
+/// The reason why a step ended early.
 enum StepError {
     /// The store or the files failed. The next round tries again.
     Failed(SearchError),
@@ -69,9 +72,9 @@ struct VectorsFollower {
     service: SearchService,
     vectors: Arc<VectorService>,
     stopping: CancellationToken,
-    /// The model that answered last, and when.
+    /// The model that answered last, and the time of the answer.
     model: Option<(ModelFingerprint, Instant)>,
-    /// The last error of the store or the files. Each is logged once.
+    /// The last error of the store or the files. Each error is logged once.
     said: Option<String>,
 }
 
@@ -171,7 +174,7 @@ impl VectorsFollower {
         &self.service.0.options.folder
     }
 
-    /// Takes the removals of a collection and sends one batch of its texts. Returns true if there is more to do.
+    /// Processes the removals of a collection and sends one batch of its texts. Returns true if there is more to do.
     async fn serve(&mut self, followed: &FollowedVectors) -> std::result::Result<bool, StepError> {
         let name = &followed.state.name;
         let last = self.service.store().last_change(name).await?;
@@ -206,8 +209,8 @@ impl VectorsFollower {
         Ok(more)
     }
 
-    /// Returns the set that the model's vectors belong to, and begins a new one if there is none. `None` if a person does not want the model's
-    /// vectors.
+    /// Returns the set to which the vectors of the model belong, and begins a new set if there is none. `None` if a person does not want
+    /// the model's vectors.
     async fn target(
         &mut self,
         followed: &FollowedVectors,
@@ -253,7 +256,7 @@ impl VectorsFollower {
         }
     }
 
-    /// Takes the removals of all collections. An error is noted when the collection is served.
+    /// Processes the removals of all collections. An error is recorded when the collection is served.
     async fn take_all_removals(&self, collections: &[Arc<CollectionState>]) {
         for state in collections {
             if let Ok(followed) = self.followed(state).await {
@@ -298,7 +301,7 @@ impl VectorsFollower {
         Ok(followed.vectors.set_state(|state| state.removals = last)?)
     }
 
-    /// Makes the vectors of the next changes. Returns true if there are more.
+    /// Makes the vectors of the next changes. Returns true if there are more changes.
     async fn follow(
         &self,
         followed: &FollowedVectors,
@@ -340,7 +343,7 @@ impl VectorsFollower {
         self.vectors.calls.options.batch
     }
 
-    /// Gives records their vectors. A text that is unchanged keeps its vector.
+    /// Makes the vectors of records. A text that is unchanged keeps its vector.
     async fn embed(
         &self,
         followed: &FollowedVectors,

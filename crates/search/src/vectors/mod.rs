@@ -1,12 +1,12 @@
 //! Vectors of records, from a model that the office runs.
 //!
-//! A follower (`follow.rs`) reads the change feed, sends the texts of records to the model and keeps one vector for each record in a folder of this
-//! instance. The ranking of related records uses the cosine of two vectors as one more feature of its candidates
-//! ([`Index::related`](crate::index::Index::related)). Vectors are derived data, as the index is. Nothing else depends on them: registrations, verdicts
-//! and searches never wait for the model.
+//! A follower (`follow.rs`) reads the change feed, sends the texts of records to the model and keeps one vector for each record in a folder
+//! of this instance. The ranking of related records uses the cosine of two vectors as one more feature of its candidates
+//! ([`Index::related`](crate::index::Index::related)). Like the index, vectors are derived data. Nothing else depends on them:
+//! registrations, verdicts and searches never wait for the model.
 //!
-//! A question about a stored record needs no call. For a new row one call is made, which may take as long as the configuration says. Without a vector
-//! the answer comes from the words and says so ([`VectorState`]).
+//! A question about a stored record needs no call. For a new row one call is made, which may take the time that the configuration allows.
+//! Without a vector the answer uses only the words and states this ([`VectorState`]).
 
 mod calls;
 pub(crate) mod file;
@@ -42,7 +42,7 @@ pub use self::status::{BuildingVectors, VectorsAction, VectorsView};
 pub(crate) struct VectorService {
     calls: ModelCalls,
     collections: RwLock<HashMap<CollectionName, Arc<FollowedVectors>>>,
-    /// Notified when the follower should look at once.
+    /// Notified when the follower should begin a round at once.
     wanted: Notify,
 }
 
@@ -63,7 +63,8 @@ impl VectorService {
         found.filter(|found| found.state.number == state.number)
     }
 
-    /// Returns the vector of a row with the vectors of its collection, or the reason why there is none. `stored` is the id of the row, if it has one.
+    /// Returns the vector of a row with the vectors of its collection, or the reason why the row has no vector. `stored` is the id of the
+    /// row, if it has one.
     pub(crate) async fn question(
         &self,
         collection: &CollectionState,

@@ -1,7 +1,8 @@
 //! Vectors of bytes, and the cosine of two of them.
 //!
-//! A vector is kept as one signed byte for each number. Its length is lost; only its direction counts. The cosine is taken after the mean of all
-//! vectors of the collection is subtracted: models give all texts of one kind a common direction, which says nothing about a pair.
+//! A vector is stored as one signed byte for each number. Its length is lost; only its direction counts. The cosine is computed after the
+//! mean of all vectors of the collection is subtracted, because models give all texts of one kind a common direction, which says nothing
+//! about a pair.
 
 /// The largest byte of a vector.
 const LARGEST: f32 = 127.0;
@@ -62,8 +63,8 @@ impl CentredVector {
         Some(Self { direction, mean, mean_square, mean_product })
     }
 
-    /// Returns the cosine with another vector of the same dimension, -1 to 1, after the mean was subtracted from both. `None` if the other vector is
-    /// zero, or equal to the mean. O(dimension).
+    /// Returns the cosine with another vector of the same dimension, -1 to 1, after the mean was subtracted from both. `None` if the other
+    /// vector is zero, or equal to the mean. O(dimension).
     pub(crate) fn cosine(&self, other: &[i8]) -> Option<f32> {
         let own = length(other);
         if own == 0.0 {

@@ -39,7 +39,7 @@ pub struct VectorQuestion {
 }
 
 impl VectorQuestion {
-    /// Makes a question. `None` if the vector says nothing.
+    /// Makes a question. `None` if the vector is zero or equals the mean, so that it contains no information.
     pub(super) fn new(set: Arc<VectorSet>, vector: &[i8], weight: f32) -> Option<Self> {
         let asked = CentredVector::new(vector, set.file.mean())?;
         Some(Self { set, asked, weight })
@@ -50,8 +50,8 @@ impl VectorQuestion {
         self.weight
     }
 
-    /// Returns the cosines of records. A negative cosine counts as 0, because it says only that two texts differ. A record without a vector gets the
-    /// mean of the others, so that it is neither preferred nor put back. O(seqs · dimension).
+    /// Returns the cosines of records. A negative cosine counts as 0, because it says only that two texts differ. A record without a vector
+    /// gets the mean of the others, so that it gets neither an advantage nor a disadvantage. O(seqs · dimension).
     pub(crate) fn cosines(&self, seqs: &[Seq]) -> Vec<f32> {
         let read = seqs.iter().map(|seq| self.set.file.by_seq(*seq).ok().flatten()?.vector);
         let cosines: Vec<Option<f32>> =
@@ -62,11 +62,11 @@ impl VectorQuestion {
     }
 }
 
-/// Vectors of records that are measured (`doppel eval`).
+/// Vectors of records for a measurement (`doppel eval`).
 pub struct EvaluatedVectors(Arc<VectorSet>);
 
 impl EvaluatedVectors {
-    /// Puts vectors of one model into a new file. Each record has its seq.
+    /// Puts vectors of one model into a new file. Each vector has the seq of its record.
     ///
     /// # Errors
     /// The file cannot be written, or vectors have different dimensions.
@@ -81,7 +81,7 @@ impl EvaluatedVectors {
         Ok(Self(Arc::new(VectorSet { model, file })))
     }
 
-    /// Returns the question that one of the records asks; `None` if it has no vector.
+    /// Returns the question for one of the records; `None` if the record has no vector.
     pub fn question(&self, seq: Seq, weight: f32) -> Option<VectorQuestion> {
         let vector = self.0.file.by_seq(seq).ok()??.vector?;
         VectorQuestion::new(Arc::clone(&self.0), &vector, weight)
@@ -108,7 +108,7 @@ mod tests {
         assert!(evaluated.question(Seq(9), 1.0).is_none());
     }
 
-    /// Prints the figures of docs/vectors.md; `scripts/acceptance embedder` asks for a million vectors.
+    /// Prints the figures of docs/vectors.md; `scripts/acceptance embedder` runs this with a million vectors.
     #[test]
     #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a test chooses its size and shows figures")]
     fn a_record_takes_less_than_420_bytes_in_memory_and_on_disk() {

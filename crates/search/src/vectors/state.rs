@@ -1,11 +1,11 @@
-//! The vectors of one collection: the set that answers, and the set of another model that is being built beside it.
+//! The vectors of one collection: the set that is in use, and the set of another model that is being built at the same time.
 //!
-//! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and its
-//! progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
+//! A folder has a file of vectors for each set and `state.json`, which is replaced as a whole after each step. A step writes vectors first and
+//! its progress afterwards. A process that is killed in between reads the same changes again and finds the texts unchanged.
 //!
-//! Both are synced in this order, so that a loss of power is like a kill. The number of rows is kept beside the progress: if a file has fewer, all
-//! records are read again. A start does not compare the rows with the store, which would read all numbers of both: a removal is on the disk before
-//! the number of its change is written.
+//! Vectors and progress are synced in this order, so that a power failure has the same effect as a kill. The number of rows is stored with
+//! the progress: if a file has fewer rows, all records are read again. A start does not compare the rows with the store, because it would
+//! have to read all seqs of both. The comparison is not needed: a removal is on the disk before the number of its change is written.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -29,17 +29,17 @@ const STATE: &str = "state.json";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct VectorsState {
     format: u32,
-    /// The collection and the settings by which its texts were read.
+    /// The collection and the settings with which its texts were read.
     pub(crate) source: IndexSource,
-    /// The set that answers.
+    /// The set that is in use.
     pub(crate) live: Option<SetState>,
     /// The set that is being built.
     pub(crate) next: Option<SetState>,
     /// True if a person paused the work.
     pub(crate) paused: bool,
-    /// The model whose vectors a person does not want.
+    /// The model whose vectors a person has cancelled.
     pub(crate) canceled: Option<ModelFingerprint>,
-    /// The number of the last change whose removal both sets know of.
+    /// The number of the last change whose removal both sets have processed.
     pub(crate) removals: Seq,
 }
 
@@ -71,7 +71,8 @@ struct KeptVectors {
 }
 
 impl CollectionVectors {
-    /// Opens the vectors in a folder. Vectors that are missing, damaged or of other rules are made again; the vector of an unchanged text is kept.
+    /// Opens the vectors in a folder. Vectors that are missing, damaged or made with other rules are made again; the vector of an unchanged
+    /// text is kept.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -113,7 +114,7 @@ impl CollectionVectors {
         kept.live.iter().chain(&kept.next).cloned().collect()
     }
 
-    /// Begins a set of another model. An earlier set that is not complete is given up.
+    /// Begins a set of another model. An earlier set that is not complete is discarded.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -124,13 +125,13 @@ impl CollectionVectors {
         self.change(|kept| {
             kept.state.next = state;
             kept.next = set;
-            // The server has yet another model than the one that a person did not want.
+            // The server has a model that differs from the model whose vectors a person has cancelled.
             kept.state.canceled = None;
         })?;
         self.remove_other_files()
     }
 
-    /// Lets the new set answer, and deletes the earlier one. Does nothing if the new set was given up.
+    /// Uses the new set from now on, and deletes the earlier set. Does nothing if the new set was discarded.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -144,7 +145,7 @@ impl CollectionVectors {
         self.remove_other_files()
     }
 
-    /// Gives up the new set, because the model of the earlier one answers again.
+    /// Discards the new set, because the model of the earlier set answers again.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -156,7 +157,7 @@ impl CollectionVectors {
         self.remove_other_files()
     }
 
-    /// Gives up the new set, because a person does not want it.
+    /// Discards the new set, because a person has cancelled it.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -176,7 +177,7 @@ impl CollectionVectors {
         state.removals > last || state.live.iter().chain(&state.next).any(|set| last_change(set.progress) > last)
     }
 
-    /// Lets all sets read all records again. `last` is the last change.
+    /// Makes all sets read all records again. `last` is the last change.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -188,13 +189,13 @@ impl CollectionVectors {
         })
     }
 
-    /// Returns the progress of a set; `None` if the set was given up.
+    /// Returns the progress of a set; `None` if the set was discarded.
     pub(crate) fn progress(&self, set: &Arc<VectorSet>) -> Option<IndexProgress> {
         let mut kept = self.kept.lock();
         kept.set_mut(set).map(|state| state.progress)
     }
 
-    /// Sets the progress of a set, unless the set was given up.
+    /// Sets the progress of a set, unless the set was discarded.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -215,7 +216,7 @@ impl CollectionVectors {
     }
 
     fn change(&self, change: impl FnOnce(&mut KeptVectors)) -> io::Result<()> {
-        // Questions need the lock and do not wait for the rows.
+        // The rows are synced without the lock, because questions need the lock and must not wait for the rows.
         self.sets().iter().try_for_each(|set| set.file.sync().map(drop))?;
         let mut kept = self.kept.lock();
         change(&mut kept);
@@ -242,7 +243,7 @@ impl CollectionVectors {
 }
 
 impl KeptVectors {
-    /// Syncs the rows that were written meanwhile, and notes the number of all rows.
+    /// Syncs the rows that were written meanwhile, and records the number of all rows.
     fn count_rows(&mut self) -> io::Result<()> {
         let sets = [(&self.live, &mut self.state.live), (&self.next, &mut self.state.next)];
         for (set, state) in sets {
@@ -265,7 +266,7 @@ impl KeptVectors {
     }
 }
 
-/// Reads the state. `None` if it is missing, damaged or of another version.
+/// Reads the state. `None` if the file is missing, damaged or of another version.
 fn read_state(folder: &Path) -> Option<VectorsState> {
     let state: VectorsState = serde_json::from_slice(&fs::read(folder.join(STATE)).ok()?).ok()?;
     (state.format == FORMAT).then_some(state)
@@ -333,7 +334,7 @@ mod tests {
         vectors.advance(&set, IndexProgress::Reached(Seq(2))).unwrap();
         let again = opened(folder.path());
         assert_eq!(again.progress(&again.next().unwrap()), Some(IndexProgress::Reached(Seq(2))));
-        // The second row never reached the disk.
+        // Overwrites the second row with zeros, as if it had never reached the disk.
         let path = folder.path().join(set.model.file_name());
         let mut bytes = fs::read(&path).unwrap();
         let half = bytes.len() / 2;

@@ -106,7 +106,7 @@ impl SearchService {
         })
     }
 
-    /// Pauses, resumes or cancels the making of vectors. Returns the state after it.
+    /// Pauses, resumes or cancels the making of vectors. Returns the state after the action.
     ///
     /// # Errors
     /// As [`vectors`](Self::vectors); [`SearchError::Index`] if the files cannot be written.
@@ -147,7 +147,8 @@ impl SearchService {
         service.followed(&state).map(|followed| (service, followed)).ok_or(SearchError::Opening)
     }
 
-    /// Returns the resources that the vectors use, and how far they are behind; `None` without a model. Reads the store once for each collection.
+    /// Returns the resources that the vectors use, and how far they are behind; `None` without a model. Reads the store once for each
+    /// collection.
     pub async fn vector_usage(&self) -> Option<VectorUsage> {
         let service = self.0.vectors.as_ref()?;
         let mut usage = VectorUsage::default();

@@ -20,8 +20,8 @@ impl EmbeddingTexts {
         Self { reader: Reader::new(settings), max_chars }
     }
 
-    /// Returns the text of a row for the model: its fields of role `text` in normal form, without contacts and noise whatever the settings say,
-    /// at most `max_chars` characters. Empty if the row has no text or cannot be read. O(bytes of the row).
+    /// Returns the text of a row for the model: its fields of role `text` in normal form, without contacts and noise (whatever the settings
+    /// are), cut to `max_chars` characters. The text is empty if the row has no text or cannot be read. O(bytes of the row).
     pub fn text(&self, row: &Row) -> String {
         let document = self.reader.read(row).unwrap_or_default();
         let mut text = String::new();
@@ -37,7 +37,7 @@ impl EmbeddingTexts {
     }
 }
 
-/// Returns the hash by which an unchanged text is recognised.
+/// Returns the hash of a text, which shows whether the text has changed.
 pub(crate) fn text_hash(text: &str) -> u64 {
     city64(text)
 }

@@ -1,4 +1,4 @@
-//! Damage of the files of an index is found, and the index is built again.
+//! Checks that damage of the files of an index is found, and that the index is built again.
 
 use std::fs;
 use std::path::Path;

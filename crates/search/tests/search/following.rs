@@ -1,4 +1,4 @@
-//! The indexes follow the changes of the store.
+//! Checks that the indexes follow the changes of the store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,8 +89,8 @@ impl RunningService {
     }
 }
 
-/// The question comes right after the first record, before the collection has a follower, and again after the collection was dropped and
-/// created under the same name.
+/// The question arrives directly after the first record, before the collection has a follower, and again after the collection was dropped
+/// and created under the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_waits_for_an_index_that_is_being_opened() {
     let folder = tempfile::tempdir().expect("a folder");

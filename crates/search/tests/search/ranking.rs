@@ -72,7 +72,7 @@ fn a_high_coverage_weight_ranks_records_with_more_of_the_question_first() {
 fn the_score_of_the_text_is_bm25() {
     let (_folder, index) = new_index();
     let mut numbers = RandomNumbers(7);
-    // The index stores such short lengths exactly; longer ones are rounded.
+    // The index stores such short lengths exactly; longer lengths are rounded.
     let texts: Vec<Vec<String>> =
         (0..60).map(|_| (0..3 + numbers.below(30)).map(|_| format!("w{}", numbers.below(40))).collect()).collect();
     for (at, text) in texts.iter().enumerate() {

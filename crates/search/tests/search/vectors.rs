@@ -1,4 +1,4 @@
-//! The vectors follow the changes of the store.
+//! Checks that the vectors follow the changes of the store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// A model whose vectors have a number for each of some characters.
 #[derive(Default)]
 struct CharacterModel {
-    /// The error of all requests, if there is one.
+    /// The error of all requests; `None` if requests succeed.
     trouble: Mutex<Option<EmbedError>>,
     /// Number of texts that got a vector, without the probe.
     embedded: AtomicUsize,
@@ -143,7 +143,7 @@ async fn a_store_that_was_restored_from_an_earlier_backup_has_the_vectors_of_its
     running.put("c", "七号路的垃圾没有人清运").await;
     running.has(3).await;
     running.stop().await;
-    // The store of the backup has the first record, and gives the number of the second one to another record.
+    // The store of the backup has the first record, and gives the number of the second record to another record.
     let store = Arc::new(ModelStore::default());
     let restored = engine(&store);
     let name = CollectionName::new("letters").expect("a name");

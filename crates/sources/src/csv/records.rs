@@ -1,9 +1,9 @@
-//! Cuts a file into records of values, one record at a time. A comma or another byte separates the values. The encoding of the file must be
-//! one in which the bytes of separators, quotes and line ends have no other meaning; UTF-8 and GB18030 are such encodings.
+//! Cuts a file into records of values, one record at a time. A comma or another byte separates the values. In the encoding of the file, the
+//! bytes of separators, quotes and line ends must have no other meaning, as in UTF-8 and GB18030.
 //!
-//! A value whose quote is not closed would swallow the rows below it. Such a quote is recognised by the end of the file, by the bounds
-//! below, by a quote on a later line that neither a separator nor a line end follows (this quote opens a value of a swallowed row), or by
-//! several lines in sequence that have as many separators as a row. Then only the lines up to the line of the open quote are given up, and
+//! A value whose quote is not closed would also contain the rows below it. Such a quote is recognised by the end of the file, by the bounds
+//! below, by a quote on a later line that neither a separator nor a line end follows (this quote opens a value of such a row), or by
+//! several lines in sequence that have as many separators as a row. Only the lines up to the line of the open quote are then given up, and
 //! the next record begins below them.
 
 use std::io::{self, BufRead};
@@ -11,7 +11,7 @@ use std::io::{self, BufRead};
 use doppel_core::record::MAX_FIELDS;
 
 /// The largest number of lines of one value. The longest petitions that were measured have about 20 kB, which is 350 lines of 20
-/// characters. With a smaller bound, an open quote takes along fewer rows before a later quote seems to close it.
+/// characters. With a smaller bound, fewer rows are lost to an open quote before a later quote seems to close it.
 pub(crate) const MAX_FIELD_LINES: u64 = 1000;
 /// The largest number of bytes of one value: the default limit of the service for a whole record.
 pub(crate) const MAX_FIELD_BYTES: usize = 1 << 20;

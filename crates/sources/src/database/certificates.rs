@@ -1,7 +1,7 @@
 //! Certificates of database servers: checks the parameters of a URL before the connection is made, and writes the message about a refused
 //! certificate.
 //!
-//! A URL that names an authority, but has no mode in which the certificate is checked, is refused: it looks safe and is not.
+//! A URL that names an authority, but has no mode in which the certificate is checked, is refused, because it looks safe but is not safe.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::sql::SqlDialect;
 /// The names of URL parameters of a dialect. The usual name of a parameter comes first.
 struct TlsParameterNames {
     mode: &'static [&'static str],
-    /// The modes, and whether the certificate is checked in each.
+    /// The modes, and whether a connection in this mode checks the certificate.
     modes: &'static [(&'static str, bool)],
     authority: &'static [&'static str],
     /// Other parameters that are allowed.
@@ -122,7 +122,7 @@ pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
     };
     let what = match inner {
         rustls::Error::InvalidCertificate(error) => match error {
-            // Two authorities may have the same name. Then only the signature does not fit.
+            // Two authorities may have the same name. In this case only the signature does not match.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "no trusted authority has signed its certificate; give the file of the authority's certificate (PEM): \
                     ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"
@@ -149,7 +149,7 @@ mod tests {
     use super::super::DatabaseLocation;
 
     #[test]
-    fn what_is_said_of_certificates_is_what_the_database_knows_and_leaves_no_authority_unused() {
+    fn parameters_of_certificates_are_checked_and_an_unused_authority_is_refused() {
         for fine in [
             "postgres://h/d?sslmode=verify-full&sslrootcert=ca.pem",
             "postgres://h/d?sslmode=require",

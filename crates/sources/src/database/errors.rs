@@ -5,7 +5,7 @@ use std::error::Error;
 #[cfg(feature = "databases")]
 use super::certificates::distrust;
 
-/// The reason why a database did not do its work.
+/// The reason why an operation on a database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// There is no connection, or the connection broke. A later attempt may succeed.
@@ -38,7 +38,7 @@ impl DatabaseError {
     }
 }
 
-/// SQLSTATE classes of temporary trouble: no connection, too many connections, shutdown.
+/// SQLSTATE classes of temporary errors: no connection, too many connections, shutdown.
 const AWAY: [&str; 3] = ["08", "53", "57"];
 /// SQLSTATE class of authorisation.
 const DENIED: &str = "28";

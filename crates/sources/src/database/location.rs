@@ -18,7 +18,7 @@ pub struct DatabaseLocation {
 /// True if this build has ODBC.
 const HAS_ODBC: bool = cfg!(feature = "odbc");
 
-/// The reason why a text is no location of a database. The messages repeat none of the text, except the names of parameters.
+/// The reason why a text is not the location of a database. The messages contain no part of the text, except the names of parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// The URL contains a password.

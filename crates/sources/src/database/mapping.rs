@@ -46,7 +46,7 @@ impl RowMapping {
     /// Returns the row of a record for a row of the database. `NULL` counts as no value, and an id is always text.
     ///
     /// # Errors
-    /// The reason why the row is no record.
+    /// The reason why the row is not a record.
     pub fn row(&self, cells: &[SqlValue]) -> Result<Row, UnreadableLine> {
         let mut json = String::new();
         for (mapped, cell) in self.columns.iter().zip(cells) {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_record_is_refused_by_name_and_not_quoted() {
+    fn rows_that_cannot_be_records_are_refused_without_their_values() {
         let error = refusal_of_title(SqlValue::Undecodable);
         assert_eq!((error.code, error.text), ("not_text", None));
         assert!(error.detail.contains("标题"));

@@ -1,10 +1,10 @@
 //! Databases of offices: MySQL and MariaDB; PostgreSQL and databases with the same protocol, such as KingbaseES; SQLite; with the feature
 //! `odbc` other databases through their ODBC drivers.
 //!
-//! A [`DatabaseConnection`] reads the rows of a `SELECT` one by one ([`DatabaseConnection::rows`]). The memory depends on the longest row and not on the
-//! size of the table. A [`SqlValue`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
-//! Connections are read-only, and the database enforces this; only [`ConnectionAccess::WriteBack`] may write. No [`DatabaseLocation`] and no error contains a
-//! password. The module [`sql`] makes the statements and quotes names and values.
+//! A [`DatabaseConnection`] reads the rows of a `SELECT` one by one ([`DatabaseConnection::rows`]). The memory depends on the longest row and
+//! not on the size of the table. A [`SqlValue`] holds a value as JSON can hold it, without loss of a digit; `docs/databases.md` lists the types.
+//! Connections are read-only, and the database enforces this; only [`ConnectionAccess::WriteBack`] may write. No [`DatabaseLocation`] and no
+//! error contains a password. The module [`sql`] makes the statements and quotes names and values.
 
 mod certificates;
 #[cfg(feature = "databases")]
@@ -40,7 +40,7 @@ use async_trait::async_trait;
 /// Longest wait for a connection. A running server answers within seconds, even under load.
 pub const CONNECT: Duration = Duration::from_secs(30);
 /// Longest wait for the result of a statement, or for its next row. Sorting a large table without a suitable index takes minutes. A server
-/// that is silent for longer is gone.
+/// that sends nothing for longer has probably failed.
 pub const ANSWER: Duration = Duration::from_secs(600);
 /// Longest wait in seconds for a lock that another session holds. It is much shorter than [`ANSWER`], so that the database can report the
 /// lock.
@@ -77,7 +77,7 @@ pub enum SqlValue {
     Decimal(String),
     /// Text, dates, times, and all other values that the database writes as text.
     Text(String),
-    /// A value of bytes that are no text. Only the number of bytes is kept.
+    /// A value of bytes that are not text. Only the number of bytes is kept.
     Binary(usize),
     /// Text that cannot be decoded.
     Undecodable,
@@ -116,7 +116,7 @@ pub struct ResultColumn {
 /// The operations of every driver.
 #[async_trait]
 trait DatabaseDriver: Send {
-    /// Returns the columns of a `SELECT`, which is not run.
+    /// Returns the columns of a `SELECT` without running it.
     async fn columns(&mut self, select: String) -> Result<Vec<ResultColumn>>;
 
     /// Runs a `SELECT` and returns the rows in the order of the database. With `expected`, a row with other columns is an error. Dropping
@@ -146,7 +146,7 @@ impl DatabaseConnection {
     /// Connects within [`CONNECT`].
     ///
     /// # Errors
-    /// The obstacle, and the action that removes it. No error contains the password.
+    /// The reason, and the remedy. No error contains the password.
     pub async fn open(location: &DatabaseLocation, password: Option<&str>, access: ConnectionAccess) -> Result<Self> {
         within(CONNECT, Self::connect(location, password, access)).await
     }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    async fn the_wait_for_a_silent_server_is_limited() {
         let soon = Duration::from_millis(5);
         let never = std::future::pending::<Result<()>>();
         assert!(within(soon, never).await.unwrap_err().is_away());

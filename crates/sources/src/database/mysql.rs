@@ -107,7 +107,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<SqlValue
             i64::try_from(value).map_or(SqlValue::Unsigned(value), SqlValue::Int)
         }
         "FLOAT" => {
-            // The digits are the shortest for the 32-bit number, not for the 64-bit number that is nearest to it.
+            // The text has the fewest digits that identify the 32-bit number, not the nearest 64-bit number.
             let narrow: f32 = row.try_get_unchecked(at)?;
             SqlValue::Float(narrow.to_string().parse().unwrap_or_else(|_| f64::from(narrow)))
         }
@@ -116,7 +116,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<SqlValue
         "DATETIME" => SqlValue::Text(date_time(bytes()?)?),
         "TIMESTAMP" => {
             let text = date_time(bytes()?)?;
-            // The zero date means that there is no date, so that it is no instant.
+            // The zero date means that the value has no date, so that it is not an instant.
             SqlValue::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
         }
         "TIME" => SqlValue::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
@@ -129,7 +129,7 @@ fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<SqlValue
     })
 }
 
-/// Reads a date of the protocol: a length, then year, month and day. Length 0 means the zero date, which stands for no date.
+/// Reads a date of the protocol: a length, then year, month and day. Length 0 means the zero date, which means that the value has no date.
 fn date(bytes: &[u8]) -> Result<String> {
     match bytes {
         [] | [0, ..] => Ok("0000-00-00".into()),

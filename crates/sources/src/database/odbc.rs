@@ -1,8 +1,8 @@
 //! Other databases (DM8, Oracle and so on), through the ODBC driver that is installed for them. Needs the feature `odbc`.
 //!
 //! Every driver can convert every type to text, so that values are read as text. The text is UTF-16, so that the character set of the
-//! client does not matter. The connection does not commit by itself and is rolled back, so that a read never changes anything. Drivers
-//! write times and limits of rows in different ways, so that a table cannot be followed; a table or query can be read as a whole.
+//! client does not matter. The connection does not commit automatically and is rolled back, so that a read never changes data. The SQL for
+//! times and for a limit of rows differs between databases, so that a table cannot be followed. A table or query can be read as a whole.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl DatabaseDriver for OdbcDriver {
         let connection = Arc::clone(&self.connection);
         tokio::task::spawn_blocking(move || {
             let connection = connection.blocking_lock();
-            // A send fails only if the reader has stopped, and then the message is not needed.
+            // A send fails only if the reader has stopped; the message is then not needed.
             let _ = match each_row(&connection, &select, expected.as_deref(), &rows) {
                 Ok(()) => rows.blocking_send(None),
                 Err(error) => rows.blocking_send(Some(Err(error))),
@@ -189,7 +189,7 @@ fn refused(error: odbc_api::Error) -> DatabaseError {
     DatabaseError::Refused(said(&error))
 }
 
-/// Turns the error into [`DatabaseError::Denied`] or [`DatabaseError::Away`]: there is no connection, or it broke.
+/// Turns the error into [`DatabaseError::Denied`], or into [`DatabaseError::Away`] if there is no connection or if it broke.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn away(error: odbc_api::Error) -> DatabaseError {
     let said = said(&error);

@@ -103,8 +103,8 @@ fn text_value(text: &str) -> SqlValue {
     SqlValue::Text(text.to_owned())
 }
 
-/// Returns an instant in the form of RFC 3339. The session is in UTC. A value that is no such instant (`infinity`, a year before Christ)
-/// stays unchanged.
+/// Returns an instant in the form of RFC 3339. The session is in UTC. A value that is not such an instant (`infinity`, a year before
+/// Christ) stays unchanged.
 fn instant(text: &str) -> String {
     match text.strip_suffix("+00") {
         Some(utc) => format!("{}Z", utc.replacen(' ', "T", 1)),

@@ -91,7 +91,7 @@ pub fn table(dialect: SqlDialect, table: &str) -> String {
 fn from(dialect: SqlDialect, origin: &RowOrigin) -> String {
     match origin {
         RowOrigin::Table(named) => table(dialect, named),
-        // The bracket is on a new line, since the last line of the query may be a comment.
+        // The bracket is on a new line, because the last line of the query may be a comment.
         RowOrigin::Query(query) => format!("({}\n) doppel_query", statement(dialect, query)),
     }
 }
@@ -202,7 +202,7 @@ pub fn highest(dialect: SqlDialect, origin: &RowOrigin, column: &str) -> String 
 }
 
 /// Returns the statement that reads a value of a column of SQLite that shows the form of its times: the highest value that looks like a
-/// time, otherwise any.
+/// time, otherwise any value.
 pub fn written_time(origin: &RowOrigin, column: &str) -> String {
     let column = name(SqlDialect::Sqlite, column);
     let from = from(SqlDialect::Sqlite, origin);
@@ -222,7 +222,7 @@ pub fn nulls(dialect: SqlDialect, origin: &RowOrigin, column: &str) -> String {
     format!("SELECT COUNT(*) FROM {} WHERE {} IS NULL", from(dialect, origin), name(dialect, column))
 }
 
-/// Returns the statement that counts the ids that more than one row has.
+/// Returns the statement that counts the ids that occur in more than one row.
 pub fn repeated(dialect: SqlDialect, origin: &RowOrigin, id: &str) -> String {
     let id = name(dialect, id);
     let from = from(dialect, origin);
@@ -300,7 +300,7 @@ pub struct VerdictRow {
     pub id: String,
     /// The verdict of the record.
     pub verdict: String,
-    /// The record that it repeats.
+    /// The id of the record that this record repeats.
     pub duplicate_of: Option<String>,
     /// The similarity of the two records.
     pub similarity: Option<f64>,

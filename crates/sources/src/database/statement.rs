@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_statement_is_told_from_several_whatever_stands_in_quotes_and_comments() {
+    fn several_statements_are_recognised_whatever_quotes_and_comments_contain() {
         for (query, statement) in [
             ("SELECT 1", "SELECT 1"),
             (" SELECT 1 ; ;\n-- the end; really\n/* ; */ ;", "SELECT 1"),

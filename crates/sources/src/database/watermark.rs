@@ -1,7 +1,7 @@
 //! Watermarks: the time at which a row was written, in a form that can be compared with its column.
 //!
 //! A column without a time zone contains times of day in the zone of its writer, which the configuration gives. Bounds are instants that
-//! are written in the form of the column, since SQLite compares texts.
+//! are written in the form of the column, because SQLite compares texts.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -24,7 +24,7 @@ pub struct WatermarkFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Watermark(pub Timestamp);
 
-/// The reason why a column is no watermark.
+/// The reason why a column cannot be a watermark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatermarkError {
     /// The column has an unsuitable type.
@@ -37,14 +37,14 @@ pub enum WatermarkError {
         /// The type of the column.
         declared: String,
     },
-    /// A value of the column is no time.
+    /// A value of the column is not a time.
     #[error("a value of the watermark is not a time as YYYY-MM-DD HH:MM:SS")]
     Value,
 }
 
 impl WatermarkFormat {
-    /// Returns the form of a column of this kind. For SQLite, `sample` is a value of the column. `zone` is the zone of times that do not
-    /// name one.
+    /// Returns the form of a column of this kind. For SQLite, `sample` is a value of the column. `zone` is the zone of times without a
+    /// zone.
     ///
     /// # Errors
     /// See [`WatermarkError`].
@@ -74,7 +74,7 @@ impl WatermarkFormat {
         };
         let in_text = dialect == SqlDialect::Sqlite && text.ends_with('Z');
         let separator = if dialect == SqlDialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
-        // The check does not require a valid instant: 9999-12-31 stands for "never", and other rows have times.
+        // The check does not require a valid instant, because a row may have 9999-12-31 for "never" while other rows have times.
         let is_written = text.is_empty() || text.parse::<Timestamp>().is_ok() || text.parse::<DateTime>().is_ok();
         if dialect == SqlDialect::Sqlite && !is_written {
             return Err(WatermarkError::Value);
@@ -85,7 +85,7 @@ impl WatermarkFormat {
     /// Returns the instant of a value.
     ///
     /// # Errors
-    /// The value is no time.
+    /// The value is not a time.
     pub fn read(&self, cell: &SqlValue) -> Result<Watermark, WatermarkError> {
         let SqlValue::Text(text) = cell else { return Err(WatermarkError::Value) };
         if let Ok(instant) = text.parse::<Timestamp>() {
@@ -108,7 +108,7 @@ impl WatermarkFormat {
         SqlValue::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
     }
 
-    /// Returns a value that was read, in a form that the database compares as equal to exactly this value.
+    /// Returns a value that was read, in a form that the database considers equal to exactly this value.
     pub fn same(&self, cell: &SqlValue) -> SqlValue {
         match (self.dialect, cell) {
             (SqlDialect::MySql, SqlValue::Text(text)) => SqlValue::Text(text.trim_end_matches('Z').replace('T', " ")),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_its_type() {
+    fn a_watermark_that_is_not_a_time_is_refused_with_its_type() {
         let error = format_of(SqlDialect::MySql, ColumnKind::Number, &SqlValue::Int(5)).unwrap_err();
         assert!(error.to_string().contains("BIGINT"));
         assert!(format_of(SqlDialect::Postgres, ColumnKind::Date, &SqlValue::Null).is_err());

@@ -10,7 +10,7 @@ pub enum ColumnTarget {
     Field(String),
     /// A field with the name of the column, which is stored and not compared.
     Own,
-    /// None: the column is left out.
+    /// No member: the column is left out.
     Unused,
 }
 

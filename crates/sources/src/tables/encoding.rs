@@ -6,7 +6,8 @@ use encoding_rs::{DecoderResult, GB18030, UTF_8};
 
 /// Number of bytes that are examined together.
 const PIECE: usize = 1 << 16;
-/// Replaces half of a character that UTF-16 writes in two halves. UTF-8 never contains this byte, so that the row is recognised as no text.
+/// Replaces half of a character that UTF-16 writes in two halves. UTF-8 never contains this byte, so that the row is recognised as
+/// undecodable.
 const NO_CHARACTER: u8 = 0xff;
 
 /// The encoding of a text.
@@ -41,7 +42,7 @@ impl TextEncoding {
     }
 
     /// Finds the encoding of a whole file. A byte order mark decides; otherwise the file is UTF-8 if it is valid UTF-8, and otherwise UTF-8
-    /// or GB18030, whichever has fewer places that are no text. Returns `None` if the file contains NUL and so is no text.
+    /// or GB18030, whichever has fewer places that cannot be decoded. Returns `None` if the file contains NUL and is therefore not text.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -101,7 +102,7 @@ impl TextEncoding {
     }
 }
 
-/// Counts the places in a file that are no text in an encoding.
+/// Counts the places in a file that cannot be decoded in an encoding.
 struct EncodingFaults {
     decoder: encoding_rs::Decoder,
     count: u64,

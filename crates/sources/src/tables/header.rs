@@ -1,7 +1,8 @@
-//! Finds the rows of a table that name its columns, and the rows that are no data.
+//! Finds the rows of a table that name its columns, and the rows that are not data.
 //!
-//! A title, the author of the table and a date may stand above the names of the columns. The names may have two rows: a heading for several
-//! columns, and below it the name of each column. The rows below may repeat the names (if pages were joined) and may contain totals.
+//! The rows above the names of the columns may contain a title, the author of the table and a date. The names may have two rows: a heading
+//! for several columns, and below it the name of each column. The rows below may repeat the names (if pages were joined) and may contain
+//! totals.
 
 use super::{MOST_ABOVE, MOST_COLUMNS, RowFault, TableError, TableRow};
 use doppel_core::columns::{is_usual_name, kind_of};
@@ -65,7 +66,7 @@ impl TableHeader {
         header
     }
 
-    /// Marks a row below the names that is no data: a repetition of the names, or totals. O(cells).
+    /// Marks a row below the names that is not data: a repetition of the names, or totals. O(cells).
     pub(super) fn mark(&self, row: &mut TableRow) {
         if matches!(row.fault, Some(RowFault::Undecodable | RowFault::TooLong { .. } | RowFault::OpenQuote { .. })) {
             return;
@@ -79,8 +80,9 @@ impl TableHeader {
     }
 }
 
-/// Returns the index of the row that names the columns best: the first row with two usual names, otherwise the first with one, otherwise
-/// the first that gives several columns one usual name, otherwise the first with two different texts, otherwise the first with any text.
+/// Returns the index of the row that names the columns best: the first row with two usual names, otherwise the first row with one usual
+/// name, otherwise the first row that gives several columns the same usual name, otherwise the first row with two different texts,
+/// otherwise the first row with any text.
 fn best(rows: &[TableRow]) -> Option<usize> {
     first_list(rows, 2)
         .or_else(|| first_list(rows, 1))
@@ -185,7 +187,7 @@ fn is_totals(texts: &[&str]) -> bool {
     TOTALS.contains(&word.to_lowercase().as_str()) && said.all(|text| is_count(text))
 }
 
-/// True for a number, which a word for the counted things may follow.
+/// True for a number. A measure word may follow the number.
 fn is_count(text: &str) -> bool {
     text.parse::<f64>().is_ok() || text.chars().all(|sign| sign.is_ascii_digit() || "件条,.，%".contains(sign))
 }
@@ -239,7 +241,7 @@ mod tests {
         // The upper row has the usual names.
         let lines = ["编号|标题|办理|", "||单位|时间", "7|路灯|城管局|3月5日"];
         assert_eq!(found(&lines), (0, 1, "编号|标题|办理/单位|办理/时间".into()));
-        // A row of data with an empty cell is no second row of names.
+        // A row of data with an empty cell is not a second row of names.
         let lines = ["编号|内容||来电人", "1|路灯不亮|急|"];
         assert_eq!(found(&lines).1, 0);
     }

@@ -148,7 +148,7 @@ impl ColumnMapping {
     /// are dates.
     ///
     /// # Errors
-    /// The reason why the row is no record.
+    /// The reason why the row is not a record.
     pub fn row(&self, row: &TableRow) -> Result<Row, UnreadableLine> {
         if let Some(fault) = &row.fault {
             return Err(self.faulty(row, fault));

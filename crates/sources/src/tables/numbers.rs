@@ -1,8 +1,7 @@
 //! Writes numbers of workbooks as text, with all digits that the file has.
 //!
-//! A workbook contains a number as the program that wrote it printed the number. Excel keeps 15 digits, so that it drops three digits of an
-//! identity number of 18 digits that a person typed as a number; other programs write all digits. A floating-point number has 15 to 17
-//! digits.
+//! A workbook contains the digits of a number that the writing program has printed. Excel keeps 15 digits: if a person types an identity
+//! number of 18 digits as a number, Excel drops three digits. Other programs write all digits. A floating-point number has 15 to 17 digits.
 
 use std::collections::HashMap;
 

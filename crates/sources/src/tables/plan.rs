@@ -134,8 +134,8 @@ impl ColumnPlan {
         missing.map(|(_, (column, _))| column.as_str())
     }
 
-    /// Describes the targets of the columns for people. Columns without a role are left out if others have roles: who reads the records
-    /// reports the members that no field names.
+    /// Describes the targets of the columns for people. Columns without a role are left out if other columns have roles, because the reader
+    /// of the records reports the members that no field names.
     pub fn lines(&self, header: &[String]) -> Vec<String> {
         let mut used = Vec::new();
         let mut kept = Vec::new();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_one_name_are_told_apart_by_their_numbers() {
+    fn columns_with_one_name_are_distinguished_by_their_numbers() {
         let header = ["编号", "投诉内容", "投诉内容"];
         let error = plan(&header, &[]).unwrap_err();
         assert!(error.contains("(2 and 3)") && error.contains("--map 3=FIELD"), "{error}");

@@ -1,4 +1,4 @@
-//! The sheets of a workbook. Reads the sheet with the records cell by cell.
+//! Reads the sheets of a workbook: lists the sheets, and reads the sheet with the records cell by cell.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -90,8 +90,8 @@ pub struct SheetChoice {
 }
 
 impl SheetChoice {
-    /// Chooses the sheet called `wanted`. Without a name, chooses the first visible sheet with records, otherwise with rows, otherwise with
-    /// any content.
+    /// Chooses the sheet called `wanted`. Without a name, chooses the first visible sheet with records, otherwise the first with rows,
+    /// otherwise the first with any content.
     fn new(sheets: Vec<SheetInfo>, wanted: Option<&str>) -> Result<Self, TableError> {
         let chosen = match wanted {
             Some(name) => sheets.iter().position(|sheet| sheet.name == name).ok_or_else(|| {
@@ -157,7 +157,7 @@ fn collect(first: &mut Vec<TableRow>, row: TableRow) -> ControlFlow<()> {
     if first.len() < ROWS_READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// Hands the rows of a sheet to `seen`, with the values of cells that are merged with the cell above.
+/// Passes the rows of a sheet to `seen`, with the values of cells that are merged with the cell above.
 fn rows_of(
     workbook: &mut XlsxWorkbook,
     path: &Path,
@@ -262,7 +262,7 @@ pub(super) fn each(
     rows_of(&mut workbook, path, &sheet, wanted.max, |row| seen(SheetEvent::Row(row)))
 }
 
-/// Works like [`each`], for a workbook that can only be read as a whole and so must be small.
+/// Works like [`each`], for a workbook that can only be read as a whole and therefore must be small.
 fn whole(
     path: &Path,
     wanted: &SheetRequest,
@@ -448,7 +448,7 @@ impl GatheredRow {
         self.cells[column] = cell;
     }
 
-    /// Hands the row to `seen`, unless it is blank.
+    /// Passes the row to `seen`, unless it is blank.
     fn give(self, seen: &mut impl FnMut(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
         let fault = (self.bytes > self.max).then_some(RowFault::TooLong { quoted: false });
         if self.cells.is_empty() && fault.is_none() {
@@ -480,7 +480,7 @@ struct NumberReader<'a> {
     sheet: &'a str,
     /// The formats with leading zeros, by style.
     formats: Vec<Option<ZeroFormat>>,
-    /// The long numbers of the sheet. They are read when the first of them is needed.
+    /// The long numbers of the sheet. They are read when the first long number is needed.
     long: Option<LongNumbers>,
 }
 

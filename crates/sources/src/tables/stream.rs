@@ -46,11 +46,11 @@ pub struct TableStream {
     pub header: Vec<String>,
     /// The lines of the names: one or two.
     pub header_lines: RangeInclusive<u64>,
-    /// Number of rows above the names. They are no data.
+    /// Number of rows above the names. They are not data.
     pub above: usize,
     /// The rows above the names, then the rows with the names, unchanged.
     pub top: Vec<TableRow>,
-    /// Recognises rows below the header that are no data.
+    /// Recognises rows below the header that are not data.
     found: TableHeader,
     /// Rows behind the header that were read to find the header.
     waiting: VecDeque<TableRow>,
@@ -59,8 +59,8 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Opens the file at `path`. The number of bytes that are read is added to `count`. A text whose encoding is not given is read once
-    /// more before, to find the encoding.
+    /// Opens the file at `path`. The number of bytes that are read is added to `count`. If the encoding of a text is not given, the text is
+    /// first read once to find the encoding.
     ///
     /// # Errors
     /// See [`TableError`].

@@ -165,7 +165,7 @@ fn a_workbook_is_read_as_it_shows() {
 }
 
 #[test]
-fn what_is_no_table_is_told_apart() {
+fn files_that_are_not_tables_have_different_errors() {
     assert!(matches!(error_of(b""), TableError::NoHeader));
     assert!(matches!(error_of(b"\n\n , \n"), TableError::NoHeader));
     assert!(matches!(error_of(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), TableError::OldWorkbook));

@@ -36,8 +36,8 @@ fn ahead(mut input: TextInput) -> io::Result<(Vec<u8>, TextInput)> {
     Ok((head.clone(), Box::new(io::Cursor::new(head).chain(input))))
 }
 
-/// Returns the separator that the `sep=` line names; otherwise the most frequent separator of the first line that contains any; otherwise a
-/// comma. Separators that are bytes of characters in GB18030 are not counted for this encoding.
+/// Returns the separator that the `sep=` line names; otherwise the most frequent separator in the first line that contains a separator;
+/// otherwise a comma. Separators that are bytes of characters in GB18030 are not counted for this encoding.
 fn separator(head: &[u8], encoding: TextEncoding) -> u8 {
     if let Some(said) = sep_line(head) {
         return said;
@@ -63,7 +63,7 @@ fn separator(head: &[u8], encoding: TextEncoding) -> u8 {
             _ => (),
         }
     }
-    // Of equally frequent separators, the first one counts.
+    // Of equally frequent separators, the first separator counts.
     let best = SEPARATORS.iter().zip(counts).rev().max_by_key(|(_, count)| *count);
     best.map_or(SEPARATORS[0], |(separator, _)| *separator)
 }
@@ -86,7 +86,7 @@ impl TextRows {
     /// Opens a text. Rows of more than `max` bytes are not held. An encoding that is not given is found from the first [`HEAD`] bytes.
     ///
     /// # Errors
-    /// The beginning cannot be read, is no text, or cannot be cut by the wanted separator.
+    /// The beginning cannot be read, is not text, or cannot be cut by the wanted separator.
     pub(super) fn open(input: TextInput, wanted: AsText, max: usize) -> Result<Self, TableError> {
         let (head, mut input) = ahead(input)?;
         let encoding = match wanted.encoding {
@@ -140,8 +140,8 @@ impl TextRows {
     }
 }
 
-/// Hands the rows of the file at `path` to `seen`, until `seen` breaks. Returns the layout of the file. An encoding that is not wanted is found
-/// from the whole file.
+/// Passes the rows of the file at `path` to `seen`, until `seen` breaks. Returns the layout of the file. If the caller wants no certain
+/// encoding, the encoding is found from the whole file.
 pub(super) fn rows(
     path: &Path,
     wanted: AsText,

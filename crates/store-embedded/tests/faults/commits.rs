@@ -1,7 +1,7 @@
 //! Commits of the embedded store with faults from failpoints:
 //!
 //! ```text
-//! cargo test --features failpoints --test store_faults
+//! cargo test --package doppel-store-embedded --features failpoints --test faults
 //! ```
 #![cfg(feature = "failpoints")]
 
@@ -243,7 +243,7 @@ async fn if_the_volume_becomes_full_during_a_commit_the_outcome_is_unknown_and_a
     let open_end = desk.try_put(&sample(2), RegistrationMode::Put).await;
     let Err(StoreError::Unknown(why)) = open_end else { panic!("{open_end:?}") };
     assert!(why.contains("filled up"), "{why}");
-    // The error is not "disk full", which means that nothing was written.
+    // The error is not "disk full", because "disk full" means that nothing was written.
     assert!(matches!(insist(&desk, &sample(2)).await, RegisterOutcome::Unchanged(_)), "it was on disk");
     stored(desk.put(&sample(3)).await);
 }

@@ -1,7 +1,7 @@
 //! Generations of the embedded store when the store is stopped by failpoints:
 //!
 //! ```text
-//! cargo test --features failpoints --test store_generations
+//! cargo test --package doppel-store-embedded --features failpoints --test faults
 //! ```
 #![cfg(feature = "failpoints")]
 
@@ -62,7 +62,7 @@ async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, TestCollection) 
     (crashed, desk)
 }
 
-/// Checks that the live generation and every complete one contain the right entries, and that every record is found.
+/// Checks that the live generation and every complete generation contain the right entries, and that every record is found.
 async fn is_whole(desk: &TestCollection) {
     let state = desk.state().await;
     let ready = state.others.iter().filter(|other| other.phase == GenerationPhase::Ready);
@@ -235,8 +235,8 @@ async fn only_the_live_generation_is_in_memory_except_during_an_activation() {
     fail::remove("generation::before_swap");
     drop(go);
     caller.await.expect("no panic");
-    // The swap must free at least three quarters of the size of the first index. The rest is tolerance: the second index may be larger than the
-    // first one.
+    // The swap must free at least three quarters of the size of the first index. The rest is tolerance: the second index may be larger than
+    // the first.
     let most = both - one * 3 / 4;
     let live = index_bytes(&desk).await;
     assert!(live < most, "{live} of {both}, of which the first generation had {one}");
@@ -295,7 +295,7 @@ async fn begin_slowly(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn pending_changes_remain_valid_when_generations_change() {
-    // This test also activates a generation: without a separate scenario, it would reach the failpoints of other tests.
+    // This test also activates a generation: without a separate scenario, the failpoints of other tests would affect it.
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;

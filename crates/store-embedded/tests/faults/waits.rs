@@ -1,7 +1,7 @@
 //! The waits of callers in the embedded store, while its writer is stopped:
 //!
 //! ```text
-//! cargo test --features failpoints --test store_waits
+//! cargo test --package doppel-store-embedded --features failpoints --test faults
 //! ```
 #![cfg(feature = "failpoints")]
 
@@ -48,7 +48,7 @@ async fn a_failed_replacement_does_not_change_the_next_one() {
     let other = TestCollection::new(&store, "other").await;
     stored(desk.put(&SampleRecord::with_keys("a", [1, 2])).await);
     stored(desk.put(&SampleRecord::with_keys("b", [50, 51])).await);
-    // The committer is stopped while one replacement fails and the next one is judged.
+    // The committer is stopped while one replacement fails and the next replacement is judged.
     let (arrived, go) = gate("store::before_append");
     let busy = other.clone();
     let sample = sample(7);

@@ -188,7 +188,7 @@ async fn a_program_that_knows_no_accounts_writes_the_keys_back_and_the_accounts_
     assert_eq!(store.key_ring().await.expect("the keys"), KeyRing { version, ..stored });
 }
 
-/// Writes the keys under the next version as a program without accounts does: only with the members that it knows.
+/// Writes the keys under the next version like an earlier program without accounts: only with the members that this program knows.
 fn write_keys_back(dir: &std::path::Path) {
     let db = fjall::Database::builder(dir).open().expect("it is closed");
     let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");

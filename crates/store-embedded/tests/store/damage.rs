@@ -129,7 +129,7 @@ async fn unread(store: Arc<dyn Store>) -> Option<StoreError> {
     None
 }
 
-/// Damages every file of the directory in turn. Returns the damages that caused no error.
+/// Damages the files of the directory one after the other. Returns the damages that caused no error.
 async fn harm_each(whole: &Path, harms: &[FileHarm]) -> Vec<(String, FileHarm)> {
     let mut unharmed = Vec::new();
     for path in files(whole) {
@@ -247,7 +247,7 @@ async fn while_the_manifest_cannot_be_written_reads_work_and_the_store_is_not_op
 
     let store = open(dir.path());
     let desk = TestCollection::existing(&store, "desk");
-    // Longer than two checks whether the manifest can be written.
+    // Longer than the time between two attempts to write the manifest.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(2_500) {
         assert!(desk.get("r1").await.is_some(), "reads work");
@@ -302,7 +302,7 @@ fn only_an_empty_directory_or_a_data_directory_is_opened() {
     }
     assert_eq!(files(&foreign).len(), 1, "nothing is created");
     fs::remove_file(foreign.join("letter.txt")).expect("a removal");
-    // A new volume contains only the folder that every volume contains.
+    // A new volume contains only the folder `lost+found`.
     for dir in [&missing, &empty, &foreign] {
         drop(open_as(dir, Opening::CreateIfEmpty).expect("it becomes a data directory"));
         drop(open_as(dir, Opening::Existing).expect("it is a data directory"));

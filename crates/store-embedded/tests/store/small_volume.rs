@@ -1,5 +1,5 @@
-//! A volume that becomes full: `scripts/acceptance volume` mounts one and runs this test, because mounting needs privileges that
-//! not every machine gives.
+//! Tests a volume that becomes full. `scripts/acceptance volume` mounts a small volume and runs this test, because mounting needs
+//! privileges that are not available on every machine.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ fn other(bytes: u64) -> PathBuf {
     path
 }
 
-/// Checks that all acknowledged records exist and can be removed, and that the store is closed in order and opens again.
+/// Checks that all acknowledged records exist and can be removed, and that the store closes in order and opens again.
 async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
     let desk = TestCollection::existing(&store, "desk");
     let (gone, kept) = stored.split_at(stored.len() * 9 / 10);
@@ -149,7 +149,7 @@ async fn insist(desk: &TestCollection, number: u64) {
     }
 }
 
-/// Fills a volume with only the store on it.
+/// Fills a volume that contains only the store.
 async fn fills_it_alone(min_free_bytes: u64, reserve_percent: u32) {
     let dir = emptied();
     let store = open(&dir, min_free_bytes, reserve_percent);

@@ -1,8 +1,8 @@
 //! Reading ahead: while a batch is judged and written, the posting lists of the waiting changes are read.
 //!
-//! Otherwise the next batch would begin with these reads, while the database has little other work. The lists are read in a
-//! snapshot. They enter the posting cache if the snapshot is the state just before or just after the running batch; otherwise they
-//! are dropped, because nothing depends on them. Reading also stops if its result is dropped.
+//! Otherwise the next batch would begin with these reads, while the database has little other work. The lists are read in a snapshot. They
+//! enter the posting cache if the snapshot is the state just before or just after the running batch; otherwise they are dropped, because
+//! nothing depends on them. Reading also stops if the task is dropped.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub(super) fn start(
 }
 
 impl SharedStore {
-    /// Reads the postings of the digests and keys of the waiting records that are not stored yet, and the commit of the snapshot.
-    /// It needs one round trip for the ids, one for each group of keys, and more for keys that many records share.
+    /// Reads the postings of the digests and keys of the waiting records that are not stored yet, and the commit of the snapshot. It needs
+    /// one round trip for the ids, one for each group of keys, and further round trips for keys that many records share.
     async fn lists_as_of(
         &self,
         name: &CollectionName,

@@ -40,7 +40,7 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 /// keeps the results in memory.
 const MAX_BATCH_KEYS: usize = 4096;
 
-/// A change of a record, and thereby of the index.
+/// A change of a record, which also changes the index.
 #[derive(Clone)]
 enum RecordChange {
     Register {
@@ -66,7 +66,7 @@ struct BatchMember {
     known: Arc<CachedCollection>,
     change: RecordChange,
     deadline: CallDeadline,
-    /// The time at which it began to wait.
+    /// The time at which the change began to wait.
     joined: Instant,
 }
 
@@ -97,14 +97,14 @@ impl BatchMember {
         }
     }
 
-    /// True if the change depends on another record than its own. It needs a separate transaction, so that no member before it
+    /// True if the change depends on another record than its own. Such a change needs a separate transaction, so that no member before it
     /// changes the other record.
     fn rests_on_others(&self) -> bool {
         self.condition().is_some_and(|condition| condition.kept.is_some())
     }
 
-    /// Reports the durations of the stages of the batch to the judge. The member waited for the whole batch, so that the durations
-    /// of the batch are its own.
+    /// Reports the durations of the stages of the batch to the judge. The member waited for the whole batch, so that its durations are the
+    /// durations of the batch.
     fn say_how_long(&self, outcome: &Result<ChangeOutcome>, times: StageTimes, committed: Instant) {
         let (RecordChange::Register { judge, .. }, Ok(ChangeOutcome::Registered(registered))) = (&self.change, outcome)
         else {
@@ -212,7 +212,7 @@ impl SharedStore {
         let sequenced = registration.sequenced.clone();
         let change = RecordChange::Register { registration, judge };
         let member = BatchMember { known, change, deadline: self.deadline(), joined: Instant::now() };
-        // The place of the registration among others is the order of arrival.
+        // The order of registrations is the order of their arrival.
         let changed = self.change_record(&collection, member, || sequenced.notify()).await;
         match changed {
             Ok(ChangeOutcome::Registered(registered)) => Ok(*registered),
@@ -272,8 +272,8 @@ impl SharedStore {
         }
     }
 
-    /// Commits the waiting changes until there are none. It checks while the next batch runs whether another instance waits, so
-    /// that no batch waits for this check; a waiting instance gets its turn one batch later.
+    /// Commits the waiting changes until no change waits. While the next batch runs, it checks whether another instance waits. No batch
+    /// therefore waits for this check, and a waiting instance gets its turn one batch later.
     async fn commit_all(self: Arc<Self>, name: &CollectionName, number: StoredNumber) {
         let queue = self.latch_queues.of(number);
         let mut look_up: Option<AbortOnDropHandle<bool>> = None;
@@ -368,7 +368,7 @@ impl SharedStore {
         Ok(outcomes)
     }
 
-    /// Returns the collection if its generations are the ones for which the record was signed.
+    /// Returns the collection if the record was signed for its generations.
     async fn current(&self, registration: &Registration) -> Result<Arc<CachedCollection>> {
         let known = self.known(&registration.collection).await?;
         if check_generations(&known, registration).is_ok() {

@@ -18,7 +18,7 @@ pub(super) struct StoredVersion {
 pub(super) enum MemberPlan<'a> {
     /// No step remains; the outcome is known.
     Settled(Result<super::ChangeOutcome>),
-    /// Judge and store a new record. It replaces the old record if there is one.
+    /// Judge and store a new record. It replaces the old record, if an old record exists.
     Put(&'a Registration, Option<StoredVersion>),
     /// Store new content of a record whose text is unchanged, and add the record to the generations that do not contain it yet.
     Update(&'a Registration, StoredVersion, Vec<GenerationId>),

@@ -10,8 +10,8 @@ pub(in super::super) fn frequencies_key(number: StoredNumber, version: u32) -> D
     doc! { "c": number, "f": version as i32 }
 }
 
-/// Returns the filter of all versions except one. The filter bounds the version number: a filter by the collection alone would also match the word
-/// statistics of generations, which are in the same MongoDB collection.
+/// Returns the filter of all versions except `version`. The filter bounds the version number: a filter by the collection alone would also
+/// match the word statistics of generations, which are in the same MongoDB collection.
 pub(in super::super) fn frequencies_except(number: StoredNumber, version: u32) -> Document {
     let last = doc! { "c": number, "f": i32::MAX };
     let range = doc! { "$gte": frequencies_key(number, 0), "$lte": last, "$ne": frequencies_key(number, version) };

@@ -76,7 +76,7 @@ impl RecordDocument {
         Ok(Self { record, fingerprint: fingerprint_of(raw)? })
     }
 
-    /// Replaces digest and fingerprint by those of the signature `filed` of another generation.
+    /// Replaces the digest and the fingerprint by the digest and the fingerprint of the signature `filed` of another generation.
     pub(in super::super) fn see_as(&mut self, generation: GenerationId, filed: &RawDocument) -> Result<()> {
         (self.record.digest, self.record.digest_generation) = (digest_of(filed)?, generation);
         self.fingerprint = fingerprint_of(filed)?;

@@ -23,13 +23,13 @@ pub(in super::super) struct SignatureDocument {
     pub(in super::super) seq: Seq,
     pub(in super::super) digest: Digest,
     pub(in super::super) fingerprint: Option<Fingerprint>,
-    /// In the order of channels.
+    /// The posting keys, in the order of channels.
     pub(in super::super) keys: Vec<PostingKey>,
     /// The page in each of the four buckets of the fingerprint.
     pub(in super::super) pages: Option<[i32; 4]>,
     /// The seqs of the earlier records that the record matches, in ascending order.
     pub(in super::super) pairs: Vec<Seq>,
-    /// The signatures of all channels. After decoding, the keys in it are empty.
+    /// The signatures of all channels. After decoding, its list of keys is empty.
     pub(in super::super) signed: Option<Signed>,
 }
 

@@ -149,8 +149,8 @@ async fn a_fresh_cluster_keeps_the_promises_and_uses_both_shards() {
         println!("{name}: {:?}", start.elapsed());
     }
     assert_sound(&whole).await;
-    // Pages are also on both shards, because the ranges of each new generation are split early.
-    // So are the orders of commits, because the documents of collections are spread.
+    // Pages are on both shards, because the ranges of each new generation are split early. The documents of collections are also on both
+    // shards, because they are spread.
     for collection in ["records", "signatures", "blocks", "collections"] {
         let documents = cluster.documents(&name, collection).await;
         assert!(documents.iter().all(|count| *count > 0), "{collection}: {documents:?}");
@@ -343,7 +343,7 @@ async fn a_wrong_schema_is_reported_by_the_doctor_and_repaired_by_migrate() {
     let desk = TestCollection::new(&store, "schema").await;
     desk.put(&sample("a".into(), 1)).await;
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client").database(&name);
-    // The schema that an earlier version left after it applied the first migration again.
+    // The schema of a database in which an earlier version applied the first migration again.
     let old = doc! { "$jsonSchema": { "bsonType": "object", "required": ["empty"] } };
     client.run_command(doc! { "collMod": "collections", "validator": old }).await.expect("the validator is set");
     client.run_command(doc! { "dropIndexes": "signatures", "index": "digest" }).await.expect("the index is dropped");

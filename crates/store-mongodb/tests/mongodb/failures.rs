@@ -1,5 +1,5 @@
-//! Transient errors of a server or a router: calls are repeated within the deadline, or return an error with the time of the next
-//! attempt. None is reported as a bug. The tests use the failpoints of mongod.
+//! Transient errors of a server or a router: calls are repeated within the deadline, or return an error with the time of the next attempt.
+//! No such error is reported as a bug. The tests use the failpoints of mongod.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_millis(1_500);
 /// The time by which a busy machine may exceed a deadline.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// Connects a store whose commands can be made to fail without other commands failing.
+/// Connects a store. A test can make the commands of this store fail without effect on other commands.
 async fn failing_store(set: &ReplicaSet, application: &str, deadline: Duration) -> (MongoStore, Arc<dyn Store>) {
     let uri = format!("{}&appName={application}", set.uri());
     let options = Options { deadline, staleness: Duration::ZERO, ..crate::mongod::options() };

@@ -1,8 +1,8 @@
-//! Measures a replica set and a cluster of two shards with 1, 8 and 64 clients, in one collection and in ten: lookups and
-//! registrations a second, their durations beside that of one journalled insert, and the shards that they ask.
+//! Measures a replica set and a cluster of two shards with 1, 8 and 64 clients, in one collection and in ten: lookups and registrations a
+//! second, their durations compared with the duration of one journalled insert, and the shards that their commands use.
 //!
 //! `DOPPEL_TEST_FIGURES` is the number of calls for each figure (1,000 for acceptance). The figures are printed; the test asserts only
-//! which shards the commands ask.
+//! which shards the commands use.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -75,7 +75,7 @@ fn sample(number: u64) -> SampleRecord {
     SampleRecord { fingerprint: Some(spread(number ^ 0xABCD)), ..SampleRecord::with_keys(format!("r{number}"), keys) }
 }
 
-/// Describes the routes of the commands of `calls` calls: the number of commands for each call, and of which shards.
+/// Describes the routes of the commands of `calls` calls: the number of commands for each call, and the shards that they use.
 fn describe_routes(routes: &BTreeMap<CommandRoute, u64>, calls: u64) -> String {
     let all: u64 = routes.values().sum();
     let mut lists = Vec::new();
@@ -97,7 +97,7 @@ fn per_call(count: u64, calls: u64) -> f64 {
     count as f64 / calls as f64
 }
 
-/// Returns the number of commits that asked these shards.
+/// Returns the number of commits that used these shards.
 fn commits(routes: &BTreeMap<CommandRoute, u64>, shards: &str) -> u64 {
     let own = routes.iter().filter(|((command, _, asked), _)| command == "commitTransaction" && asked == shards);
     own.map(|(_, count)| *count).sum()

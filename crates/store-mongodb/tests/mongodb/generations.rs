@@ -18,7 +18,7 @@ use doppel_store::{GenerationId, RegisterOutcome, RegistrationMode, Seq, Store, 
 use doppel_store_mongodb::{MongoStore, Options};
 use mongodb::bson::{Document, doc};
 
-/// Short, because announcing a generation waits for the deadline; long enough for a busy machine.
+/// The deadline is short, because announcing a generation waits for the deadline, but long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// The longest time for which a call is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ async fn patiently<T, F: Future<Output = doppel_store::Result<T>>>(call: impl Fn
     }
 }
 
-/// Signs a sample for the current generations and registers it; again if the generations changed meanwhile.
+/// Signs a sample for the current generations and registers it. Repeats this if the generations changed meanwhile.
 async fn put(desk: &TestCollection, sample: &SampleRecord, confirmed: &[&str]) -> RegisterOutcome {
     patiently(|| desk.try_put_confirmed(sample, RegistrationMode::Put, confirmed)).await
 }
@@ -128,7 +128,7 @@ fn spread(seed: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// Returns a record that is similar to no other. Half of its keys are odd, so that every profile has some of them.
+/// Returns a record that is similar to no other. Half of its keys are odd, so that every profile uses some of its keys.
 fn lone(id: impl Into<String>, seed: u64) -> SampleRecord {
     let base = spread(seed) & !7;
     SampleRecord {
@@ -163,8 +163,8 @@ fn scribble(desk: &TestCollection, writer: u64, records: u64, stop: &Arc<AtomicB
 async fn a_generation_built_during_writes_contains_exactly_the_stored_records() {
     let office = TwoInstances::open("built_beside").await;
     let [here, there] = &office.desks;
-    // A writer adds records itself while the generation is announced. The writers leave the second part of the records alone until
-    // then, so that the reindex has records to add, and the third part always.
+    // A writer adds records itself while the generation is announced. Until the announcement, the writers do not change the second part of
+    // the records, so that the reindex has records to add. They never change the third part.
     let busy = 80;
     let touched = 360;
     let all = 400;

@@ -1,4 +1,4 @@
-//! Keys and accounts beside an instance of an earlier version.
+//! Tests keys and accounts while an instance of an earlier version uses the same database.
 
 use crate::pair::InstancePair;
 use doppel_store::conformance::{account, key};

@@ -9,7 +9,7 @@ use doppel_store::conformance::{SampleJudge, SampleRecord, TestCollection};
 use doppel_store::{CandidateJudge, CandidateRecord, GenerationId, LookupEnd, RegisterOutcome};
 use parking_lot::Mutex;
 
-/// More records than the number of texts that are read at once if any one match is enough.
+/// Number of records: more than the number of texts that are read at once if any one match is enough.
 const RECORDS: u64 = 20;
 const KEYS: [u64; 3] = [1, 3, 5];
 

@@ -1,14 +1,14 @@
 //! A model of the protocol of commits without a database. It searches all orders of the steps of two instances with a few
 //! registrations that all match one another, including crashes of instances and elections that roll back commits.
 //!
-//! Assumptions about the database: a transaction reads the state at its beginning. It conflicts if it writes a document that
-//! another transaction has written since, or is writing. Others see a commit at once; an election can undo a commit until a
-//! majority has it. The modules `latch` and `commit` of `doppel-store-mongodb` describe the assumptions about the store. Each rule
-//! can be switched off in the model, and the search then finds a fault.
+//! Assumptions about the database: a transaction reads the state at its beginning. It conflicts if it writes a document that another
+//! transaction has written since, or is writing. Other transactions see a commit at once. An election can undo a commit until a majority
+//! has confirmed it. The modules `latch` and `commit` of `doppel-store-mongodb` describe the assumptions about the store. Each rule can be
+//! switched off in the model, and the search then finds a fault.
 
 use std::collections::HashSet;
 
-/// Number of registrations. All match one another.
+/// Number of registrations. They all match each other.
 const MEMBERS: usize = 4;
 const INSTANCES: usize = 2;
 
@@ -17,7 +17,7 @@ const INSTANCES: usize = 2;
 struct StoreRules {
     /// Every transaction writes the document of the collection.
     latch: bool,
-    /// An answer waits until a majority has the commit that it depends on, also if nothing was stored.
+    /// An answer waits until a majority has the commit on which the answer depends, even if nothing was stored.
     confirmed: bool,
     /// A member is judged against the earlier members of its batch.
     in_order: bool,

@@ -217,7 +217,7 @@ async fn a_registration_names_a_removed_record_only_if_it_was_committed_before_t
 async fn concurrent_equal_texts_without_signatures_have_one_original() {
     let pair = InstancePair::start("digests").await;
     for round in 0..10 {
-        // No keys and no fingerprint, as for records that are too short for every channel.
+        // The samples have no keys and no fingerprint, like records that are too short for every channel.
         let desks = pair.desks(&format!("digests{round}")).await;
         let samples = (0..6).map(|at| SampleRecord::with_keys(format!("d{at}"), [])).collect();
         assert_eq!(originals(&put_at_once(&desks, samples).await), 1, "round {round}");
@@ -378,7 +378,7 @@ async fn a_new_database_compresses_records_and_posting_keys_and_an_earlier_one_s
     let database = pair.client().await;
     let zstd = doc! { "wiredTiger": { "configString": "block_compressor=zstd" } };
     assert_eq!(storage_options(&database).await, [Some(zstd.clone()), Some(zstd.clone())]);
-    // As an earlier version created it. A migration that is applied again accepts the index.
+    // The index is created like an earlier version created it. A migration that is applied again accepts the index.
     database.run_command(doc! { "dropIndexes": "signatures", "index": "keys" }).await.expect("it is dropped");
     let key = doc! { "_id.c": 1, "_id.g": 1, "keys": 1, "seq": 1 };
     let plain = doc! { "createIndexes": "signatures", "indexes": [{ "key": key, "name": "keys" }] };

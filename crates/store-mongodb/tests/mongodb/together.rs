@@ -125,7 +125,7 @@ async fn an_id_that_both_instances_register_at_once_is_stored_once() {
             other => panic!("{other:?}"),
         }
     }
-    // After an unknown outcome of a commit, the registration was repeated, and the record was not new then.
+    // After an unknown outcome of a commit, the registration was repeated, and the record was then not new.
     assert!(created.iter().all(|times| *times <= 1), "{created:?}");
     assert_eq!(desks[0].all().await.len(), 200);
     pair.end().await;
@@ -350,7 +350,7 @@ fn some_steps(seed: u64, count: u64) -> Vec<ChangeStep> {
     steps.collect()
 }
 
-/// Returns a number below `end` from the bits of `chance` from `shift` on.
+/// Returns a number below `end`, made from the bits of `chance` from the bit `shift` on.
 fn pick(chance: u64, shift: u32, end: u64) -> u64 {
     (chance >> shift) % end
 }
@@ -404,7 +404,7 @@ async fn changes_of_one_record_share_a_transaction() {
     ];
     let (before, _) = pair.stores[0].attempts();
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
-    // The first transaction is that of the record that the others wait behind.
+    // The first transaction stores the record behind which the others wait.
     assert_eq!(pair.stores[0].attempts().0 - before, 2);
     let done: Vec<&str> = outcomes.iter().map(|outcome| outcome.done).collect();
     assert_eq!(done, ["created", "replaced", "unchanged", "created", "replaced", "removed", "created"]);
@@ -438,7 +438,7 @@ async fn a_member_of_a_batch_is_judged_against_the_members_before_it() {
     let before = pair.stores[0].attempts().0;
     let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
     let named: Vec<Option<&str>> = outcomes.iter().map(|outcome| outcome.duplicate_of.as_deref()).collect();
-    // `a` names the record that is removed after it, and is replaced before `c` and `d`.
+    // `a` names the record that is removed after it, and it is replaced before `c` and `d`.
     assert_eq!(named, [Some("old"), None, Some("a"), None, Some("b"), Some("a")]);
     let transactions = pair.stores[0].attempts().0 - before;
     // `a` is registered twice, which needs a second batch.

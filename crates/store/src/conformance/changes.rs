@@ -13,7 +13,7 @@ use crate::{Seq, Store, StoreError};
 
 type SharedStore = Arc<dyn Store>;
 
-/// Long enough for any change to be seen.
+/// Enough time for a store to show any change.
 const SOON: Duration = Duration::from_secs(20);
 /// Time that a check waits to show that a call does not return although nothing has happened.
 const A_MOMENT: Duration = Duration::from_millis(400);
@@ -142,7 +142,7 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
                     let key = (round % 3) * 100 + writer * 10;
                     match (round + writer) % 5 {
                         0 => drop(desk.remove(&name).await),
-                        // Refused where another writer has removed the record.
+                        // The store refuses the decision if another writer has removed the record.
                         1 => drop(desk.try_decide(&name, "x", ruling(Judgement::Same, ""), None).await),
                         2 => drop(desk.put_unless_duplicate(&SampleRecord::with_keys(name, [key, key + 1])).await),
                         3 => drop(desk.put(&SampleRecord::with_keys(name, [key, key + 1]).noted("again")).await),
@@ -176,7 +176,7 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
                 if last_round {
                     return (rows, seen);
                 }
-                // In vain only when the last change came before the end was said.
+                // The wait is in vain only if the last change came before the flag for the last round was read.
                 let _ = tokio::time::timeout(A_MOMENT, desk.store.changed(&desk.name, after)).await;
             }
         })

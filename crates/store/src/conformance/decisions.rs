@@ -93,7 +93,7 @@ pub(super) async fn rulings_add_up_and_the_last_one_holds(store: SharedStore) {
 pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: SharedStore) {
     let desk = TestCollection::new(&store, "decisions_are_listed").await;
     desk.put_each(&["a", "b", "m", "m a", "ma", "z", "编"]).await;
-    // Some ids have the same beginning, and one is not ASCII. The order is that of the bytes.
+    // Some ids have the same beginning, and one id is not ASCII. The order is the order of the bytes.
     for (a, b) in [("m", "b"), ("m", "z"), ("a", "m"), ("m", "编"), ("ma", "z"), ("m a", "m"), ("a", "z")] {
         desk.decide(a, b, Judgement::Same, "").await;
     }
@@ -274,7 +274,7 @@ pub(super) async fn no_decision_outlives_a_record_that_is_removed_meanwhile(stor
     for round in 0..ROUNDS {
         let name = format!("b{round}");
         desk.put(&SampleRecord::with_keys(name.as_str(), [round * 10, round * 10 + 1])).await;
-        // Half of the rounds rule again about a pair that has a ruling.
+        // In half of the rounds the pair has a ruling already.
         if round % 2 == 1 {
             desk.decide("a", &name, Judgement::Same, "before").await;
         }

@@ -42,7 +42,7 @@ impl TestCollection {
         Self { store: Arc::clone(store), name }
     }
 
-    /// Settings with a `simhash` and a `shingle` channel.
+    /// Returns settings with a `simhash` and a `shingle` channel.
     pub fn spec(&self, profile: &str) -> CollectionSpec {
         let settings = Settings::preset(Preset::Default);
         assert_eq!(settings.simhash(), Some(SIMHASH), "samples are made for the default preset");
@@ -117,7 +117,7 @@ impl TestCollection {
         ids
     }
 
-    /// The record `id`.
+    /// Returns the record `id`.
     pub async fn get(&self, text: &str) -> Option<StoredRecord> {
         self.store.record(&self.name, &id(text)).await.expect("a look at a record")
     }
@@ -127,7 +127,7 @@ impl TestCollection {
         self.store.remove(&self.name, &id(text)).await.expect("a removal")
     }
 
-    /// All records in seq order.
+    /// Returns all records in seq order.
     pub async fn all(&self) -> Vec<StoredRecord> {
         self.store.records(&self.name, Seq(0), usize::MAX).await.expect("a listing")
     }
@@ -180,8 +180,8 @@ impl TestCollection {
         self.try_put_confirmed(sample, RegistrationMode::Put, &[]).await.expect("a registration")
     }
 
-    /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is not found. Returns all
-    /// matches, sorted by id.
+    /// Looks up in the live generation, and signs again if the generation changes. The records `confirmed` match by decision, and `except` is
+    /// not found. Returns all matches, sorted by id.
     pub async fn find_within(&self, sample: &SampleRecord, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
         loop {
             let state = self.state().await;
@@ -207,7 +207,8 @@ impl TestCollection {
         }
     }
 
-    /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match by decision.
+    /// Returns the ids of all matches of `sample` in the live generation, with the channels by which they match. The records `confirmed` match
+    /// by decision.
     pub async fn find_confirmed(&self, sample: &SampleRecord, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
         let found = self.find_within(sample, None, confirmed).await;
         found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()
@@ -218,10 +219,10 @@ impl TestCollection {
         self.find_confirmed(sample, &[]).await.into_iter().map(|(found, _)| found).collect()
     }
 
-    /// Makes the specification of a generation for [`Generations::begin_generation`](crate::Generations::begin_generation).
+    /// Makes the specification of a generation for [`begin_generation`](crate::GenerationStore::begin_generation).
     pub fn generation_spec(&self, profile: &str) -> GenerationSpec {
         let CollectionSpec { name, mut settings, profile, hash_key: _, now } = self.spec(profile);
-        // The settings must differ from those of the first generation.
+        // The settings must differ from the settings of the first generation.
         settings.verify = None;
         GenerationSpec { collection: name, settings, based_on: None, profile, statistics: Vec::new(), now }
     }
@@ -231,7 +232,8 @@ impl TestCollection {
         self.store.begin_generation(self.generation_spec(profile)).await.expect("an announcement")
     }
 
-    /// Files all records below the generation's [`GenerationState::scan_end`] in small batches, and returns how many were new.
+    /// Files all records below the generation's [`GenerationState::scan_end`] in small batches, and returns the number of records that were
+    /// not filed before.
     pub async fn file_rest(&self, generation: &GenerationState) -> u64 {
         let signing = SampleSigning::of(&generation.profile);
         let mut after = Seq(0);
@@ -258,7 +260,7 @@ impl TestCollection {
         generation.id
     }
 
-    /// Makes a generation the live one.
+    /// Makes a generation the live generation.
     pub async fn activate(&self, generation: GenerationId) -> Arc<CollectionState> {
         self.store.activate_generation(&self.name, generation).await.expect("an activation")
     }
@@ -292,7 +294,7 @@ impl TestCollection {
     }
 }
 
-/// Returns the record of an outcome that has stored one.
+/// Returns the record that was stored with this outcome.
 pub fn stored(outcome: RegisterOutcome) -> StoredRecord {
     match outcome {
         RegisterOutcome::Created(record) | RegisterOutcome::Replaced(record) => record,

@@ -65,7 +65,7 @@ pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: SharedStore) 
     }
 }
 
-/// Checks that the versions 1 and 2 are stored and version 2 is the current one.
+/// Checks that the versions 1 and 2 are stored and version 2 is the current version.
 async fn check_both_versions(desk: &TestCollection, change: &str) {
     let seen = (desk.state().await.frequencies, look(desk, 1).await, look(desk, 2).await);
     assert_eq!(seen, (2, Some(b"one".to_vec()), Some(b"two".to_vec())), "after {change}");

@@ -1,4 +1,4 @@
-//! Standby generations: announced, filed, dropped; and the pairs that are recorded under them.
+//! Checks of standby generations (announced, filed, dropped), and of the pairs that are recorded in them.
 
 use std::sync::Arc;
 

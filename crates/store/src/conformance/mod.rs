@@ -1,9 +1,9 @@
 //! The conformance suite: checks of the contract in [`super`] that every implementation must pass.
 //!
 //! A check is an async function with an open store. [`ALL`] lists the checks of records, [`SCHEMES`] the checks of channels,
-//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`VALUES`] and [`KEYS`] the others. A check panics if the
-//! store violates the contract. The checks use invented signatures ([`SampleRecord`]), so that a failure is a fault of the store. Their
-//! collections have the names of the checks, so that several checks may share one store; the checks of [`TASKS`] need a store without
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`VALUES`] and [`KEYS`] list the other checks. A check panics
+//! if the store violates the contract. The checks use invented signatures ([`SampleRecord`]), so that a failure is a fault of the store.
+//! Their collections have the names of the checks, so that several checks may share one store; the checks of [`TASKS`] need a store without
 //! other tasks.
 
 mod basics;
@@ -84,7 +84,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of channels: real signatures of every scheme, made from texts.
+    /// The checks of channels. They use real signatures of every scheme, which are made from texts.
     SCHEMES:
     schemes::every_scheme_finds_what_its_keys_and_signatures_say,
     schemes::a_hot_issue_is_found_by_its_earliest_records,
@@ -92,7 +92,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Generations`](super::Generations), and of what registrations do for them.
+    /// The checks of [`GenerationStore`](super::GenerationStore), and of the work that registrations do for generations.
     GENERATIONS:
     generations::one_generation_is_built_at_a_time_and_few_are_kept,
     generations::registrations_name_every_generation_and_are_filed_in_each,
@@ -118,7 +118,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Changes`](super::Changes).
+    /// The checks of [`ChangeFeed`](super::ChangeFeed).
     CHANGES:
     changes::changes_are_listed_in_commit_order_by_their_kinds,
     changes::changes_show_records_as_they_are_now,
@@ -129,7 +129,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Decisions`](super::Decisions), and of what lookups do with confirmed pairs.
+    /// The checks of [`DecisionStore`](super::DecisionStore), and of lookups with confirmed pairs.
     DECISIONS:
     decisions::rulings_add_up_and_the_last_one_holds,
     decisions::decisions_are_listed_by_pair_and_by_record,
@@ -150,7 +150,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Frequencies`](super::Frequencies).
+    /// The checks of [`FrequencyStore`](super::FrequencyStore).
     FREQUENCIES:
     frequencies::versions_follow_each_other_and_the_one_before_stays_readable,
     frequencies::of_puts_at_once_exactly_one_is_in_force,
@@ -169,7 +169,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Tasks`](super::Tasks): in this order, in a store without other tasks.
+    /// The checks of [`TaskStore`](super::TaskStore). They run in this order, in a store without other tasks.
     TASKS:
     tasks::a_task_comes_back_as_it_went_in,
     tasks::who_names_another_version_changes_nothing,
@@ -180,7 +180,7 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Keys`](super::Keys): in this order, in a store without keys.
+    /// The checks of [`KeyStore`](super::KeyStore). They run in this order, in a store without keys.
     KEYS:
     keys::keys_and_accounts_come_back_as_they_went_in,
     keys::who_names_another_version_of_the_keys_changes_nothing,

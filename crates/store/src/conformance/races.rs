@@ -13,7 +13,7 @@ type SharedStore = Arc<dyn Store>;
 /// Number of simultaneous callers.
 const CALLERS: usize = 16;
 
-/// Registers all samples from [`CALLERS`] callers, which take them in turn, and returns the outcomes by id.
+/// Registers all samples with [`CALLERS`] simultaneous callers, each of which takes the next sample, and returns the outcomes by id.
 async fn put_all(desk: &TestCollection, samples: Vec<SampleRecord>, skip: bool) -> HashMap<String, RegisterOutcome> {
     let samples = Arc::new(samples);
     let callers = (0..CALLERS).map(|caller| {
@@ -35,7 +35,8 @@ async fn put_all(desk: &TestCollection, samples: Vec<SampleRecord>, skip: bool) 
     all
 }
 
-/// Makes families of samples. Only members of the same family match. They follow each other, so that they arrive at the same time.
+/// Makes families of samples. Only members of the same family match. The members of a family follow each other, so that they are registered
+/// at the same time.
 fn families(count: u64, members: u64) -> Vec<SampleRecord> {
     let mut samples = Vec::new();
     for family in 0..count {
@@ -64,7 +65,7 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: SharedStore) {
         match record.verdict.kind {
             VerdictKind::Original => assert!(originals.insert(own, record.id).is_none(), "a second original"),
             VerdictKind::NearDuplicate => {
-                // Records come in seq order, so that the original was seen before.
+                // Records come in seq order, so that the loop has seen the original before.
                 assert_eq!(record.verdict.duplicate_of.as_ref(), originals.get(&own), "it names the original");
             }
             other => panic!("unexpected verdict {other:?}"),
@@ -75,7 +76,7 @@ pub(super) async fn of_a_family_exactly_one_is_original(store: SharedStore) {
 
 pub(super) async fn cyclic_triples_name_only_earlier_records(store: SharedStore) {
     let desk = TestCollection::new(&store, "cyclic_triples").await;
-    // a and b share the keys 1 and 2, b and c 3 and 4, c and a 5 and 6, so that each pair matches by other keys.
+    // a and b share the keys 1 and 2, b and c the keys 3 and 4, c and a the keys 5 and 6. Each pair therefore matches by other keys.
     let keys = [[1, 2, 5, 6], [1, 2, 3, 4], [3, 4, 5, 6]];
     let mut samples = Vec::new();
     for round in 0..60_u64 {
@@ -158,7 +159,7 @@ pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store
         });
         let second = stored(desk.put(&SampleRecord::with_keys(format!("new{round}"), keys)).await);
         assert!(removal.await.expect("no caller panics"));
-        // Both orders are correct. No other outcome is.
+        // Both orders are correct, but no other outcome.
         match second.verdict.duplicate_of {
             Some(named) => {
                 assert_eq!((named, second.duplicate_of_seq), (id(&format!("old{round}")), Some(first.seq)));

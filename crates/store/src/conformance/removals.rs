@@ -1,4 +1,4 @@
-//! Conditional removals: the state that the caller has seen must still be stored when the record is removed.
+//! Checks of conditional removals: a record is removed only if the state that the caller has seen is still stored.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ impl TestCollection {
         self.get(text).await.expect("the record is there")
     }
 
-    /// The condition that the record `text` is as it is now.
+    /// Returns the condition that the record `text` stays as it is now.
     async fn unchanged(&self, text: &str) -> RemovalCondition {
         RemovalCondition::unchanged(self.state().await.number, &self.record(text).await)
     }
 
-    /// The condition that the record `text` is a duplicate of `kept` in a set of records.
+    /// Returns the condition that the record `text` is a duplicate of `kept` in a set of records.
     async fn superfluous(&self, text: &str, kept: &str, set: &[&str]) -> RemovalCondition {
         let mut set: Vec<_> = set.iter().map(|text| id(text)).collect();
         set.sort_unstable();
@@ -37,7 +37,7 @@ impl TestCollection {
     }
 }
 
-/// Lets other tasks run for a while that varies with the round, so that each of two callers is the first in some rounds.
+/// Lets other tasks run for a while that varies with the round, so that each of two callers comes first in some rounds.
 async fn stagger(round: u64) {
     for _ in 0..round % 5 {
         tokio::task::yield_now().await;

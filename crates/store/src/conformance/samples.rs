@@ -23,7 +23,8 @@ pub const RADIUS: u8 = 3;
 pub const SIMHASH: SimhashChannel = SimhashChannel::first(RADIUS);
 /// [`Match::via`] of a candidate that a decision proposed.
 const VIA_DECISION: &str = "decision";
-/// Mixed into keys and fingerprints of [`SampleSigning::Noted`], so that they differ from those of [`SampleSigning::Plain`].
+/// Mixed into the keys and fingerprints of [`SampleSigning::Noted`], so that they differ from the keys and fingerprints of
+/// [`SampleSigning::Plain`].
 const APART: u64 = 0x5a5a_0000_0000_0000;
 
 /// An invented record. Its "text" consists of a few keys and a fingerprint.
@@ -31,9 +32,9 @@ const APART: u64 = 0x5a5a_0000_0000_0000;
 pub struct SampleRecord {
     /// Its id.
     pub id: String,
-    /// Its posting keys.
+    /// The posting keys of the sample.
     pub keys: Vec<u64>,
-    /// Its fingerprint.
+    /// The fingerprint of the sample.
     pub fingerprint: Option<u64>,
     /// Content outside the digest.
     pub note: String,
@@ -44,7 +45,7 @@ pub struct SampleRecord {
 pub enum SampleSigning {
     /// All keys are used, and the digest does not contain the note.
     Plain,
-    /// Only odd keys are used, and the digest contains the note. No key and no digest equals one of the other way.
+    /// Only odd keys are used, and the digest contains the note. No key and no digest equals a key or digest of [`SampleSigning::Plain`].
     Noted,
 }
 
@@ -60,12 +61,12 @@ impl SampleSigning {
 }
 
 impl SampleRecord {
-    /// A sample with posting keys only.
+    /// Makes a sample with posting keys only.
     pub fn with_keys(id: impl Into<String>, keys: impl Into<Vec<u64>>) -> Self {
         Self { id: id.into(), keys: keys.into(), fingerprint: None, note: String::new() }
     }
 
-    /// Parses the sample of a stored record.
+    /// Parses the sample that a stored record contains.
     pub fn of_record(record: &StoredRecord) -> Self {
         let row = record.content.row().expect("these samples are kept with their rows");
         let row: serde_json::Value = serde_json::from_str(row).expect("a stored row is JSON");
@@ -78,7 +79,7 @@ impl SampleRecord {
         }
     }
 
-    /// The same with another note.
+    /// Returns the same sample with another note.
     #[must_use]
     pub fn noted(mut self, note: &str) -> Self {
         note.clone_into(&mut self.note);
@@ -89,7 +90,7 @@ impl SampleRecord {
         id(&self.id)
     }
 
-    /// Its content as JSON.
+    /// Returns the content as JSON.
     pub fn row(&self) -> Row {
         let keys: Vec<String> = self.keys.iter().map(u64::to_string).collect();
         let fingerprint = self.fingerprint.map_or("none".into(), |bits| Fingerprint(bits).to_string());
@@ -97,17 +98,17 @@ impl SampleRecord {
         Row::parse(json.to_string().as_bytes()).expect("a sample is a valid row")
     }
 
-    /// Its content as it is kept.
+    /// Returns the content in its stored form.
     pub fn content(&self) -> RecordContent {
         RecordContent::from(&self.row())
     }
 
-    /// Its signatures.
+    /// Returns the signatures of [`SampleSigning::Plain`].
     pub fn signed(&self) -> Arc<Signed> {
         self.signed_as(SampleSigning::Plain)
     }
 
-    /// Its signatures, made one way or the other.
+    /// Returns the signatures, made in this way.
     pub fn signed_as(&self, signing: SampleSigning) -> Arc<Signed> {
         let (apart, note) = match signing {
             SampleSigning::Plain => (0, String::new()),
@@ -116,7 +117,7 @@ impl SampleRecord {
         let text = format!("{:?} {:?}{note}", self.keys, self.fingerprint);
         let keys: Vec<u64> = self.keys.iter().filter(|key| signing.takes(**key)).map(|key| key ^ apart).collect();
         let fingerprint = self.fingerprint.map(|bits| Signature::Fingerprint(Fingerprint(bits ^ apart)));
-        // A signature's hashes ascend, each once.
+        // The hashes of a signature ascend without repetition.
         let distinct = keys.iter().copied().collect::<BTreeSet<u64>>();
         let hashes = (!keys.is_empty()).then(|| Signature::Hashes(distinct.into_iter().collect()));
         Arc::new(Signed {
@@ -150,19 +151,19 @@ pub struct SampleJudge {
     signing: SampleSigning,
     generation: GenerationId,
     signed: Arc<Signed>,
-    /// True to judge keys by signatures instead of rows.
+    /// If true, the judge compares the keys of signatures instead of rows.
     by_signature: bool,
 }
 
 impl SampleJudge {
-    /// The judge of `sample` in a first generation.
+    /// Returns the judge of `sample` in a first generation.
     pub fn of(sample: &SampleRecord, by_signature: bool) -> Arc<dyn CandidateJudge> {
         let signing = SampleSigning::Plain;
         let signed = sample.signed();
         Arc::new(Self { sample: sample.clone(), signing, generation: GenerationId(1), signed, by_signature })
     }
 
-    /// The judge of `sample` in a generation.
+    /// Returns the judge of `sample` in a generation.
     pub fn within(sample: &SampleRecord, generation: GenerationId, signing: SampleSigning) -> Arc<dyn CandidateJudge> {
         let signed = sample.signed_as(signing);
         Arc::new(Self { sample: sample.clone(), signing, generation, signed, by_signature: false })

@@ -1,5 +1,4 @@
-//! Every scheme as a channel: the store finds what sharing a key and comparing signatures say, whatever kind of signature it
-//! has to keep.
+//! Checks every scheme as a channel: the store finds the records that share a key and whose signatures match, for every kind of signature.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,7 +138,7 @@ pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: S
         let name = channel.scheme();
         let (desk, settings) = create(&store, &format!("scheme_{name}"), channel, MatchScope::default()).await;
         let plain = Profile::compile(&settings, None);
-        // As in a first generation: without statistics, unless nothing goes without.
+        // As in a first generation, the profile has no statistics, unless the scheme cannot run without them.
         let profile =
             if plain.inactive().is_empty() { plain } else { Profile::compile(&settings, Some(statistics(&plain))) };
         let profile = Arc::new(profile);
@@ -176,7 +175,7 @@ fn sign_text(text: &str, profile: &Arc<Profile>) -> (Row, Arc<Signed>) {
     (row, Arc::new(profile.sign(&document)))
 }
 
-/// As if a tenth of a hundred records held each word: rare and common enough for every scheme.
+/// Returns statistics in which ten of a hundred records contain each word: rare and common enough for every scheme.
 fn statistics(profile: &Profile) -> Arc<Statistics> {
     let mut counted = Statistics::default();
     for text in TEXTS {
@@ -195,7 +194,7 @@ pub(super) async fn a_hot_issue_is_found_by_its_latest_records_if_only_near_time
     find_hot_issue(&store, "hot_month", &MatchScope { days: Some(30), ..MatchScope::default() }).await;
 }
 
-/// Stores more records of one issue than a key proposes, and asks for them.
+/// Stores more records of one issue than a key proposes, and looks them up.
 async fn find_hot_issue(store: &SharedStore, collection: &str, scope: &MatchScope) {
     for name in ["segments", "feature_code"] {
         let channel =
@@ -227,7 +226,7 @@ fn sign_numbered(number: usize, profile: &Arc<Profile>) -> (Row, Arc<Signed>) {
     let row =
         Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes()).expect("a row");
     let document = profile.read(&row).expect("a document");
-    // Three pieces that all texts have, and one that differs.
+    // Three pieces that all texts contain, and one different piece.
     let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
     let keys = profile.keys(&signatures);
     (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))

@@ -22,7 +22,7 @@ impl StageListener {
         Arc::new(Self { judge: SampleJudge::of(sample, false), told: Mutex::default() })
     }
 
-    /// Returns the reported stages in their order. Fails if a stage began before another had ended.
+    /// Returns the reported stages in their order. Fails if a stage began before the previous stage ended.
     fn stages(&self) -> Vec<RegistrationStage> {
         let mut told = self.told.lock().clone();
         told.sort_by_key(|(_, span)| (span.began, span.ended));

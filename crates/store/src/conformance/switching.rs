@@ -1,4 +1,4 @@
-//! Checks of the live generation, and of activating another one while the collection is in use.
+//! Checks of the live generation, and of the activation of another generation while the collection is in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,8 @@ use doppel_core::verdict::VerdictKind;
 
 type SharedStore = Arc<dyn Store>;
 
-/// Makes two families for which generations differ: the members of the first share odd keys, those of the second share even keys.
+/// Makes two families for which generations differ: the members of the first family share odd keys, the members of the second share even
+/// keys.
 async fn families(store: &SharedStore, name: &str) -> (TestCollection, SampleRecord, SampleRecord) {
     let desk = TestCollection::new(store, name).await;
     for number in 0..3u64 {
@@ -103,7 +104,7 @@ pub(super) async fn any_number_of_reindexes_follow_each_other_and_the_newest_pre
         assert_eq!((state.generation, others), (live, vec![before.generation]), "round {round}");
         assert_eq!(desk.filed(live).await, desk.should_be_filed(profile).await, "round {round}");
     }
-    // Two generations that earlier versions kept, or that were built and never activated, make room as well.
+    // A reindex also drops generations that earlier versions kept, or that were built and never activated.
     let newest = [desk.build("p3").await, desk.state().await.others[0].id];
     assert_eq!(desk.state().await.dropped_for_room(), [newest[1]]);
     drop_all(&desk, vec![newest[1]]).await;
@@ -153,7 +154,7 @@ pub(super) async fn the_digest_is_that_of_the_live_generation(store: SharedStore
 pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: SharedStore) {
     let desk = TestCollection::new(&store, "an_update_is_known").await;
     let sample = SampleRecord::with_keys("a", [1, 2, 3]);
-    // A field that no generation reads.
+    // The field `more` is read by no generation.
     let put = async |more: &str| {
         let state = desk.state().await;
         let json = sample.row().json().replacen('{', &format!("{{\"more\":\"{more}\","), 1);

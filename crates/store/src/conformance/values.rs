@@ -1,4 +1,4 @@
-//! Checks of named values: a caller that names the present version changes the value.
+//! Checks of named values: only a caller that names the present version can change a value.
 
 use std::sync::Arc;
 

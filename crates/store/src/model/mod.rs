@@ -1,7 +1,7 @@
 //! A store in a list: the simplest correct implementation of the contract.
 //!
-//! Every operation takes one lock and reads every record. The model keeps nothing on disk, so that it is not durable. Other stores are compared with it, and
-//! tests of the engine use it.
+//! Every operation takes one lock and reads every record. The model keeps nothing on disk, so that it is not durable. Other stores are compared
+//! with it, and tests of the engine use it.
 //!
 //! The model has no limits: a key proposes all its records.
 
@@ -53,7 +53,7 @@ pub struct ModelStore {
 struct ModelCollection {
     state: Arc<CollectionState>,
     next_seq: Seq,
-    /// In seq order.
+    /// The records in seq order.
     records: Vec<StoredRecord>,
     /// All generations that ever existed, including the live one. Dropped generations are empty.
     generations: BTreeMap<GenerationId, ModelGeneration>,
@@ -140,7 +140,7 @@ impl ModelCollection {
         }
     }
 
-    /// Removes the record `id` and all decisions about it; true if it was there.
+    /// Removes the record `id` and all decisions about it. Returns true if the record existed.
     fn remove(&mut self, id: &RecordId) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.take_out(at);

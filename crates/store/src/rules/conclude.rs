@@ -13,7 +13,7 @@ pub enum RegistrationConclusion {
         verdict: Verdict,
         /// See [`StoredRecord::duplicate_of_seq`](crate::StoredRecord::duplicate_of_seq).
         duplicate_of_seq: Option<Seq>,
-        /// The seqs of all records that it matches, ascending, each once.
+        /// The seqs of all records that the record matches, ascending, each once.
         earlier: Vec<Seq>,
     },
     /// Nothing is stored, because the mode is [`RegistrationMode::SkipDuplicate`] and the record is a duplicate.

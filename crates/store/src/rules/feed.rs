@@ -6,8 +6,8 @@ use crate::changes::{Change, ChangeKind, ChangePage, LoggedChange, LoggedKind};
 use crate::{Result, Seq, StoreError, StoredRecord};
 use doppel_core::collection::CollectionName;
 
-/// Refuses a reader that would miss changes, because the log has forgotten changes above `after` (up to the number `forgotten`) or `after` is above the `last`
-/// number.
+/// Refuses a reader that would miss changes, because the log has forgotten changes above `after` (up to the number `forgotten`) or `after` is
+/// above the `last` number.
 ///
 /// # Errors
 /// `ChangesForgotten`.
@@ -32,8 +32,9 @@ pub fn updated(logged: &[LoggedChange]) -> Vec<Seq> {
     seqs.collect()
 }
 
-/// Makes the page after `after`. The input is the first `limit` records with a higher seq, the first `limit` logged changes with a higher number, and
-/// the records that these changes updated. The store must have read all of them at the same instant, when `last` was the last number. `limit` is at least 1.
+/// Makes the page after `after`. The input is the first `limit` records with a higher seq, the first `limit` logged changes with a higher
+/// number, and the records that these changes updated. The store must have read all of them at the same instant, when `last` was the last
+/// number. `limit` is at least 1.
 pub fn page(
     after: Seq,
     last: Seq,

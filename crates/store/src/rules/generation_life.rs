@@ -7,11 +7,11 @@ use crate::generations::{GenerationPhase, GenerationSpec, GenerationState, PairS
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 use doppel_core::collection::Settings;
 
-/// Largest number of generations of a collection, including the live one. Each generation costs every registration one more signing and one more index entry on
-/// disk.
+/// Largest number of generations of a collection, including the live one. Each generation costs every registration one more signing and one more
+/// index entry on disk.
 pub const MAX_GENERATIONS: usize = 3;
 
-/// Checks that a collection with this number of generations may have another one.
+/// Checks that a collection with this number of generations may have another generation.
 ///
 /// # Errors
 /// `TooManyGenerations` if the number has reached [`MAX_GENERATIONS`].
@@ -24,8 +24,8 @@ impl CollectionState {
     /// Begins the generation `id`, a number that no generation of the collection has had. See [`GenerationState::scan_end`].
     ///
     /// # Errors
-    /// `KeepConflict` where its settings keep something else; `GenerationBuilding` while one is being built; `TooManyGenerations` when
-    /// there are [`MAX_GENERATIONS`]; `StaleGeneration` where the collection has other settings than [`GenerationSpec::based_on`].
+    /// `KeepConflict` if its settings keep other content; `GenerationBuilding` while a generation is being built; `TooManyGenerations` if
+    /// there are [`MAX_GENERATIONS`]; `StaleGeneration` if the collection has other settings than [`GenerationSpec::based_on`].
     pub fn begin(&self, id: GenerationId, spec: &GenerationSpec, scan_end: Seq) -> Result<(GenerationState, Self)> {
         self.check_keep(&spec.settings)?;
         if spec.based_on.as_ref().is_some_and(|settings| *settings != self.settings) {
@@ -47,8 +47,8 @@ impl CollectionState {
         Ok((begun, Self { others, ..self.clone() }))
     }
 
-    /// The complete standby generations that a reindex drops before it begins the next one, oldest first: no more than the limit
-    /// [`MAX_GENERATIONS`] requires.
+    /// Returns the complete standby generations that a reindex drops before it begins the next generation, oldest first. It drops only as
+    /// many as the limit [`MAX_GENERATIONS`] requires.
     pub fn dropped_for_room(&self) -> Vec<GenerationId> {
         let most_others = MAX_GENERATIONS.saturating_sub(2);
         let complete = self.others.iter().filter(|other| other.phase == GenerationPhase::Ready).map(|other| other.id);
@@ -56,8 +56,8 @@ impl CollectionState {
         complete.take(surplus).collect()
     }
 
-    /// The complete standby generations that are older than `previous`, oldest first. A reindex drops these when the new generation
-    /// is live, so that only the generation before it is kept.
+    /// Returns the complete standby generations that are older than `previous`, oldest first. A reindex drops them when the new generation
+    /// is live, so that only the previous generation is kept.
     pub fn older_than(&self, previous: GenerationId) -> Vec<GenerationId> {
         let older = self.others.iter().filter(|other| other.phase == GenerationPhase::Ready && other.id < previous);
         older.map(|other| other.id).collect()
@@ -80,8 +80,8 @@ impl CollectionState {
         Ok(Some(completed))
     }
 
-    /// Makes a complete standby generation the live one, and the live one a standby one. Records that are registered under the new live
-    /// generation have the seq `from` or a later one. The pairs of the generations so far stay in force: see
+    /// Makes a complete standby generation the live generation, and the live generation a standby generation. Records that are registered
+    /// under the new live generation have the seq `from` or a later one. The pairs of the earlier generations still count: see
     /// [`CollectionState::pair_sources`].
     ///
     /// # Errors
@@ -94,17 +94,17 @@ impl CollectionState {
         if activated.pair_sources.is_empty() {
             activated.pair_sources.push(PairSource { generation: self.generation, from: Seq(0) });
         }
-        // A generation that went live before, and is live again, has pairs from its first time on.
+        // A generation that was live before and becomes live again has pairs since it first became live.
         if activated.pair_sources.iter().all(|source| source.generation != id) {
             activated.pair_sources.push(PairSource { generation: id, from });
         }
         Ok(Some(activated))
     }
 
-    /// Says that the live generation has all pairs.
+    /// Records that the live generation has all pairs.
     ///
     /// # Errors
-    /// `UnknownGeneration` where `id` is not the live one.
+    /// `UnknownGeneration` if `id` is not the live generation.
     pub fn complete_pairs(&self, id: GenerationId) -> Result<Option<Self>> {
         if self.generation != id {
             return Err(self.lacks(id));
@@ -112,7 +112,7 @@ impl CollectionState {
         Ok((!self.pair_sources.is_empty()).then(|| Self { pair_sources: Vec::new(), ..self.clone() }))
     }
 
-    /// The generations whose pairs are in force: at least one.
+    /// Returns the generations whose pairs count: at least one.
     pub fn sources_of_pairs(&self) -> Vec<PairSource> {
         match self.pair_sources.is_empty() {
             true => vec![PairSource { generation: self.generation, from: Seq(0) }],
@@ -130,19 +130,19 @@ impl CollectionState {
         let mut pair_sources = self.pair_sources.clone();
         pair_sources.retain(|source| source.generation != id);
         if pair_sources.iter().all(|source| source.generation == self.generation) {
-            // No other generation's pairs are left: the pairs of the live generation are all there are.
+            // No other generation has pairs any more. All remaining pairs are pairs of the live generation.
             pair_sources.clear();
         }
         Ok((others.len() < self.others.len()).then(|| Self { others, pair_sources, ..self.clone() }))
     }
 
-    /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection has had, and all
-    /// other generations are dropped; their ids are returned. (They contain no records.)
+    /// Gives the collection new settings. With another profile it starts the generation `next`, a number that no generation of the collection
+    /// has had, and all other generations are dropped; their ids are returned. (They contain no records.)
     ///
     /// # Errors
     /// `KeepConflict` if the settings keep other contents; `ProfileConflict` if the profile differs and the collection has records;
-    /// `GenerationBuilding` while a generation is being built, because its settings would replace these. The retention of records is not
-    /// a setting of a generation, and can be changed at any time.
+    /// `GenerationBuilding` while a generation is being built, because its settings would replace the new settings. The retention of
+    /// records is not a setting of a generation, and can be changed at any time.
     pub fn with_settings(
         &self,
         spec: CollectionSpec,
@@ -176,8 +176,8 @@ impl CollectionState {
         ))
     }
 
-    /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of a store may
-    /// still contain deleted records.
+    /// Checks that `settings` keep the same content of a record as the collection. This also holds for an empty collection, because the files of
+    /// a store may still contain deleted records.
     ///
     /// # Errors
     /// `KeepConflict` if they keep other content.
@@ -205,20 +205,20 @@ impl CollectionState {
         }
     }
 
-    /// The standby generations, ascending.
+    /// Returns the ids of the standby generations, ascending.
     pub fn standby_ids(&self) -> Vec<GenerationId> {
         self.others.iter().map(|other| other.id).collect()
     }
 
-    /// Returns the error for `generation`, which is no standby generation.
+    /// Returns the error for `generation`, which is not a standby generation.
     pub fn lacks(&self, generation: GenerationId) -> StoreError {
         StoreError::UnknownGeneration { collection: self.name.clone(), generation }
     }
 
-    /// Checks that the generation `id` is not the live one.
+    /// Checks that the generation `id` is not live.
     ///
     /// # Errors
-    /// `GenerationLive` if it is.
+    /// `GenerationLive` if it is live.
     pub fn check_not_live(&self, id: GenerationId) -> Result<()> {
         if self.generation == id { Err(StoreError::GenerationLive(id)) } else { Ok(()) }
     }
@@ -304,7 +304,7 @@ mod tests {
             (begin_with(&[]), "2 live 7 Building"),
             (begin_with(&[Ready]), "2 live 3 Ready 7 Building"),
             (begin_with(&[Building]), "GenerationBuilding(3)"),
-            // The error that the person can remove first comes first.
+            // If two errors apply, the first is the error that the person can remove first.
             (begin_with(&[Ready, Building]), "GenerationBuilding(4)"),
             (begin_with(&[Ready, Ready]), "TooManyGenerations"),
             (with_ready_and_building().complete(GenerationId(4)), "2 live 3 Ready 4 Ready"),

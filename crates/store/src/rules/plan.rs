@@ -21,7 +21,8 @@ pub struct CollectionMoment<'a> {
 }
 
 impl CollectionMoment<'_> {
-    /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated decisions.
+    /// Refuses a registration that is signed for other generations, has other content than the collection keeps, or is based on outdated
+    /// decisions.
     ///
     /// # Errors
     /// [`StoreError::StaleGeneration`].
@@ -78,7 +79,7 @@ pub trait StandingRecord {
     /// The record.
     fn record(&self) -> &StoredRecord;
 
-    /// Returns the text that `generation` has filed for the record; `None` if it has filed none or cannot read it.
+    /// Returns the text that `generation` has filed for the record; `None` if it has filed no text or cannot read it.
     fn text_in(&self, generation: GenerationId) -> Option<FiledText>;
 }
 
@@ -89,8 +90,8 @@ pub enum RegistrationPlan<T> {
     Create,
     /// A record with the same content exists. Do nothing.
     Unchanged(T),
-    /// A record with the same text and other fields exists. Store the new content under the same seq, and file it in these generations, which do not
-    /// have it yet (ascending).
+    /// A record with the same text and other fields exists. Store the new content under the same seq, and file it in these generations, which do
+    /// not have it yet (ascending).
     Update(T, Vec<GenerationId>),
     /// A record with another text exists. Judge a new record and replace the existing one.
     Replace(T),
@@ -119,8 +120,8 @@ pub fn plan<T: StandingRecord>(
     })
 }
 
-/// Returns the standby generations that have not filed the record. Returns `None` if the live generation or another one that has filed the record reads another text
-/// in the new content.
+/// Returns the standby generations that have not filed the record. Returns `None` if the new content has another text in the live
+/// generation, or in another generation that has filed the record.
 fn missing(registration: &Registration, standing: &impl StandingRecord) -> Option<Vec<GenerationId>> {
     let seq = standing.record().seq;
     let mut missing = Vec::new();

@@ -21,8 +21,8 @@ impl ProposedRecord for Proposal {
     }
 }
 
-/// Moves the records that match by decision (`confirmed`) before all others, each once and in their order, so that no limit leaves them out. If such a record is among
-/// `items` already, the two proposals are merged.
+/// Moves the records that match by decision (`confirmed`) before all others, each once and in their order, so that no limit leaves them out. If
+/// such a record is among `items` already, the two proposals are merged.
 pub fn confirmed_first<T: ProposedRecord>(items: &mut Vec<T>, confirmed: impl IntoIterator<Item = T>) {
     let mut first: Vec<T> = Vec::new();
     for mut one in confirmed {

@@ -11,9 +11,9 @@ pub enum RulingPlan {
     Add,
     /// The last ruling says the same: add nothing.
     Repeated,
-    /// The pair has other rulings than the caller had seen, or none that could be withdrawn: add nothing.
+    /// The pair has other rulings than the caller had seen, or no ruling that could be withdrawn: add nothing.
     Refused,
-    /// A record of the pair was replaced since the caller had seen it: add nothing.
+    /// A record of the pair was replaced after the caller had seen it: add nothing.
     Replaced,
 }
 
@@ -94,8 +94,8 @@ pub fn plan(
     check_rulings(kept.len()).map(|()| RulingPlan::Add)
 }
 
-/// True if two rulings differ only in their time: a caller that got no answer sends the same ruling again. A choice of an original is never a
-/// repetition, because its time decides between several choices.
+/// True if two rulings differ only in their time: a caller that received no answer sends the same ruling again. A choice of an original is
+/// never a repetition, because its time decides between several choices.
 fn says_the_same(one: &Ruling, other: &Ruling) -> bool {
     let is_choice = one.original.is_some() || other.original.is_some();
     one.judgement == other.judgement && one.by == other.by && one.note == other.note && !is_choice

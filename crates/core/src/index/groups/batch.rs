@@ -1,8 +1,8 @@
-//! The groups of a batch of pairs that nobody changes or decides about.
+//! The groups of a batch of pairs. Pairs are not removed, and people do not decide about them.
 //!
-//! A [`BatchGroups`] gives the same groups as a [`GroupSet`](super::GroupSet) of the same pairs. It keeps the number of pairs of each member, and
-//! of the pairs themselves only the pairs that `sparse` chooses: about 100 bytes a member, and nothing for the other pairs. The pairs of the
-//! copies of a letter with the earliest of them are given as two lists.
+//! A [`BatchGroups`] gives the same groups as a [`GroupSet`](super::GroupSet) of the same pairs. It stores the number of pairs of each
+//! member, and only the pairs that `sparse` chooses: about 100 bytes a member, and nothing for the other pairs. The caller gives the pairs
+//! between the copies of a letter and the earliest of these copies as two lists.
 
 use std::collections::HashMap;
 

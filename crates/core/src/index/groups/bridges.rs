@@ -7,7 +7,7 @@ struct WalkStep {
     /// The number of the place in the order of the first visits.
     number: usize,
     place: u32,
-    /// The place before this one on the path.
+    /// The previous place on the path.
     from: Option<u32>,
     /// Number of neighbours that were visited.
     done: usize,

@@ -2,11 +2,12 @@
 
 use crate::index::MAX_CANDIDATES;
 
-/// Smallest number of members with which a group can be called chained and single links are cut. In a smaller group a person sees at once which
-/// record links which.
+/// Smallest number of members of a group that can be called chained and whose single links are cut. In a smaller group a person sees at
+/// once which record links the others.
 pub const CHAINED_SIZE: usize = 10;
-/// A group of at least [`CHAINED_SIZE`] members is chained if its density is lower than this. Copies of one letter have density 1; a much
-/// reported problem in many wordings has well above one half; three equal parts that are linked by single records have one third.
+/// A group of at least [`CHAINED_SIZE`] members is chained if its density is lower than this. Copies of one letter have density 1; a
+/// problem that many people report in different words has clearly more than one half; three equal parts that single records link have one
+/// third.
 pub const CHAINED_DENSITY: f64 = 1.0 / 3.0;
 
 /// A person's judgement of a pair.
@@ -38,8 +39,8 @@ pub struct Group {
     pub rejected: Vec<(u64, u64)>,
     /// True if a person rejected a pair of members, so that the group is wrong for some of its members.
     pub contested: bool,
-    /// True if the group is large and has few pairs (see [`CHAINED_SIZE`] and [`CHAINED_DENSITY`]). It probably contains several matters, which
-    /// are linked by records that concern two of them.
+    /// True if the group is large and has few pairs (see [`CHAINED_SIZE`] and [`CHAINED_DENSITY`]). It probably contains several matters,
+    /// which are linked by records that concern two of these matters.
     pub chained: bool,
 }
 

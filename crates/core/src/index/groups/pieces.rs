@@ -1,13 +1,14 @@
 //! Divides a component into groups.
 //!
-//! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger component, the removal of all bridges leaves the *2-edge-connected
-//! components*. A component with more than one member (it then has at least three) is a *core*. Every member belongs to the core from which the
-//! fewest bridges lead to it; among equals, to the core with the lowest member. A bridge between members of different cores is *cut* unless
-//! a person confirmed it. The parts that remain connected without the cut bridges are the groups.
+//! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger component, the removal of all bridges leaves the
+//! *2-edge-connected components*. A component with more than one member (it then has at least three) is a *core*. Every member belongs to
+//! the core from which the fewest bridges lead to it; if several cores are equally far, to the core with the lowest member. A bridge
+//! between members of different cores is *cut* unless a person confirmed it. The parts that remain connected without the cut bridges are
+//! the groups.
 //!
-//! If there are several groups, each has a core. A component with one core or without a core is one group; an example is a chain, in which no link is
-//! weaker than another. Confirming a cut bridge joins its two groups and changes no other group. The result depends only on the pairs and
-//! the confirmations, not on their order.
+//! If a component has several groups, each group has a core. A component with one core or without a core is one group; an example is a
+//! chain, in which no link is weaker than another. Confirming a cut bridge joins its two groups and changes no other group. The result
+//! depends only on the pairs and the confirmations, not on their order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -26,8 +27,8 @@ pub(super) struct GroupPiece {
     pub(super) cut: Vec<(u32, u32)>,
 }
 
-/// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents `copies`
-/// records; each of them forms a pair with the others and with all records of the neighbours. O(places + edges).
+/// Divides the component of `places`, which are in the order of their members, into pieces, sorted by lowest member. A place represents
+/// `copies` records; each of these records forms a pair with the others and with all records of the neighbours. O(places + edges).
 pub(super) fn pieces<'a>(
     places: Vec<u32>,
     neighbours: impl Fn(u32) -> &'a [u32],
@@ -130,11 +131,12 @@ fn parts<'a>(
     (part_of, count)
 }
 
-/// Returns for each 2-edge-connected component the nearest of `cores`; among equals, the first. `beside` is a tree.
+/// Returns for each 2-edge-connected component the nearest of `cores`; if several are equally near, the first. `beside` is a tree.
 fn nearest(cores: &[usize], beside: &[Vec<usize>]) -> Vec<usize> {
     let mut nearest = vec![usize::MAX; beside.len()];
     cores.iter().for_each(|&core| nearest[core] = core);
-    // Components at the same distance are in the queue in the order of their cores, so that the first core that reaches a component is the right one.
+    // Components at the same distance are in the queue in the order of their cores, so that the first core that reaches a component is the
+    // correct core.
     let mut queue: VecDeque<usize> = cores.iter().copied().collect();
     while let Some(part) = queue.pop_front() {
         for &other in &beside[part] {

@@ -1,13 +1,13 @@
 //! A few pairs of a component that have the same bridges as all its pairs (Nagamochi and Ibaraki 1992).
 //!
-//! They are the pairs of a spanning tree, and of a spanning forest of the other pairs: at most two for each member. A pair of the tree that is no
-//! bridge lies on a cycle with one of the other pairs; the forest connects the ends of that pair by a path, so that the tree and the forest have
-//! such a cycle, too. A pair of the forest is no bridge, because the tree connects its ends. So the bridges are the same, and also the parts that
-//! remain connected without them.
+//! The chosen pairs form a spanning tree, and a spanning forest of the other pairs: at most two pairs for each member. A pair of the tree
+//! that is no bridge lies on a cycle with one of the other pairs; the forest connects the ends of that pair by a path, so that the tree and
+//! the forest also have such a cycle. A pair of the forest is no bridge, because the tree connects its ends. The bridges are therefore the
+//! same, and also the parts that remain connected without the bridges.
 
 /// Chosen pairs, as neighbours of each place.
 pub(super) struct SparsePairs {
-    /// For each place the position in `ends` where its neighbours begin, and the end of the last ones.
+    /// For each place the position in `ends` where its neighbours begin, and at the end the end of the last neighbours.
     begins: Vec<u32>,
     ends: Vec<u32>,
 }

@@ -189,8 +189,8 @@ proptest! {
     }
 }
 
-/// Generates a tree of crowds of one to five members, which single links join. Members have numbers in random order. Returns all pairs in one order,
-/// all pairs in another order, and the confirmed links.
+/// Generates a tree of crowds of one to five members, which single links join. Members have numbers in random order. Returns all pairs in one
+/// order, all pairs in another order, and the confirmed links.
 fn crowds() -> impl Strategy<Value = [Vec<(u64, u64)>; 3]> {
     let crowd = (1..6_usize, any::<[prop::sample::Index; 3]>(), prop::bool::weighted(0.15));
     let numbers = Just((0..40).collect::<Vec<u64>>()).prop_shuffle();

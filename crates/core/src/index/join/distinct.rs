@@ -1,4 +1,4 @@
-//! The sorted fingerprints of a batch, with the places of equal ones.
+//! The sorted fingerprints of a batch, with the places of equal fingerprints.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ const MAX_GROUP_BITS: u32 = 10;
 /// Number of upper bits by which a position is looked up.
 const HEAD_BITS: u32 = 16;
 
-/// A batch of fingerprints that is ready for a join. The position of a fingerprint is the index of its first occurrence in ascending order. Takes 12
-/// bytes a fingerprint, and a quarter of a megabyte.
+/// A batch of fingerprints that is ready for a join. The position of a fingerprint is the index of its first occurrence in ascending order.
+/// Takes 12 bytes a fingerprint, and a quarter of a megabyte.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// All fingerprints, ascending; equal ones are repeated.
+    /// All fingerprints, ascending, with repetitions.
     values: Vec<u64>,
     /// The place of each fingerprint in the input; ascending among equal fingerprints.
     places: Vec<u32>,

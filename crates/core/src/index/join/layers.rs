@@ -1,5 +1,5 @@
-//! Partitions fingerprints into groups on all cores. Each thread sorts ranges of the input by group, and a group is then collected from all ranges.
-//! Memory is accessed sequentially, except for writing one range, which stays in the cache.
+//! Partitions fingerprints into groups on all cores. Each thread sorts ranges of the input by group, and a group is then collected from all
+//! ranges. Memory is accessed sequentially, except for writing one range, which stays in the cache.
 
 use std::ops::Range;
 

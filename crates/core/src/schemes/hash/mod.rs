@@ -1,7 +1,7 @@
 //! Hash functions of features, by their published definitions. They have no seed and give the same values on every machine.
 //!
-//! The functions do not resist an attacker who chooses texts with equal hashes. Fingerprints do not need this: a person who wants two records to look
-//! alike can write them alike.
+//! The functions do not resist an attacker who chooses texts with equal hashes. Fingerprints do not need this: a person who wants two records to
+//! look alike can write them alike.
 
 mod bkdr;
 mod classic;

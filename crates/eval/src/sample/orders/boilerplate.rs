@@ -74,7 +74,7 @@ pub(super) const PLACE_REMARKS: &[&str] = &[
     "[社区|居委会]{称呼}{前日}[答复|称][不归其管理|需上级协调|已报街道|管不了]，[来电人|其]不[认可|满意|服]。",
 ];
 
-/// The beginning and the end of an order that asks about an earlier one.
+/// The beginning and the end of an order that asks about an earlier order.
 pub(super) const CHASES: &[(&str, &str)] = &[
     (
         "[来电人|市民|其]就[前期|之前|{前日}的]工单《{题}》[再次来电|又来电|{来时}来电]催办：",

@@ -1,7 +1,7 @@
-//! Orders as operators of a hotline write them: forms that are filled in with a place, a number, a person or a question.
+//! Orders in the style of hotline operators: forms that are filled in with a place, a number, a person or a question.
 //!
 //! The purpose of the orders is that two orders on one form look alike but mostly concern different matters. Some matters are reported
-//! again. An order is a pure function of (orders, seed, share of duplicates, position), as letters are.
+//! again. Like a letter, an order is a pure function of (orders, seed, share of duplicates, position).
 
 mod boilerplate;
 mod forms;
@@ -162,7 +162,7 @@ impl SampleOrders {
         let [_, item] = order;
         let repeated = order != original;
         let mut of_matter = RandomStream::of(&[self.plan.seed, first, 62]);
-        // If a record has no title, its copies have none, because otherwise an exact copy would not be exact.
+        // If a record has no title, its copies have no title, because otherwise an exact copy would not be exact.
         let untitled = of_matter.chance(UNTITLED);
         let mut of_order = RandomStream::of(&[self.plan.seed, item, 63]);
         let mut user = String::new();

@@ -1,5 +1,6 @@
-//! The names in the slots of forms: places, numbers, persons and companies. They are composed, so that most are distinct; some are common
-//! to many matters. All are invented: no licence plate has the letter I, and any other similarity to something real is a coincidence.
+//! The names in the slots of forms: places, numbers, persons and companies. They are composed of parts, so that most names are distinct;
+//! some names are common to many matters. All names are invented: no licence plate has the letter I, and any other similarity to something
+//! real is a coincidence.
 
 use super::super::rng::RandomStream;
 use super::super::words::{CITY, DISTRICTS, FORENAMES, SURNAMES};
@@ -13,7 +14,7 @@ const HEADS: &str = "松柏枫桂兰梅竹荷柳桃杏槐榆樟杉枣橘茶稻�
 const TAILS: &str = "山川水木林园田地桥井门庙塔亭台阁楼院巷口头尾湾垅冲坳背坝堤圩滩沙泥塍墩堡寨屯营集店铺坊窑炉磨碾仓场坑洞\
      沟港汊泊岸沿涯角嘴咀岔垭畈坂埂垸屿丘陵阜原野甸坨堰闸渠窝墙基界碑柱梁檐阶径途程关隘卡站驿所舍庐斋轩榭苑圃畦棚";
 
-/// A name in its full form in one order, and the short form that others use.
+/// A name in its full form in one order, and the short form that other orders use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OrderName {
     pub(super) full: String,
@@ -164,7 +165,7 @@ fn joined(rng: &mut RandomStream, lasts: &[&str]) -> String {
     stem(rng) + rng.pick(lasts)
 }
 
-/// Returns a district. Some offices write the city, too.
+/// Returns a district. Some offices also write the city.
 fn district(rng: &mut RandomStream) -> OrderName {
     let short = rng.pick(DISTRICTS).to_owned();
     let city = if rng.chance(15) { CITY } else { "" };

@@ -33,8 +33,8 @@ pub(super) struct FilledMatter {
 }
 
 impl FilledMatter {
-    /// Fills the slots of `matter` in the plan with this `seed`. In a family, every matter except the first has at least one name of its
-    /// own.
+    /// Fills the slots of `matter` in the plan with this `seed`. In a family, every matter except the first has at least one name that the
+    /// first matter does not have.
     pub(super) fn new(matter: OrderMatter, seed: u64) -> Self {
         let form = form(matter.form);
         let slots = form.slots;
@@ -75,8 +75,7 @@ impl FilledMatter {
         &self.district.short
     }
 
-    /// Returns the office as the order names it: a town has a government, not the office of a street,
-    /// and long names are shortened.
+    /// Returns the name of the office in the order: a town has a government and not the office of a street, and long names are shortened.
     fn local(&self, office: &'static str) -> &'static str {
         let town = self.town();
         match office {
@@ -90,7 +89,7 @@ impl FilledMatter {
         }
     }
 
-    /// Returns the town of the first name; empty if the name has none.
+    /// Returns the town of the first name; empty if the name contains no town.
     fn town(&self) -> &str {
         let OrderName { full, short } = &self.names[0];
         match self.form.slots[0] {
@@ -130,7 +129,7 @@ impl FilledMatter {
         for part in [head, body] {
             teller.apart(|teller| teller.expand(part, &mut content));
         }
-        // Another number of remarks does not change the words of the end.
+        // The end is written before the remarks, so that the number of remarks does not change its words.
         let mut end = String::new();
         teller.apart(|teller| teller.expand(tail, &mut end));
         for remark in remarks {
@@ -149,7 +148,7 @@ struct SlotFiller<'a> {
     matter: &'a OrderMatter,
     form: &'static OrderForm,
     seed: u64,
-    /// The slot that always has another name than in the family.
+    /// The slot whose name always differs from the name in the family.
     own: usize,
 }
 
@@ -250,8 +249,8 @@ impl<'a> OrderTeller<'a> {
         items[self.choose(items.len())]
     }
 
-    /// Calls `tell` with sources of its own. So the choices after it do not depend on how many choices it makes: another word at one place of
-    /// an order leaves the rest as it was.
+    /// Calls `tell` with separate sources of choices. The later choices therefore do not depend on the number of choices that `tell` makes:
+    /// another word at one place of an order does not change the rest.
     fn apart(&mut self, tell: impl FnOnce(&mut Self)) {
         let own = self.voices.each_mut().map(|(voice, percent)| (RandomStream::of(&[voice.next()]), *percent));
         let outer = std::mem::replace(&mut self.voices, own);
@@ -270,7 +269,7 @@ impl<'a> OrderTeller<'a> {
         chosen
     }
 
-    /// Returns the additional remarks, in this order. Questions have none.
+    /// Returns the additional remarks, in this order. Questions have no remarks.
     fn remarks(&self) -> Vec<&'static str> {
         let (seed, count) = self.remarks;
         let mut remarks = REMARKS.to_vec();
@@ -353,7 +352,7 @@ impl<'a> OrderTeller<'a> {
     }
 }
 
-/// Returns until when an office has to act.
+/// Returns the day until which an office has to act, in words.
 fn time_limit(received: Date, rng: &mut RandomStream) -> String {
     match rng.below(5) {
         0 => format!("{}个工作日内", rng.between(1, 10)),
@@ -366,7 +365,7 @@ fn time_limit(received: Date, rng: &mut RandomStream) -> String {
     }
 }
 
-/// Writes a place by a shop near it.
+/// Writes a place as the surroundings of a shop.
 fn beside(rng: &mut RandomStream) -> String {
     let shop = format!("{}{}", stem(rng), rng.pick(SHOPS));
     match rng.below(5) {

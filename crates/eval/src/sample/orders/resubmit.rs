@@ -16,7 +16,7 @@ pub(super) enum ResubmitEdit {
     Slips,
     /// An additional remark.
     Added,
-    /// The order names the first order and says that there was no answer.
+    /// The order names the first order and complains that there was no answer.
     Chased,
 }
 

@@ -33,7 +33,7 @@ fn open(path: &Path) -> Result<WorkbookArchive, TableError> {
     Ok(archive)
 }
 
-/// Returns the positions of the parts by name. If two parts have the same name, the library uses the last one.
+/// Returns the positions of the parts by name. If two parts have the same name, the library uses the last part.
 fn parts(archive: &WorkbookArchive) -> Result<HashMap<String, usize>, TableError> {
     let mut index = HashMap::new();
     for (at, name) in archive.file_names().enumerate() {

@@ -1,13 +1,13 @@
 //! Reads workbooks in a separate process with limits of the operating system.
 //!
-//! The checks of this module examine the declarations of a workbook. A process with limits is safe even if the checks overlook something.
-//! The running program starts itself once more ([`COMMAND`]) for each reading of a workbook. The child gets a [`ChildRequest`] on its standard
-//! input and answers with [`AnswerFrame`]s on its standard output. The child has
+//! The checks of this module examine the declarations of a workbook. A process with limits is safe even if the checks overlook a
+//! declaration. To read a workbook, the running program starts itself once more ([`COMMAND`]). The child gets a [`ChildRequest`] on its
+//! standard input and answers with [`AnswerFrame`]s on its standard output. The child has
 //!
 //! * an address space of [`ChildBudget::memory`] bytes, [`ChildBudget::seconds`] of processor time, and no core dump,
 //! * no environment variables except one for the allocator, and no open file except the three standard files (all others are closed on
 //!   execution),
-//! * a file size limit of zero, so that it can write to no file.
+//! * a file size limit of zero, so that it cannot write to any file.
 //!
 //! The child ends together with its parent. The parent kills the child if it is silent for too long, or if no more rows are wanted.
 
@@ -32,10 +32,10 @@ pub const COMMAND: &str = "read-workbook";
 /// Address space of the program itself, its stack and its libraries, without a workbook.
 const RUNTIME_BYTES: u64 = 256 << 20;
 /// The variable that limits how much address space mimalloc reserves at once, and its value. Without it mimalloc takes 1 GiB before
-/// [`ChildBudget::enforce`] runs. Then the system refuses each further piece, and about one of 150 harmless workbooks cannot be read.
+/// [`ChildBudget::enforce`] runs. The system then refuses each further piece, and about one of 150 harmless workbooks cannot be read.
 const ALLOCATOR_RESERVE: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32MiB");
-/// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that calamine
-/// allocates for it, and the second copy of a text that moves while it grows.
+/// Address space for each byte of a workbook that is held in memory ([`WorkbookLimits::held`]). It covers the text itself, the data that
+/// calamine allocates for it, and the second copy of a text that moves while it grows.
 const MEMORY_PER_HELD: u64 = 4;
 /// Seconds of processor time for a workbook that a person uploads at the desk. A workbook of 192 MiB (unpacked) takes 15 seconds on a slow
 /// machine.
@@ -46,7 +46,7 @@ pub const IMPORT_SECONDS: u64 = 3600;
 const SILENCE: u64 = 2;
 /// The largest number of children of one process. The desk needs six: four for uploads and two for files in work.
 pub const MOST_CHILDREN: usize = 8;
-/// Longest wait of a reading for its turn, before it is refused.
+/// Longest time that a request to read a workbook waits for a free place. After this time it is refused.
 const TURN: Duration = Duration::from_secs(30);
 /// The largest number of open files of a child: the standard files, and the workbook, which is opened several times.
 const MOST_OPEN: u64 = 16;
@@ -81,7 +81,7 @@ impl ChildBudget {
         limit_resource(Resource::Core, 0, 0)?;
         limit_resource(Resource::Fsize, 0, 0)?;
         limit_resource(Resource::Nofile, MOST_OPEN, MOST_OPEN)?;
-        // At the first limit the process gets a signal that shows the reason for its end.
+        // At the first of the two limits the process gets a signal that shows the reason for its end.
         limit_resource(Resource::Cpu, self.seconds, self.seconds + 1)?;
         limit_resource(Resource::As, self.memory, self.memory)?;
         #[cfg(target_os = "linux")]
@@ -236,7 +236,7 @@ impl ReadingChild {
         Ok(reading)
     }
 
-    /// Returns the next frame. A child that ends without [`AnswerFrame::End`] was ended by a limit.
+    /// Returns the next frame. If a child ends without [`AnswerFrame::End`], a limit has ended it.
     fn next(&mut self) -> Result<AnswerFrame, TableError> {
         let silence = Duration::from_secs(self.budget.seconds * SILENCE);
         let frame = self.frames.recv_timeout(silence).map_err(|_| self.too_slow())?;
@@ -260,7 +260,7 @@ impl ReadingChild {
         let signal = ended.signal().and_then(Signal::from_named_raw);
         match signal {
             Some(Signal::XCPU) => self.too_slow(),
-            // A failed allocation aborts the process. The system kills a process if the machine has no memory left.
+            // A failed allocation aborts the process. The system kills a process if the machine has no free memory.
             Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::KILL) => {
                 TableError::TooMuchMemory(self.budget.memory)
             }
@@ -356,7 +356,7 @@ fn serve() -> io::Result<()> {
 struct FrameWriter<W: Write>(BufWriter<W>);
 
 impl<W: Write> FrameWriter<W> {
-    /// Sends a frame. Breaks if the parent does not read any more, because then the rest need not be read.
+    /// Sends a frame. Breaks if the parent does not read any more, because the child then does not need to read the rest.
     fn send(&mut self, frame: &AnswerFrame) -> ControlFlow<()> {
         match self.try_send(frame) {
             Ok(()) => ControlFlow::Continue(()),

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::{LimitedQuantity, MOST_CELL_BYTES, MOST_SHEETS, MOST_WHOLE_CELLS, MOST_WHOLE_TEXT, MOST_WHOLE_TEXTS};
 use crate::tables::{MOST_WHOLE, TableError};
 
-/// Numbers from this number on are marks and no sectors.
+/// Numbers from this number on are marks and not sectors.
 const RESERVED: u32 = 0xffff_fffa;
 const END_OF_CHAIN: u32 = 0xffff_fffe;
 const DIFAT_MARK: u32 = 0xffff_fffc;
@@ -47,7 +47,7 @@ pub(super) fn check(path: &Path) -> TableResult<()> {
     };
     match stream {
         Some(stream) => check_records(&stream),
-        // The workbook is encrypted, or the file is no workbook. The library reports the difference.
+        // The workbook is encrypted, or the file is not a workbook. The library reports which of the two is true.
         None => Ok(()),
     }
 }
@@ -210,7 +210,7 @@ fn next_record<'s>(stream: &mut &'s [u8]) -> TableResult<Option<BiffRecord<'s>>>
     Ok(Some(BiffRecord { kind, data, continued }))
 }
 
-/// Takes the next record off `stream`, and returns its kind and its data.
+/// Removes the next record from the beginning of `stream`, and returns its kind and its data.
 fn take_record<'s>(stream: &mut &'s [u8]) -> TableResult<(u16, &'s [u8])> {
     let kind = u16_at(stream, 0)?;
     let length = usize::from(u16_at(stream, 2)?);
@@ -284,7 +284,7 @@ impl SheetMemory {
     /// Adds the sheet at the beginning of `stream`. Returns the number of bytes that were read.
     fn add(&mut self, stream: &[u8], texts: &[u32]) -> TableResult<usize> {
         let mut rest = stream;
-        // Charts inside a sheet have records of the same kinds that are no cells.
+        // Charts inside a sheet have records of the same kinds, which are not cells.
         let mut has_begun = false;
         let mut depth = 0_usize;
         let mut around = CellRectangle { first: (u16::MAX, u16::MAX), last: (0, 0), is_empty: true };
@@ -314,7 +314,7 @@ impl SheetMemory {
                         _ => 0,
                     };
                 }
-                // The text of the formula in the record before.
+                // The text of the formula in the previous record.
                 0x0207 => {
                     count += 1;
                     place(&mut around, formula.0, formula.1)?;
@@ -361,7 +361,7 @@ fn check_dimensions(data: &[u8]) -> TableResult<()> {
     if last_row < 1 || last_column < 1 {
         return Ok(());
     }
-    // The last row and column are the first ones outside the rectangle.
+    // The "last" row and column in the record are the first row and column outside the rectangle.
     let rows = last_row.checked_sub(first_row).ok_or(TableError::Damaged)?;
     let columns = last_column.checked_sub(first_column).ok_or(TableError::Damaged)?;
     LimitedQuantity::Cells.check(rows.saturating_mul(columns), LARGEST_SHEET)

@@ -1,4 +1,4 @@
-//! Limits on workbooks: every declaration of a workbook is checked before it is believed.
+//! Limits on workbooks: every declaration of a workbook is checked before it is used.
 //!
 //! The library that reads workbooks allocates memory for everything that a file declares: counts, dimensions, repetitions and chains of
 //! sectors. Therefore [`check`] examines all of these first, in the module of each container ([`archive`] for XLSX and ODS, [`compound`]
@@ -29,7 +29,7 @@ use super::numbers::LongNumbers;
 use super::sheet::SheetRequest;
 use super::{TableError, WorkbookKind, WorkbookLimits, sheet};
 
-/// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets has about five hundred.
+/// The largest number of files inside an XLSX or ODS archive. A workbook of a hundred sheets contains about five hundred files.
 pub const MOST_PARTS: u64 = 10_000;
 /// The largest number of sheets of a workbook.
 pub const MOST_SHEETS: u64 = 1_024;
@@ -45,7 +45,7 @@ pub const MOST_CELL_BYTES: u64 = 2 << 20;
 /// large table.
 pub const TEXT_PER_UNPACKED: u64 = 4;
 /// The largest number of cells of an XLS or ODS workbook, in all its sheets together. For each sheet the rectangle around all cells with a
-/// value is counted, since this rectangle is in memory. 65,536 rows of 64 columns.
+/// value is counted, since this rectangle is in memory. The limit equals 65,536 rows of 64 columns.
 pub const MOST_WHOLE_CELLS: u64 = 1 << 22;
 /// The largest number of shared texts of an XLS workbook.
 pub const MOST_WHOLE_TEXTS: u64 = 1 << 21;
@@ -114,7 +114,7 @@ pub(super) fn kind(path: &Path) -> Result<WorkbookKind, TableError> {
     if child::is_used() { child::kind(path) } else { guarded(|| sheet::kind(path)) }
 }
 
-/// Hands a sheet, row by row, to `seen`.
+/// Passes a sheet, row by row, to `seen`.
 pub(super) fn each(
     path: &Path,
     wanted: &SheetRequest,
@@ -132,7 +132,8 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, TableError>) -> Result<T, TableEr
     catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(TableError::Damaged))
 }
 
-/// Runs `read` and catches its panics, as [`guarded`] does. A panic of `seen` itself is passed on, since it does not mean a damaged file.
+/// Runs `read` and catches its panics, as [`guarded`] does. A panic of `seen` itself is passed on, because it does not mean that the file
+/// is damaged.
 fn watched<T>(
     mut seen: impl FnMut(T) -> ControlFlow<()>,
     read: impl FnOnce(&mut dyn FnMut(T) -> ControlFlow<()>) -> Result<(), TableError>,

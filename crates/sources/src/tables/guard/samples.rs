@@ -1,4 +1,4 @@
-//! Small invented workbooks for tests: sound ones, and others that declare content that they do not have.
+//! Small invented workbooks for tests: sound workbooks, and workbooks that declare content that they do not have.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -258,7 +258,7 @@ pub fn empty_texts(count: usize) -> Vec<u8> {
     xlsx_of(&format!("<sst>{}</sst>", "<si/>".repeat(count)), &sheet(&[&[0, 0], &[0, 0]]))
 }
 
-/// A file that declares more than it has, or more than may be read.
+/// A file that declares more content than it has, or more content than may be read.
 pub struct HostileFile {
     /// The trick of the file.
     pub name: &'static str,

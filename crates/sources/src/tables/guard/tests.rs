@@ -1,4 +1,4 @@
-//! A workbook that declares more than it has is refused before memory is allocated for it.
+//! Checks that a workbook that declares more content than it has is refused before memory is allocated for this content.
 
 use super::samples::{self, HostileFile, read, texts};
 use super::{HELD_PER_TEXT, compound};
@@ -61,7 +61,7 @@ fn parts_are_found_as_the_library_finds_them() {
         ("elsewhere/list.xml", "Elsewhere/sharedstrings.xml"),
     ] {
         let bytes = samples::archive(&[
-            // The library reads parts with other letter case, other separators or another folder as the shared texts, too.
+            // The library also reads a part as the shared texts if its name has another letter case, other separators or another folder.
             ("_rels/.rels", relations_to(target).as_bytes()),
             ("xl/workbook.xml", b"<workbook/>"),
             (name, declared.as_bytes()),

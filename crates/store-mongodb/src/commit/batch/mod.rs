@@ -42,7 +42,7 @@ use doppel_store::{GenerationId, RegisterOutcome, Registration, Result as StoreR
 
 type TxnResult<T> = Result<T, TxnError>;
 
-/// Largest number of rounds of a transaction. Each round needs its own reads and writes, and all members wait for the last one.
+/// Largest number of rounds of a transaction. Each round needs its own reads and writes, and all members wait for the last round.
 const MAX_ROUNDS: usize = 8;
 
 /// The changes of one transaction.
@@ -273,7 +273,8 @@ impl<'a> BatchRound<'a> {
         self.settings(live).and_then(Settings::simhash).unwrap_or_default()
     }
 
-    /// Returns the settings of the live generation. A member that knows another generation was signed for that one and is not judged.
+    /// Returns the settings of the live generation. A member that knows another generation was signed for this generation and is not
+    /// judged.
     fn settings(&self, live: GenerationId) -> Option<&Settings> {
         let known = self.members.iter().map(|member| &*member.known.state);
         settings_of(known.map(|state| (state.generation, &state.settings)), live)

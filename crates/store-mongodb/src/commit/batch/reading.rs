@@ -1,6 +1,6 @@
-//! The reads of a batch before it judges: the records with the ids, the postings of the members, and, for signatures and hits that
-//! need them, texts. A small batch reads everything at once, as if all members had to be judged; a large batch first reads the
-//! stored records.
+//! The reads of a batch before it judges: the records with the ids, the postings of the members, and the texts and signatures of the
+//! candidates that must be judged. A small batch reads everything at once, as if all members had to be judged; a large batch first reads
+//! the stored records.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -79,8 +79,8 @@ impl BatchRound<'_> {
         }
     }
 
-    /// Returns the records that must not be removed, because a condition of the removal, apart from the version of the record, does
-    /// not hold any more. No round trip if no removal has a condition; one for a retention, and two for a duplicate of a kept
+    /// Returns the records that must not be removed, because a condition of the removal, apart from the version of the record, does not
+    /// hold any more. No round trip if no removal has a condition; one round trip for a retention, and two for a duplicate of a kept
     /// record.
     pub(super) async fn forbidden(
         &self,

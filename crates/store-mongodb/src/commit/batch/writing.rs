@@ -120,7 +120,7 @@ impl BatchWrites {
         }
     }
 
-    /// Logs a change that the records themselves do not show.
+    /// Logs a change that cannot be seen from the records.
     pub(super) fn log(&mut self, number: Seq, id: &RecordId, kind: LoggedKind) {
         self.logged.push(LoggedChange { number, id: id.clone(), kind });
     }

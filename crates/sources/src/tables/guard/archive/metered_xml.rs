@@ -50,7 +50,7 @@ impl<R: Read> BufRead for MeteredInput<R> {
 }
 
 impl<R: Read> MeteredXml<R> {
-    /// Reads at most `most` bytes of `part`, and one byte more to notice that there are more. One event may have `longest` bytes.
+    /// Reads at most `most` bytes of `part`, and one byte more, to notice that the part has more bytes. One event may have `longest` bytes.
     pub(super) fn new(part: R, most: u64, longest: Option<u64>) -> Self {
         let input = BufReader::with_capacity(1 << 16, part.take(most.saturating_add(1)));
         let longest = longest.unwrap_or(u64::MAX);
@@ -62,13 +62,13 @@ impl<R: Read> MeteredXml<R> {
         Self { reader, is_balance_required: false }
     }
 
-    /// Makes [`Self::each`] refuse text that is no XML, or whose tags are not closed in the right order.
+    /// Makes [`Self::each`] refuse text that is not XML, or in which tags are not closed in the right order.
     pub(super) fn require_balance(&mut self) {
         self.reader.config_mut().check_end_names = true;
         self.is_balance_required = true;
     }
 
-    /// Hands each event and the position behind it to `seen`, until `seen` returns `false`, the part ends, or the rest is no XML.
+    /// Passes each event and the position behind it to `seen`, until `seen` returns `false`, the part ends, or the rest is not XML.
     pub(super) fn each(
         &mut self,
         mut seen: impl FnMut(&Event<'_>, u64) -> Result<bool, TableError>,
@@ -99,7 +99,7 @@ impl<R: Read> MeteredXml<R> {
         }
     }
 
-    /// Hands at most [`MOST_ELEMENTS`] elements to `seen`.
+    /// Passes at most [`MOST_ELEMENTS`] elements to `seen`.
     pub(super) fn elements(
         &mut self,
         mut seen: impl FnMut(&BytesStart<'_>) -> Result<(), TableError>,

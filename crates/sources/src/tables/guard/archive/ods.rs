@@ -12,12 +12,12 @@ use super::metered_xml::{MeteredXml, attribute, unescaped};
 use super::open;
 use crate::tables::{MOST_WHOLE, TableError, WorkbookLimits};
 
-/// The largest numbers of rows and columns of a sheet. The library that reads workbooks cuts repetitions at these.
+/// The largest numbers of rows and columns of a sheet. The library that reads workbooks cuts repetitions at these numbers.
 const MOST_ROWS: u64 = 1_048_576;
 const MOST_ROW_CELLS: u64 = 16_384;
 
-/// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that repetitions stand for. Returns what the library
-/// does not read.
+/// Checks an ODS workbook: unpacks everything without keeping it, and counts the cells that result from repetitions. Returns the parts of
+/// the workbook that the library does not read.
 pub(in crate::tables::guard) fn check_ods(path: &Path, limits: WorkbookLimits) -> Result<OdsLayout, TableError> {
     let mut archive = open(path)?;
     let mut left = limits.held.min(MOST_WHOLE);
@@ -43,7 +43,8 @@ pub(in crate::tables) struct OdsLayout {
     pub(in crate::tables) zeros: HashMap<(usize, u32, u32), String>,
 }
 
-/// Largest number of merged areas and of numbers with leading zeros that are noted; further ones are read as the library reads them.
+/// Largest number of merged areas and of numbers with leading zeros that are stored; further areas and numbers have the values that the
+/// library reads.
 const MOST_NOTED: usize = 200_000;
 /// Longest shown text of a number, in bytes.
 const MOST_SHOWN_BYTES: usize = 64;
