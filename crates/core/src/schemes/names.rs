@@ -63,8 +63,8 @@ impl CommonNames {
 
     /// Returns the rarest contacts of a text.
     fn rarest_contacts(&self, codes: &[u64]) -> Vec<RankedName> {
-        let weigh = |code: &u64| RankedName { weight: self.frequencies.weight(*code), hash: *code };
-        let mut contacts: Vec<RankedName> = codes.iter().map(weigh).collect();
+        let mut contacts: Vec<RankedName> =
+            codes.iter().map(|code| RankedName { weight: self.frequencies.weight(*code), hash: *code }).collect();
         contacts.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.hash.cmp(&b.hash)));
         contacts.dedup_by_key(|contact| contact.hash);
         contacts.truncate(MOST_CONTACTS);
@@ -194,7 +194,11 @@ mod tests {
     }
 
     fn share(a: &str, b: &str) -> bool {
-        keys(a).iter().any(|key| keys(b).contains(key))
+        has_common_key(&keys(a), &keys(b))
+    }
+
+    fn has_common_key(a: &[u64], b: &[u64]) -> bool {
+        a.iter().any(|key| b.contains(key))
     }
 
     #[test]
@@ -214,10 +218,9 @@ mod tests {
     #[test]
     fn texts_with_one_contact_share_a_key_if_they_name_the_same_object() {
         let first = keys_with("槐树岭路没有路灯", &[1, 2]);
-        let shares = |other: Vec<u64>| other.iter().any(|key| first.contains(key));
-        assert!(shares(keys_with("槐树岭路的灯修了吗", &[2])));
-        assert!(!shares(keys_with("槐树岭路的灯修了吗", &[3])), "another contact");
-        assert!(!shares(keys_with("梧桐湾小区停水", &[2])), "another object");
+        assert!(has_common_key(&first, &keys_with("槐树岭路的灯修了吗", &[2])));
+        assert!(!has_common_key(&first, &keys_with("槐树岭路的灯修了吗", &[3])), "another contact");
+        assert!(!has_common_key(&first, &keys_with("梧桐湾小区停水", &[2])), "another object");
         assert!(keys_with("噪声很大", &[1, 2]).is_empty(), "no object");
         assert_eq!(keys_with("槐树岭路没有路灯", &[1, 2, 3, 4]).len(), MOST_CONTACTS);
     }

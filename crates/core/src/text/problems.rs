@@ -83,12 +83,17 @@ pub(crate) fn problem_kinds(title: &str, text: &str) -> Vec<ProblemStrength> {
 /// one. O(length).
 pub(crate) fn problem_cosine(a: &str, b: &str) -> f64 {
     let [a, b] = [a, b].map(|text| problem_kinds("", text));
-    let product = |a: &[ProblemStrength], b: &[ProblemStrength]| -> f64 {
-        let strength_in_b = |kind| b.iter().find(|found| found.kind == kind).map_or(0.0, |found| found.strength);
-        a.iter().map(|found| f64::from(found.strength * strength_in_b(found.kind))).sum()
-    };
-    let norm = (product(&a, &a) * product(&b, &b)).sqrt();
-    if norm > 0.0 { product(&a, &b) / norm } else { 0.0 }
+    let norm = (inner_product(&a, &a) * inner_product(&b, &b)).sqrt();
+    if norm > 0.0 { inner_product(&a, &b) / norm } else { 0.0 }
+}
+
+/// Returns the sum, over the common kinds, of the products of both strengths.
+fn inner_product(a: &[ProblemStrength], b: &[ProblemStrength]) -> f64 {
+    let pairs = a.iter().flat_map(|in_a| b.iter().map(move |in_b| (in_a, in_b)));
+    pairs
+        .filter(|(in_a, in_b)| in_a.kind == in_b.kind)
+        .map(|(in_a, in_b)| f64::from(in_a.strength * in_b.strength))
+        .sum()
 }
 
 /// Returns the words of a kind, the most usual one first. Single characters are left out.

@@ -119,9 +119,9 @@ impl TaskHandle {
         if stored.is_null() {
             return Ok(T::default());
         }
-        let unreadable =
-            |_| StoreError::Internal("the checkpoint of the task cannot be read; start the task again".into());
-        serde_json::from_value(stored).map_err(unreadable).map_err(Error::Store)
+        serde_json::from_value(stored).map_err(|_| {
+            Error::Store(StoreError::Internal("the checkpoint of the task cannot be read; start the task again".into()))
+        })
     }
 
     /// Begins a phase of `total` items.

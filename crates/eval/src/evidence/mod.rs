@@ -169,19 +169,25 @@ impl RecordComparer {
     }
 
     fn features(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
-        self.features_of(a, b, contrast(&a.named, &b.named, self.verifier.weighing_names()))
+        self.features_of(a, b, &contrast(&a.named, &b.named, self.verifier.weighing_names()))
     }
 
-    /// Returns the features that the records would have if both also contained the same rare contact.
-    fn features_with_contact(&self, a: &PreparedRecord, b: &PreparedRecord) -> PairFeatures {
+    /// Returns the features that a pair of records would have if both also contained the same rare contact; `None` if one of them has no
+    /// content.
+    fn pair_features_with_contact(
+        &self,
+        records: &[Option<PreparedRecord>],
+        PositionPair(a, b): PositionPair,
+    ) -> Option<PairFeatures> {
+        let [a, b] = [records[a as usize].as_ref()?, records[b as usize].as_ref()?];
         let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
-        self.features_of(a, b, contrast.with_common_contact(&a.named, &b.named))
+        Some(self.features_of(a, b, &contrast.with_common_contact(&a.named, &b.named)))
     }
 
-    fn features_of(&self, a: &PreparedRecord, b: &PreparedRecord, contrast: Contrast) -> PairFeatures {
+    fn features_of(&self, a: &PreparedRecord, b: &PreparedRecord, contrast: &Contrast) -> PairFeatures {
         let overlap = self.verifier.overlap(&a.weighed, &b.set);
         let alignment = align_tokens(&a.tokens, &b.tokens, &contrast.only_names);
-        PairFeatures::of(&overlap, &contrast, &alignment)
+        PairFeatures::of(&overlap, contrast, &alignment)
     }
 }
 
@@ -254,16 +260,12 @@ impl<'a> SetComparison<'a> {
     /// matter.
     fn of_one_caller(&self, pair: &MeasuredPair) -> Option<MeasuredPair> {
         let is_usable = pair.counted.get(Feature::Near) == 0.0 && (pair.same || pair.label.is_some());
-        let features = |by: &RecordComparer, records: &[Option<PreparedRecord>]| {
-            let PositionPair(a, b) = pair.pair;
-            Some(by.features_with_contact(records[a as usize].as_ref()?, records[b as usize].as_ref()?))
-        };
         is_usable.then_some(())?;
         Some(MeasuredPair {
             kind: if pair.same { PairKind::SameCaller } else { PairKind::OneCaller },
             label: None,
-            counted: features(&self.counted, &self.counted_records)?,
-            uncounted: features(&self.plain, &self.plain_records),
+            counted: self.counted.pair_features_with_contact(&self.counted_records, pair.pair)?,
+            uncounted: self.plain.pair_features_with_contact(&self.plain_records, pair.pair),
             ..pair.clone()
         })
     }
