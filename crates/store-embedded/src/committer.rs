@@ -5,7 +5,8 @@
 //! arrive during the sync: this is group commit without a timer. Because changes are settled in order, a record is never written
 //! before a record that it names, and all changes after a failed batch also fail.
 //!
-//! The queue needs no bound, because each entry holds one of the [`super::MAX_PENDING`] permits.
+//! The queue needs no bound: each change of a record holds one of the [`super::MAX_PENDING`] permits, and every other caller waits for the
+//! answer to its one message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -271,7 +271,7 @@ impl NameFilter {
         NumberComparison::of(ours, theirs, common)
     }
 
-    /// Compares a name with the record's names. The name is shared by the rule of [`Named::names`]; quick tests come
+    /// Compares a name with the record's names. The name is shared by the rule of [`NamesInText::names`]; quick tests come
     /// before the slow ones.
     fn work_out(&self, object: &NamedObject, frequencies: Option<&Frequencies>) -> Theirs {
         let chars = NameChars::of(object);
