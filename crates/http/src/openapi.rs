@@ -56,7 +56,7 @@ pub fn head() -> OpenApi {
         .schema(Violation::name(), Violation::schema())
         .responses_from_iter(common)
         .security_scheme("key", SecurityScheme::Http(key.build()));
-    let server = ServerBuilder::new().url("/").description(Some("the service from which the document comes")).build();
+    let server = ServerBuilder::new().url("/").description(Some("the service that sent this document")).build();
     OpenApiBuilder::new().info(info).servers(Some([server])).components(Some(components.build())).build()
 }
 
@@ -226,8 +226,8 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
 /// Adds the headers of a status. The body of an error is a problem.
 fn finish(status: &str, response: &mut Response) {
     const HEADERS: &[(&str, &str, &str)] = &[
-        ("201", "Location", "the path of what was created"),
-        ("202", "Location", "the path of the task"),
+        ("201", "Location", "the path of the created resource"),
+        ("202", "Location", "the path that shows the progress"),
         ("401", "WWW-Authenticate", "what is wanted, and what is wrong with what was sent"),
         ("429", "Retry-After", "seconds"),
         ("503", "Retry-After", "seconds"),

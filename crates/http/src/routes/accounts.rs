@@ -125,13 +125,13 @@ pub struct AccountList {
     pub next: Option<String>,
 }
 
-/// Make an account
+/// Create an account
 ///
-/// Makes the account of a person. The person can sign in at the desk at once. docs/security.md lists what each role may do. If the configuration has no
-/// key, no account can be made.
+/// Creates an account for a person. The person can sign in at the desk at once. docs/security.md lists the actions of each role. If the
+/// configuration has no key, no account can be created.
 #[utoipa::path(post, path = "/v1/admin/accounts", operation_id = "createAccount", tag = "admin", request_body = AccountInput,
     responses((status = 201, description = "the account", body = AccountAnswer),
-        (status = 409, description = "`account_exists`, `key_exists`: the name is taken; `too_many_accounts`; `no_configured_key`")))]
+        (status = 409, description = "`account_exists` or `key_exists`: an account or a key has this name; `too_many_accounts`: no more accounts can be created; `no_configured_key`: the configuration has no key")))]
 pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub async fn create(
 ///
 /// Lists the accounts of people, without the hashes of their passwords.
 #[utoipa::path(get, path = "/v1/admin/accounts", operation_id = "listAccounts", tag = "admin",
-    responses((status = 200, description = "the accounts, by name", body = AccountList)))]
+    responses((status = 200, description = "the accounts, sorted by name", body = AccountList)))]
 pub async fn list(
     _: Administrator,
     State(app): State<App>,
@@ -166,13 +166,13 @@ pub async fn list(
 
 /// Change an account
 ///
-/// Replaces the shown name, the role, the collections and whether the account is disabled. The sessions of the person end if the role or the
-/// collections change or the account is disabled: at once at this instance, and within about a second at others.
+/// Replaces the display name, the role, the collections and `disabled`. The sessions of the person end if the role or the collections change, or if
+/// the account becomes disabled: at once at this instance, and within about a second at other instances.
 #[utoipa::path(put, path = "/v1/admin/accounts/{account}", operation_id = "changeAccount", tag = "admin",
     params(("account" = String, Path)), request_body = AccountChange,
     responses((status = 200, description = "the changed account", body = AccountAnswer),
-        (status = 404, description = "there is no account of that name"),
-        (status = 409, description = "`account_changed`: somebody changed the account since `changed_at`")))]
+        (status = 404, description = "no account has this name"),
+        (status = 409, description = "`account_changed`: the account was changed after the `changed_at` of the request")))]
 pub async fn change(
     administrator: Administrator,
     State(app): State<App>,
@@ -189,11 +189,11 @@ pub async fn change(
 
 /// Set the password of an account
 ///
-/// All sessions of the person end.
+/// Ends all sessions of the person.
 #[utoipa::path(put, path = "/v1/admin/accounts/{account}/password", operation_id = "setPassword", tag = "admin",
     params(("account" = String, Path)), request_body = PasswordInput,
     responses((status = 200, description = "the account", body = AccountAnswer),
-        (status = 404, description = "there is no account of that name")))]
+        (status = 404, description = "no account has this name")))]
 pub async fn set_password(
     administrator: Administrator,
     State(app): State<App>,
@@ -209,11 +209,11 @@ pub async fn set_password(
 
 /// Remove an account
 ///
-/// All sessions of the person end. Decisions and notes keep the name of the person.
+/// Ends all sessions of the person. Decisions and notes keep the name of the person.
 #[utoipa::path(delete, path = "/v1/admin/accounts/{account}", operation_id = "removeAccount", tag = "admin",
     params(("account" = String, Path)),
-    responses((status = 204, description = "removed"),
-        (status = 404, description = "there is no account of that name")))]
+    responses((status = 204, description = "the account was removed"),
+        (status = 404, description = "no account has this name")))]
 pub async fn remove(
     administrator: Administrator,
     State(app): State<App>,

@@ -96,12 +96,12 @@ pub struct HostAliasesInput {
 
 /// Rebuild the whole index of a collection
 ///
-/// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
-/// complete. A collection can have only one task at a time (409). The
-/// generation that answered before is kept, older ones are dropped. If the new generation goes live, the text statistics of all records are
-/// counted first.
+/// Computes the signatures of all records again and builds a new index. The service answers requests with the previous index until the new one is
+/// complete. A collection can have only one unfinished task (409 `task_running`). If the new generation becomes live, the text statistics of all
+/// records are counted first, the previous live generation is kept and older generations are deleted. With `keep_previous` false, the previous live
+/// generation is deleted.
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn reindex(
@@ -135,11 +135,11 @@ pub async fn reindex(
 
 /// Delete superfluous duplicates
 ///
-/// One record of each group of exact duplicates stays. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the records that would be
-/// deleted. A record stays if a person has decided that it differs from a member of its group. Each record is checked again before it is deleted: it stays if
-/// it, or the record that makes it superfluous, has changed.
+/// One record of each group of exact duplicates is kept. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the
+/// records that would be deleted. A record is kept if a person has decided that it differs from a member of its group. Each record is checked again
+/// before it is deleted, and is kept if it or the record that makes it superfluous has changed.
 #[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn purge(
@@ -162,11 +162,12 @@ pub async fn purge(
 
 /// Delete the records of a petitioner, or old records
 ///
-/// Give `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task counts the records that would be deleted and
-/// names the first 1,000. The decisions about a deleted record are deleted, too. Records that cannot be read with the settings of the collection stay and are
-/// counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not changed.
+/// Give either `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task contains the number of
+/// records that would be deleted and the first 1,000 of their ids. The decisions about a deleted record are also deleted. Records that cannot be
+/// read with the settings of the collection are not deleted; the result counts them as `unreadable`. Quotations of the deleted text in other
+/// records, backups, exports and the logs of other systems do not change.
 #[utoipa::path(post, path = "/v1/admin/erase", operation_id = "startErase", tag = "admin", request_body = EraseInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn erase(
@@ -192,11 +193,11 @@ pub async fn erase(
     begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
 }
 
-/// Propose host names that mean the same web site
+/// Propose host names of the same web site
 ///
-/// Compares stored records that name the same path under different hosts (fields of role `url`). Two host names are proposed if most of these records have equal
-/// texts. It fetches no pages and changes nothing. Add correct proposals to `host_aliases` in the settings of the collection, which requires a reindex. Existing
-/// aliases count as one name.
+/// Compares stored records that contain the same path under different host names (fields of role `url`). Two host names are proposed if at least
+/// half of these records have equal texts. The request loads no web pages and changes nothing. Add correct proposals to `host_aliases` in the
+/// settings of the collection; this change requires a reindex. Host names that are already aliases of each other count as one name.
 #[utoipa::path(post, path = "/v1/admin/host-aliases", operation_id = "proposeHostAlias", tag = "admin", request_body = HostAliasesInput,
     responses((status = 200, description = "the proposals", body = HostAliases),
         (status = 404, description = "the collection does not exist")))]

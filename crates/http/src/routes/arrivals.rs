@@ -78,11 +78,11 @@ pub struct ArrivalList {
 
 /// List the latest records, newest first, with the decisions about them
 ///
-/// `undecided=true` lists the duplicates that wait for a person's decision. The order is the order in which the records were stored. A part of
-/// the list may have fewer records than `limit`, or none, and still a `next`: one request passes at most some thousands of records.
+/// With `undecided=true` the list has only duplicates about which nobody has decided yet. The order is the order in which the records were stored.
+/// A page may have fewer records than `limit`, or none, and a `next` that is not `null`: one request reads at most about 8,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/arrivals", operation_id = "listArrivals", tag = "records",
     params(("collection" = CollectionName, Path), ArrivalParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = ArrivalList)))]
+    responses((status = 200, description = "one page of the list", body = ArrivalList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,

@@ -70,7 +70,7 @@ pub struct DecisionList {
 /// List decisions
 #[utoipa::path(get, path = "/v1/collections/{collection}/decisions", operation_id = "listDecisions", tag = "decisions",
     params(("collection" = CollectionName, Path), ListParams),
-    responses((status = 200, description = "a part of the list", body = DecisionList)))]
+    responses((status = 200, description = "one page of the list", body = DecisionList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
@@ -82,16 +82,16 @@ pub async fn list(
     Ok(Json(DecisionList { items, next }))
 }
 
-/// Decide that two records are the same matter, one event, or neither
+/// Decide whether two records are the same matter, one event, or neither
 ///
-/// From now on the decision is stronger than any score, in both orders of the two records. It stays in force after a reindex and after a
-/// replacement of the records. Another decision about the same records is added to the history.
+/// From now on this decision has priority over all scores, for both orders of the two records. It remains valid after a reindex and after a
+/// replacement of the records. Further decisions about the same records are added to the history.
 #[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "putDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
         ("b" = RecordId, Path, description = "another record id")),
     request_body = DecisionInput,
-    responses((status = 200, description = "all that was decided about the two", body = DecisionView),
-        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
+    responses((status = 200, description = "all decisions about the two records", body = DecisionView),
+        (status = 409, description = "`too_many_rulings`: the history of the pair has 1,000 rulings, the maximum")))]
 pub async fn put(
     _: Writer,
     State(app): State<App>,
@@ -142,13 +142,13 @@ impl QueryParameters for WithdrawParams {
     }
 }
 
-/// Take a decision back
+/// Withdraw a decision
 ///
-/// From now on the scores decide again. The history is kept.
+/// From now on the scores apply again. The history is kept.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
     responses((status = 200, description = "the decision with its history", body = DecisionView),
-        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
+        (status = 409, description = "`too_many_rulings`: the history of the pair has 1,000 rulings, the maximum")))]
 pub async fn delete(
     _: Writer,
     State(app): State<App>,

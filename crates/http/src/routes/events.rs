@@ -165,7 +165,7 @@ pub fn cursor_after(after: EventCursor) -> String {
 /// the progress; the reading goes on.
 #[utoipa::path(get, path = "/v1/collections/{collection}/events", operation_id = "listEvents", tag = "events",
     params(("collection" = CollectionName, Path), EventListParams, RuleParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = EventList),
+    responses((status = 200, description = "one page of the list", body = EventList),
         (status = 409, description = "`text_not_kept`: the collection keeps no text"),
         (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
 pub async fn list(

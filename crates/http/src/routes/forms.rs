@@ -74,8 +74,8 @@ pub async fn of_group(
 
 /// Propose groups that look like forms
 ///
-/// Reads the largest groups of ten or more records. A group is proposed if its records share most of their text and differ in the rest. Letters that
-/// many people signed look the same, so that a person decides. Changes nothing.
+/// Reads the largest groups of ten or more records. A group is proposed if its records share most of their text and differ in the rest. Letters
+/// that many people signed look the same, so a person must decide whether a group is a form. The request changes nothing.
 #[utoipa::path(post, path = "/v1/admin/forms", operation_id = "proposeForms", tag = "admin", request_body = ProposedFormsInput,
     responses((status = 200, description = "the proposals", body = ProposedForms),
         (status = 404, description = "the collection does not exist")))]
@@ -98,7 +98,7 @@ pub async fn propose(
 #[utoipa::path(put, path = "/v1/collections/{collection}/forms/{form}", operation_id = "teachForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form")),
     request_body = FormInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection or the record does not exist; `ungrouped`: the record is in no group"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn teach(
@@ -133,7 +133,7 @@ pub async fn teach(
 /// Builds a generation whose settings do not have the form.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/forms/{form}", operation_id = "forgetForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ActivateParams),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist, or has no such form (`unknown_form`)"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn forget(

@@ -67,7 +67,7 @@ pub async fn delete(
 /// generation is kept.
 #[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn activate(

@@ -90,7 +90,7 @@ pub struct GroupList {
 /// of the list may then have fewer groups than `limit`, or none, and still a `next`: one request reads at most some 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
     params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = GroupList)))]
+    responses((status = 200, description = "one page of the list", body = GroupList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,

@@ -101,13 +101,13 @@ pub struct KeyList {
     pub next: Option<String>,
 }
 
-/// Make a key
+/// Create a key
 ///
-/// The key works at once at this instance, and within about a second at other instances with the same store. Only the SHA-256 of its secret is stored, so that
-/// only this response shows the key. If the configuration has no key, no key can be created, because creating keys requires a key.
+/// The key works at once at this instance, and within about a second at other instances with the same store. The service stores only the SHA-256 of
+/// the secret, so only this response shows the key. If the configuration has no key, no key can be created, because this request requires a key.
 #[utoipa::path(post, path = "/v1/admin/keys", operation_id = "createKey", tag = "admin", request_body = KeyInput,
-    responses((status = 201, description = "the key; keep it, it is not shown again", body = NewKey),
-        (status = 409, description = "`key_exists`: the name is taken; `too_many_keys`; `no_configured_key`")))]
+    responses((status = 201, description = "the key; keep it, because no other response shows it", body = NewKey),
+        (status = 409, description = "`key_exists`: a key or an account has this name; `too_many_keys`: no more keys can be created; `no_configured_key`: the configuration has no key")))]
 pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
@@ -137,9 +137,9 @@ pub async fn create(
 
 /// List keys
 ///
-/// Lists the keys that were created while the service runs, without their secrets and hashes.
+/// Lists the keys that were created while the service was running, without their secrets and hashes.
 #[utoipa::path(get, path = "/v1/admin/keys", operation_id = "listKeys", tag = "admin",
-    responses((status = 200, description = "the keys, by name", body = KeyList)))]
+    responses((status = 200, description = "the keys, sorted by name", body = KeyList)))]
 pub async fn list(
     _: Administrator,
     State(app): State<App>,
@@ -151,11 +151,11 @@ pub async fn list(
 
 /// Revoke a key
 ///
-/// The key is invalid at once at this instance, and within about a second at other instances with the same store. Sessions of the desk that were begun with the key
-/// end, and so do streams and followed tasks. To revoke a key of the configuration, remove it there.
+/// The key becomes invalid at once at this instance, and within about a second at other instances with the same store. Sessions of the desk that
+/// were started with the key end, and so do streams that a client with the key is reading. To revoke a key of the configuration, remove it there.
 #[utoipa::path(delete, path = "/v1/admin/keys/{key}", operation_id = "revokeKey", tag = "admin", params(("key" = String, Path)),
-    responses((status = 204, description = "revoked"),
-        (status = 404, description = "no key of that name was made while the service ran")))]
+    responses((status = 204, description = "the key was revoked"),
+        (status = 404, description = "no key with this name was created while the service was running")))]
 pub async fn revoke(
     _: Administrator,
     State(app): State<App>,

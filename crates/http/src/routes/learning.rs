@@ -40,10 +40,11 @@ pub struct ModelInput {
 
 /// Fit the evidence model to decisions
 ///
-/// Fits the coefficients to the decisions of people about pairs of this collection, with the model of doppel as prior. The figures of both are
-/// measured on decisions that were left out. Five decisions of each judgement are needed. Changes nothing.
+/// Fits the coefficients to the decisions of people about pairs of this collection. The prior is the model of doppel. The fitted model and the
+/// model of doppel are evaluated on decisions that were left out of the fit. At least five `same` and five `not_same` decisions are required. The
+/// request changes nothing.
 #[utoipa::path(post, path = "/v1/admin/evidence", operation_id = "learnEvidence", tag = "admin", request_body = LearnInput,
-    responses((status = 200, description = "the fitted model, and the figures of both", body = LearnedEvidence),
+    responses((status = 200, description = "the fitted model, and the figures of the fitted model and of the model of doppel", body = LearnedEvidence),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`conflict`: there are too few decisions")))]
 pub async fn learn(
@@ -64,7 +65,7 @@ pub async fn learn(
 #[utoipa::path(put, path = "/v1/collections/{collection}/model", operation_id = "useModel", tag = "admin",
     params(("collection" = CollectionName, Path)),
     request_body = ModelInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn use_model(

@@ -47,14 +47,14 @@ impl QueryParameters for CheckParams {
 /// Largest number of ids in `exclude`. One search does not verify more records.
 const MOST_EXCLUDED: usize = 256;
 
-/// Ask whether a row is a duplicate
+/// Check whether a row is a duplicate
 ///
-/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster. A collection that does
-/// not exist yet has no duplicates, unless the configuration of the service forbids to create collections by records (404).
+/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster. A collection that does not exist
+/// yet has no duplicates; if the configuration does not allow registrations to create collections, the response is 404.
 #[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
     params(("collection" = CollectionName, Path), CheckParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 200, description = "whether there is any match", body = Timed<Check>)))]
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
+    responses((status = 200, description = "the best match, if there is a match", body = Timed<Check>)))]
 pub async fn check(
     _: Reader,
     State(app): State<App>,
@@ -155,7 +155,7 @@ async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, row
 /// true if the search was stopped early, or if more than `limit` records pass the filters.
 #[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
     params(("collection" = CollectionName, Path), SimilarParams, FilterParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
 pub async fn similar(
     _: Reader,

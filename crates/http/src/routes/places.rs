@@ -62,7 +62,7 @@ pub async fn list(
 #[utoipa::path(put, path = "/v1/collections/{collection}/places", operation_id = "setPlaces", tag = "admin",
     params(("collection" = CollectionName, Path), ActivateParams),
     request_body(content = String, content_type = "text/csv", description = "the places, one a line below a line of column names"),
-    responses((status = 202, description = "asked for; `Location` is the task", body = PlacesTask),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = PlacesTask),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
 pub async fn replace(

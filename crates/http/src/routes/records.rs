@@ -57,7 +57,7 @@ impl QueryParameters for RegisterParams {
 /// collection is not created.
 #[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
         (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn put(
@@ -81,7 +81,7 @@ pub async fn put(
 #[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
         ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
         (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn post(
@@ -235,7 +235,7 @@ pub struct RecordList {
 /// request reads at most 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
     params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = RecordList)))]
+    responses((status = 200, description = "one page of the list", body = RecordList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,

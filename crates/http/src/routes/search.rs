@@ -128,7 +128,7 @@ pub struct RelatedList {
 /// Duplicates are in the list and are marked. Nothing is stored. If a record with the row's `id` is stored, it is not in the list.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
         (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
 pub async fn related(

@@ -20,8 +20,8 @@ pub struct WebhookList {
 
 /// List the webhooks with their deliveries
 ///
-/// Lists each `[[webhook]]` of the configuration with its collections: how far it is, the last error, and the latest messages. The answer
-/// contains no addresses and no secrets.
+/// Lists each `[[webhook]]` of the configuration with its collections: the position in the changes, the last error and the latest messages. The
+/// response contains no addresses and no secrets.
 #[utoipa::path(get, path = "/v1/admin/webhooks", operation_id = "listWebhooks", tag = "admin",
     responses((status = 200, description = "the webhooks", body = WebhookList)))]
 pub async fn list(
