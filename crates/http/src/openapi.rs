@@ -229,8 +229,8 @@ fn finish(status: &str, response: &mut Response) {
         ("201", "Location", "the path of the created resource"),
         ("202", "Location", "the path that shows the progress"),
         ("401", "WWW-Authenticate", "what is wanted, and what is wrong with what was sent"),
-        ("429", "Retry-After", "seconds"),
-        ("503", "Retry-After", "seconds"),
+        ("429", "Retry-After", "time in seconds after which to repeat the request"),
+        ("503", "Retry-After", "time in seconds after which to repeat the request"),
     ];
     for (_, name, description) in HEADERS.iter().filter(|(of, ..)| *of == status) {
         let kind = if *name == "Retry-After" { Type::Integer } else { Type::String };

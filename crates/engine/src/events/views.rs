@@ -45,7 +45,7 @@ pub struct EventSelection {
     pub order: EventOrder,
     /// The rule for frequent events.
     pub rule: FrequencyRule,
-    /// Only events in this state.
+    /// Only events with this result of the frequency test.
     pub frequency: Option<FrequencyState>,
     /// Only events whose handling has this status. An event without handling is open.
     pub status: Option<HandlingStatus>,

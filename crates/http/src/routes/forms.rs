@@ -59,10 +59,10 @@ impl QueryParameters for ActivateParams {
 
 /// Read the text that the records of a group share
 ///
-/// If the group is a form, for example an invitation that differs only in the name of the person, teach it with `PUT …/forms/{form}`.
+/// If the group is a form (for example, an invitation that differs only in the name of the person), add the form with `PUT …/forms/{form}`.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}/form", operation_id = "getGroupForm", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
-    responses((status = 200, description = "the shared passages, and what fills them in some records", body = GroupForm)))]
+    responses((status = 200, description = "the shared passages, and the text that people filled in, for some records", body = GroupForm)))]
 pub async fn of_group(
     _: Reader,
     State(app): State<App>,
@@ -90,17 +90,17 @@ pub async fn propose(
     Ok(Json(app.engine.proposed_forms(&collection?).await?))
 }
 
-/// Teach a form
+/// Add or replace a form
 ///
-/// Builds a generation whose settings have the form in `verify.forms`, in the place of an earlier form with this name. Records on a form are
-/// compared by what fills it. Compare the generation with the live one before you activate it. To undo, activate the previous
-/// generation.
+/// Builds a generation whose settings contain the form in `verify.forms`. The form replaces an earlier form with the same name. Two records on the
+/// same form are compared only by the text that people filled in. Compare the generation with the live one before you activate it. To undo the
+/// change, activate the previous generation.
 #[utoipa::path(put, path = "/v1/collections/{collection}/forms/{form}", operation_id = "teachForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form")),
     request_body = FormInput,
     responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection or the record does not exist; `ungrouped`: the record is in no group"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn teach(
     _: Administrator,
     State(app): State<App>,
@@ -128,14 +128,14 @@ pub async fn teach(
     Ok(started(app.with_engine(|engine| async move { engine.teach_form(&collection, form, activate).await }).await?))
 }
 
-/// Forget a form
+/// Remove a form
 ///
-/// Builds a generation whose settings do not have the form.
+/// Builds a generation whose settings do not contain the form.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/forms/{form}", operation_id = "forgetForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ActivateParams),
     responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
-        (status = 404, description = "the collection does not exist, or has no such form (`unknown_form`)"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 404, description = "the collection does not exist, or has no form with this name (`unknown_form`)"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn forget(
     _: Administrator,
     State(app): State<App>,

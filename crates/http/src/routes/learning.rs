@@ -58,16 +58,16 @@ pub async fn learn(
     Ok(Json(app.engine.learn_evidence(&collection?).await?))
 }
 
-/// Use another evidence model
+/// Replace the evidence model
 ///
-/// Builds a generation whose settings have the model in `verify.model`. Compare the generation with the live one before you activate it. To
-/// undo, activate the previous generation.
+/// Builds a generation whose settings contain the model in `verify.model`. Compare the generation with the live one before you activate it. To undo
+/// the change, activate the previous generation.
 #[utoipa::path(put, path = "/v1/collections/{collection}/model", operation_id = "useModel", tag = "admin",
     params(("collection" = CollectionName, Path)),
     request_body = ModelInput,
     responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn use_model(
     _: Administrator,
     State(app): State<App>,

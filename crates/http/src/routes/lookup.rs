@@ -147,16 +147,16 @@ async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, row
     rows.show_matches(app, name, &mut list.similar).await
 }
 
-/// Find all records similar to a row
+/// Find all records that are similar to a row
 ///
-/// The best records are first. Nothing is stored. If a record with the row's `id` is stored, it is not in the answer.
+/// The best matches are first. Nothing is stored. If a record with the `id` of the row is stored, it is not in the list.
 ///
-/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`, `category`, `status`, `unit`, `verdict`) are applied to the found records before `limit`. `truncated` is
-/// true if the search was stopped early, or if more than `limit` records pass the filters.
+/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`, `category`, `status`, `unit`, `verdict`) are applied to the found records
+/// before `limit`. `truncated` is true if the search was stopped early, or if more than `limit` records pass the filters.
 #[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
     params(("collection" = CollectionName, Path), SimilarParams, FilterParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+    responses((status = 200, description = "the similar records", body = Timed<SimilarList>)))]
 pub async fn similar(
     _: Reader,
     State(app): State<App>,
@@ -172,10 +172,10 @@ pub async fn similar(
     Ok(Json(Timed::since(started, answer)))
 }
 
-/// Find all records similar to a stored one
+/// Find all records that are similar to a stored record
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams, FilterParams, RowParams),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+    responses((status = 200, description = "the similar records", body = Timed<SimilarList>)))]
 pub async fn similar_to(
     _: Reader,
     State(app): State<App>,
@@ -196,7 +196,7 @@ pub struct FingerprintParams {
     /// 16 lower-case hexadecimal digits.
     #[param(value_type = String, pattern = "^[0-9a-f]{16}$", required = true)]
     pub fingerprint: Fingerprint,
-    /// Largest Hamming distance, 0 to 15. The default is the distance of the collection.
+    /// Largest Hamming distance in bits, 0 to 15. The default is the radius of the `simhash` channel of the collection.
     #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
     pub radius: Option<u8>,
     /// Largest number of records in the answer, 1 to 256. The default is 20.
@@ -225,9 +225,9 @@ impl QueryParameters for FingerprintParams {
     }
 }
 
-/// Find all records near a fingerprint
+/// Find all records with a similar fingerprint
 ///
-/// The nearest records are first. Only fingerprints are compared, and nothing is verified.
+/// The records with the smallest Hamming distance are first. Only the fingerprints are compared; the texts are not verified.
 #[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
     params(("collection" = CollectionName, Path), FingerprintParams, RowParams),
     responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]

@@ -132,7 +132,7 @@ pub async fn root(State(app): State<App>, headers: HeaderMap, _: CheckedParamete
 ///
 /// No key is required.
 #[utoipa::path(get, path = "/version", operation_id = "getVersion", tag = "operations", security(()),
-    responses((status = 200, description = "name, version and commit", body = Version)))]
+    responses((status = 200, description = "the name, the version and the commit of the program", body = Version)))]
 pub async fn version(_: CheckedParameters<NoParameters>) -> Json<Version> {
     Json(Version { name: build::NAME, version: build::VERSION, commit: build::commit() })
 }

@@ -51,15 +51,15 @@ impl QueryParameters for RegisterParams {
 
 /// Register a record under an id
 ///
-/// The request can be repeated safely: the same row is answered with 200 and the stored verdict. A different row replaces the record.
-/// A collection that does not exist is created with the preset `default` and a field for each member whose name is usual, unless the
-/// configuration of the service says otherwise. If no member is known to hold a text, the record is refused (422 `no_content`) and the
-/// collection is not created.
+/// A client can repeat the request safely: for the same row the response is 200 with the stored verdict. A different row replaces the record. If
+/// the collection does not exist, it is created with the preset `default` and with a field for each member of the row that has a usual name, unless
+/// the configuration does not allow this. If no member is known to contain text, the record is refused (422 `no_content`) and the collection is not
+/// created.
 #[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
     request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
-    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
-        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+    responses((status = 201, description = "the record was registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "the record was replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn put(
     _: Writer,
     State(app): State<App>,
@@ -74,16 +74,16 @@ pub async fn put(
 ///
 /// The record gets the `id` of the row. If the row has none, the record gets a new UUIDv7.
 ///
-/// If the row has an `id`, the request can be repeated safely, like `PUT`. Without an `id`, every request creates a record, unless it has
-/// an `Idempotency-Key`. The id is then made from the key. The same row with the same key gets the first answer again (200, `unchanged`),
-/// and a different row with this key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for one caller, as long
-/// as its record exists.
+/// If the row has an `id`, a client can repeat the request safely, like `PUT`. Without an `id`, every request creates a record, unless it has an
+/// `Idempotency-Key`. The id is then computed from the key: a request with the same row and the same key gets the first response again (200,
+/// `unchanged`), and a request with another row and the same key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for
+/// one caller, as long as its record exists.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
+        ("Idempotency-Key" = Option<String>, Header, description = "identifies this registration if the row has no id; 1 to 255 printable ASCII characters")),
     request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
-    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
-        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+    responses((status = 201, description = "the record was registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "the record was replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn post(
     _: Writer,
     State(app): State<App>,
@@ -177,7 +177,7 @@ pub async fn get(
 
 /// Delete a record
 ///
-/// Deletes the content, the verdict and the index entries.
+/// Deletes the content, the verdict and the index entries of the record.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", operation_id = "deleteRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
     responses((status = 204, description = "deleted")))]
@@ -202,7 +202,7 @@ pub struct ListParams {
     /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.
     #[param(value_type = Option<String>)]
     pub cursor: Option<Seq>,
-    /// Only records with a greater `seq`.
+    /// Only records with a greater `seq`. Cannot be combined with `cursor`.
     #[param(value_type = Option<u64>)]
     pub since: Option<Seq>,
 }
@@ -231,8 +231,8 @@ pub struct RecordList {
 
 /// List records in the order in which they were stored
 ///
-/// With `category`, `status`, `unit` or `verdict` a part of the list may have fewer records than `limit`, or none, and still a `next`: one
-/// request reads at most 10,000 records.
+/// With `category`, `status`, `unit` or `verdict` a page may have fewer records than `limit`, or none, and a `next` that is not `null`: one request
+/// reads at most 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
     params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
     responses((status = 200, description = "one page of the list", body = RecordList)))]

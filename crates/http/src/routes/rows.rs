@@ -112,7 +112,8 @@ pub struct GetInput {
 
 /// Read many records by their ids
 ///
-/// The records have the order of the ids. An answer ends when it contains 8 MiB of rows. `next` is then the number of ids that it answers.
+/// The records have the order of the ids. The response ends early when it contains 8 MiB of rows. `next` is then the number of ids that were
+/// answered.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_get", operation_id = "getRecords", tag = "records",
     params(("collection" = CollectionName, Path)), request_body = GetInput,
     responses((status = 200, description = "the records with their verdicts", body = Records)))]

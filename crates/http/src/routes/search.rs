@@ -124,13 +124,13 @@ pub struct RelatedList {
 
 /// Find cases that are related to a row
 ///
-/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict.
-/// Duplicates are in the list and are marked. Nothing is stored. If a record with the row's `id` is stored, it is not in the list.
+/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict. It also
+/// contains duplicates, with `duplicate` true. Nothing is stored. If a record with the `id` of the row is stored, it is not in the list.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn related(
     _: Reader,
     State(app): State<App>,
@@ -153,7 +153,7 @@ pub async fn related(
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/related", operation_id = "listRelatedToRecord", tag = "search",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams, RowParams),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn related_to(
     _: Reader,
     State(app): State<App>,
@@ -213,17 +213,17 @@ fn shown(micros: i64) -> Option<String> {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words and phrases in double quotes that a record must contain. It must not contain a word or phrase after a minus sign. The default is
-    /// all records.
+    /// Words, and phrases in double quotes, that a record must contain. A minus sign before a word or a phrase excludes the records that contain
+    /// it. Without `q` all records are listed.
     #[param(value_type = Option<String>, max_length = 1000)]
     pub q: String,
-    /// Only records that were submitted at this time or later, written like the times in the collection.
+    /// Only records that were submitted at this time or later, in one of the forms of the times of the collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
     /// Only records that were submitted before this time.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only records of this petitioner: the value of the `identity` field.
+    /// Only records of this petitioner: the value of a field of role `identity`.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
     /// Only records with this value in a field of role `whole` or `category`.
@@ -238,7 +238,7 @@ pub struct SearchParams {
     /// Only records with this verdict.
     #[param(value_type = Option<VerdictKind>)]
     pub verdict: Option<VerdictKind>,
-    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`, and without `q` it is `newest`.
+    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`; without `q` it is `newest`.
     #[param(value_type = Option<String>)]
     pub order: Order,
     /// Largest number of records in the answer, 1 to 100. The default is 20.
@@ -364,11 +364,11 @@ pub struct FoundList {
 
 /// Search the records of a collection
 ///
-/// A record must contain every word and every phrase in double quotes, and must not contain a word or phrase after a minus sign.
+/// A record must contain every word and every phrase in double quotes. A minus sign before a word or a phrase excludes the records that contain it.
 #[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
     params(("collection" = CollectionName, Path), SearchParams, RowParams),
-    responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+    responses((status = 200, description = "one page of the found records", body = Timed<FoundList>),
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn search(
     _: Reader,
     State(app): State<App>,

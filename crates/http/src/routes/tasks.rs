@@ -68,7 +68,7 @@ impl QueryParameters for ListParams {
 
 /// List tasks
 #[utoipa::path(get, path = "/v1/tasks", operation_id = "listTasks", tag = "admin", params(ListParams),
-    responses((status = 200, description = "a part of the list of tasks that are kept, newest first", body = TaskList)))]
+    responses((status = 200, description = "one page of the stored tasks, newest first", body = TaskList)))]
 pub async fn list(
     reader: ReaderIn,
     State(app): State<App>,
@@ -102,7 +102,7 @@ fn abridged(mut task: Task) -> Task {
 /// Read a task: its status, its progress and its result
 #[utoipa::path(get, path = "/v1/tasks/{task}", operation_id = "getTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task", body = Task),
-        (status = 404, description = "there is no such task")))]
+        (status = 404, description = "no task has this id")))]
 pub async fn get(
     reader: ReaderIn,
     State(app): State<App>,
@@ -121,13 +121,13 @@ async fn task_within(app: &App, reach: &CollectionReach, id: &str) -> Result<Tas
     if reach.includes(&task.collection) { Ok(task) } else { Err(doppel_engine::Error::UnknownTask.into()) }
 }
 
-/// Tell a task to stop
+/// Request the cancellation of a task
 ///
-/// A generation that the task was building is deleted. A task that has ended does not change. A task whose generation is complete or is
-/// becoming live is still finished.
+/// If the task is building a generation, the generation is deleted. A task that has ended does not change. If the generation of the task is already
+/// complete or is becoming live, the task continues to its end.
 #[utoipa::path(post, path = "/v1/tasks/{task}/cancel", operation_id = "cancelTask", tag = "admin", params(("task" = String, Path)),
-    responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
-        (status = 404, description = "there is no such task")))]
+    responses((status = 200, description = "the task; `cancel_requested` is true while the task has not stopped yet", body = Task),
+        (status = 404, description = "no task has this id")))]
 pub async fn cancel(
     administrator: AdministratorIn,
     State(app): State<App>,
@@ -142,11 +142,11 @@ pub async fn cancel(
 
 /// Follow a task
 ///
-/// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended. The stream may end
-/// earlier, where more callers wait than may (`limits.max_watchers`): ask again.
+/// Sends server-sent events named `task` with the task as JSON: one event at once, and one after each change, until the task has ended. The stream
+/// may end earlier if too many clients wait (`limits.max_watchers`); repeat the request to continue.
 #[utoipa::path(get, path = "/v1/tasks/{task}/events", operation_id = "followTask", tag = "admin", params(("task" = String, Path)),
-    responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
-        (status = 404, description = "there is no such task")))]
+    responses((status = 200, description = "a stream of events", body = String, content_type = "text/event-stream"),
+        (status = 404, description = "no task has this id")))]
 pub async fn events(
     reader: ReaderIn,
     State(app): State<App>,
