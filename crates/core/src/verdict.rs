@@ -122,15 +122,16 @@ pub enum ObjectKind {
     VillageGroup,
 }
 
-/// An object that one text names, and the different object that the other text names instead.
+/// An object that the text of the request names, and the different object of the same kind that the text of the match
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Difference {
     /// The kind of the object.
     pub kind: ObjectKind,
-    /// The object in the text of the request.
+    /// The object that the text of the request names.
     pub a: String,
-    /// The object in the text of the match.
+    /// The object that the text of the match names.
     pub b: String,
 }
 
@@ -243,23 +244,24 @@ pub fn sort_best_first(matches: &mut [Match]) {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Verdict {
-    /// The relation of the record to the records before it.
+    /// The relation of the record to the records that were registered before it.
     #[serde(rename = "verdict")]
     pub kind: VerdictKind,
-    /// The earliest record that this record repeats.
+    /// The earliest record that is a duplicate of this record; `null` if there is none.
     pub duplicate_of: Option<RecordId>,
-    /// The fingerprint, if the collection has a `simhash` channel and the record has enough features.
+    /// The fingerprint; `null` if the collection has no `simhash` channel or the record has too few features.
     pub fingerprint: Option<Fingerprint>,
     /// The generation whose index was searched.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub generation: GenerationId,
-    /// Version of the collection's document frequencies that the comparison used; 0 if none were counted yet.
+    /// Version of the text statistics of the collection that the comparison used; 0 if nothing has been counted yet.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub statistics: u32,
-    /// The best matches, best first, at most 10.
+    /// The best matches, the best first, at most 10.
     pub similar: Vec<Match>,
-    /// True if a limit cut the search (see the limits in the documentation).
+    /// True if the search was stopped at a limit, so that matches may be missing (see the limits in the
+    /// documentation).
     pub truncated: bool,
 }
 

@@ -21,19 +21,19 @@ pub enum Standing {
     Building,
 }
 
-/// A generation as clients see it.
+/// A generation of the index of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Generation {
-    /// Its number.
+    /// The number of the generation.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// Its state.
+    /// The state of the generation.
     pub status: Standing,
-    /// The settings it was built with.
+    /// The settings with which the generation was built.
     pub settings: Settings,
-    /// Digest of its profile.
+    /// Digest of the profile of the generation.
     pub profile: String,
-    /// Time at which it was begun (RFC 3339, UTC).
+    /// Time at which the generation was started (RFC 3339, UTC).
     pub created_at: String,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The hash function that turns a feature into 64 bits.
+/// The hash function that maps a feature to 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -91,7 +91,8 @@ impl Prefer {
     }
 }
 
-/// The way in which the first fingerprints become lookup keys.
+/// The way in which the first fingerprints become lookup keys. `all`: all of them together form one key. `any`: each
+/// of them, with its position, is one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -242,13 +243,13 @@ parameters! {
 
     /// Parameters of the `i_match` scheme.
     IMatchParams {
-        /// Minimum normalised inverse document frequency of a word that counts, 0 to 1.
+        /// Minimum normalised inverse document frequency of a used word, 0 to 1.
         low: f64 = 0.5,
-        /// Maximum normalised inverse document frequency of a word that counts, `low` to 1.
+        /// Maximum normalised inverse document frequency of a used word, `low` to 1.
         high: f64 = 0.8,
-        /// A record with fewer words that count gets no signature, 1 to 100.
+        /// Minimum number of used words, 1 to 100. A record with fewer used words gets no signature.
         min: u32 = 5,
-        /// Number of additional signatures, each without a random third of the words, 0 to 20.
+        /// Number of additional signatures, each of which leaves out a random third of the words, 0 to 20.
         lexicons: u32 = 0,
     }
 
@@ -288,11 +289,11 @@ parameters! {
 
     /// Parameters of the `feature_code` scheme (特征码).
     FeatureCodeParams {
-        /// Number of Han characters that are taken on each side of a mark, 2 to 16.
+        /// Number of Han characters that are taken before and after each mark, 2 to 16.
         k: u32 = 5,
-        /// The marks.
+        /// The punctuation marks at which characters are taken.
         marks: Marks = Marks::Sentence,
-        /// Minimum share of the shorter code that both codes contain, 0 to 1.
+        /// Minimum share of the shorter code that the other code also contains, 0 to 1.
         share: f64 = 0.3,
     }
 
@@ -328,7 +329,7 @@ parameters! {
 /// Declares the schemes. Each scheme is a variant with its name in JSON.
 macro_rules! channels {
     ($($(#[$doc:meta])* $variant:ident($params:ty) = $name:literal,)*) => {
-        /// A scheme with its parameters: one method that proposes candidates.
+        /// A scheme with its parameters. A scheme is a method that proposes candidates.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(tag = "scheme")]
@@ -369,7 +370,7 @@ channels! {
     SuperShingle(SuperShingleParams) = "super_shingle",
     /// Minima of shingles, grouped in bands.
     Minhash(MinhashParams) = "minhash",
-    /// One hash of the words that are neither common nor rare.
+    /// Compares one hash of all words that are neither common nor rare.
     IMatch(IMatchParams) = "i_match",
     /// Hashes of clauses, sentences or lines.
     Segments(SegmentsParams) = "segments",
@@ -383,11 +384,11 @@ channels! {
     Tianwang4(KeywordVectorParams) = "tianwang4",
     /// MD5 of the most frequent words, in any order.
     Tianwang5(KeywordParams) = "tianwang5",
-    /// The characters beside the ends of sentences (特征码).
+    /// Compares codes of the characters next to the ends of sentences (feature codes, 特征码).
     FeatureCode(FeatureCodeParams) = "feature_code",
     /// Cosine of word vectors.
     Vsm(VsmParams) = "vsm",
-    /// Dice coefficient of word sets.
+    /// Compares the sets of words by their Dice coefficient.
     Boolean(BooleanParams) = "boolean",
     /// Words that occur about equally often in both texts.
     Scam(ScamParams) = "scam",

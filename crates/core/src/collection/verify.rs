@@ -41,12 +41,13 @@ pub struct Verify {
     pub former_evidence: FormerThreshold,
 }
 
-/// Text that many records share because somebody fills it in. It says nothing about the matter of a record.
+/// The fixed text of a form, which many unrelated records share because people fill it in. It says nothing about the
+/// matter of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Form {
-    /// The name, which distinguishes the form from the others of the collection.
+    /// The name of the form, unique in the collection.
     pub name: String,
     /// The passages that are the same in all records on the form.
     pub passages: Vec<String>,

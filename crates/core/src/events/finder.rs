@@ -242,7 +242,7 @@ pub enum LinkKind {
 /// A link between two members of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberLink {
-    /// The other member.
+    /// The id of the other member.
     pub other: u32,
     /// The kind of the link.
     pub kind: LinkKind,

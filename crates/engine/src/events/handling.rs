@@ -64,7 +64,7 @@ impl HandlingStatus {
         [(Self::Open, "open"), (Self::Assigned, "assigned"), (Self::Answered, "answered"), (Self::Closed, "closed")];
 }
 
-/// A step of the handling: at least one of status, unit and note.
+/// A step in the handling of an event, with at least one of status, unit and note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlingStep {
     /// The new status.
@@ -76,14 +76,14 @@ pub struct HandlingStep {
     /// A note.
     #[serde(default)]
     pub note: Option<String>,
-    /// The person who made the step, if known.
+    /// The person who made the step; absent if unknown.
     #[serde(default)]
     pub by: Option<String>,
     /// Time of the step (RFC 3339, UTC).
     pub at: String,
 }
 
-/// The handling of an event as lists show it.
+/// The present handling of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HandlingView {
     /// The status.

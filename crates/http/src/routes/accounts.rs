@@ -26,7 +26,7 @@ use doppel_store::accounts::PersonAccount;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read member by member")]
 pub struct AccountInput {
-    /// The name with which the person signs in and which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`. No key has the same name.
+    /// The name with which the person signs in, also written in logs: 1 to 64 of `a-z`, `0-9` and `-`. No key may have the same name.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
     name: String,
     /// The name that pages and decisions show.
@@ -40,7 +40,7 @@ pub struct AccountInput {
     /// True if the person cannot sign in.
     #[schema(default = false)]
     disabled: Option<bool>,
-    /// The password, 10 characters or more. Without it doppel makes a random one, which only this answer shows.
+    /// The password, 10 characters or more. The default is a random password, which only the response shows.
     #[schema(min_length = 10, max_length = 512)]
     password: Option<String>,
 }
@@ -60,8 +60,8 @@ pub struct AccountChange {
     /// True if the person cannot sign in.
     #[schema(default = false)]
     disabled: Option<bool>,
-    /// The `changed_at` of the account when you read it. If somebody changed it since, the answer is 409 `account_changed`, and nothing is
-    /// stored. Without it the change is stored in any case.
+    /// The `changed_at` of the account when the client read it. If the account was changed after this time, the response is 409 `account_changed`,
+    /// and nothing is stored. The default is no check.
     changed_at: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct AccountChange {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read member by member")]
 pub struct PasswordInput {
-    /// The password, 10 characters or more. Without it doppel makes a random one, which only this answer shows.
+    /// The password, 10 characters or more. The default is a random password, which only the response shows.
     #[schema(min_length = 10, max_length = 512)]
     password: Option<String>,
 }
@@ -87,7 +87,7 @@ pub struct ListedAccount {
     pub collections: Option<Vec<CollectionName>>,
     /// True if the person cannot sign in.
     pub disabled: bool,
-    /// True if the account has a password. A person without one signs in at the identity provider.
+    /// True if the account has a password. A person whose account has no password signs in at the identity provider.
     pub has_password: bool,
     /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
@@ -106,20 +106,20 @@ impl From<PersonAccount> for ListedAccount {
     }
 }
 
-/// An account, and its password if doppel made it.
+/// An account, and its password if doppel generated the password.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AccountAnswer {
-    /// The random password. Only this answer shows it; `null` if the caller chose the password.
+    /// The generated password, which only this response shows; `null` if the request contained the password.
     pub password: Option<String>,
     /// The stored data of the account.
     #[serde(flatten)]
     pub kept: ListedAccount,
 }
 
-/// The accounts.
+/// The list of accounts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AccountList {
-    /// The accounts, sorted by name, 1,024 at most.
+    /// The accounts, sorted by name, at most 1,024.
     pub items: Vec<ListedAccount>,
     /// Always `null`.
     pub next: Option<String>,

@@ -21,11 +21,11 @@ use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task,
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ReindexInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
     /// The new settings. The default is the present settings.
     settings: Option<SettingsInput>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = true)]
     activate: Option<bool>,
     /// True to keep the previous live generation, so that it can be activated again.
@@ -40,7 +40,7 @@ pub struct ReindexInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct PurgeInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
     /// The record of a group of duplicates that stays.
     #[schema(default = "latest")]
@@ -48,7 +48,7 @@ pub struct PurgeInput {
     /// True to also delete near duplicates: all records of a group except one. This does not apply to contested or chained groups.
     #[schema(default = false)]
     near: Option<bool>,
-    /// True to delete nothing and only report the records that would be deleted.
+    /// True to delete nothing and only report the records that would be deleted. The default is true.
     #[schema(default = true)]
     dry_run: Option<bool>,
     /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. A
@@ -64,16 +64,16 @@ pub struct PurgeInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct EraseInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// Deletes records with this value in a field of role `identity`. Values are compared after the normalization of the collection. The
-    /// value is deleted from the task when the task has ended.
+    /// Delete the records that have this value in a field of role `identity`. Values are compared after normalization by the rules of the
+    /// collection. The service removes the value from the stored task when the task ends.
     #[schema(min_length = 1, max_length = 256)]
     identity: Option<String>,
-    /// Deletes records whose content was stored (`stored_at`) more than this number of days of 24 hours ago.
+    /// Delete the records whose content was stored (`stored_at`) more than this number of days ago. A day has 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     older_than_days: Option<u32>,
-    /// True to delete nothing and only report the records that would be deleted.
+    /// True to delete nothing and only report the records that would be deleted. The default is true.
     #[schema(default = true)]
     dry_run: Option<bool>,
 }
@@ -87,9 +87,9 @@ const USUALLY_COMPARED: u64 = 10_000;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct HostAliasesInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// Number of records to read, the earliest ones.
+    /// Number of records to read, beginning with the earliest.
     #[schema(minimum = 1, maximum = 100_000, default = 10_000)]
     records: Option<u32>,
 }

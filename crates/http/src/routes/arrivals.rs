@@ -50,12 +50,12 @@ impl QueryParameters for ArrivalParams {
     }
 }
 
-/// A record that arrived.
+/// A record that arrived, with the decision about it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ArrivalView {
     /// The record.
     pub record: RecordView,
-    /// The decision about the record and the record that it duplicates; absent if nobody has decided. It may be withdrawn.
+    /// The decision about the record and its `duplicate_of`; absent if nobody has decided. It may be withdrawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = DecisionView, required = false)]
     pub decision: Option<DecisionView>,
@@ -67,12 +67,12 @@ impl From<Arrival> for ArrivalView {
     }
 }
 
-/// A part of the list of arrivals.
+/// One page of the list of arrivals.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ArrivalList {
     /// The arrivals, newest first.
     pub items: Vec<ArrivalView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 

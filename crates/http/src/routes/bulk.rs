@@ -57,17 +57,17 @@ const MAX_PENDING_BYTES: usize = 4 << 20;
 /// Largest number of finished answers that the connection has not taken yet.
 const MAX_READY: usize = 128;
 
-/// The answer to one line: its number, and the answer that a request with this line alone would get.
+/// The answer to one line: the number of the line, and the same members as the response to a request with only this line.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BulkLine)]
 #[serde(untagged)]
 pub enum LineAnswer<'a> {
-    /// Registered.
+    /// The answer to a line whose record was registered.
     #[schema(title = "BulkRegistered")]
     Registered {
-        /// Number of the line, from 1; blank lines count and are not answered.
+        /// The number of the line in the body, from 1. Blank lines count, but have no answer.
         line: u64,
-        /// 201 for a new record, 200 otherwise.
+        /// The HTTP status code of the line: 201 for a new record, 200 otherwise.
         status: u16,
         /// The registration.
         #[serde(flatten)]
@@ -76,7 +76,7 @@ pub enum LineAnswer<'a> {
     /// The line was not registered.
     #[schema(title = "BulkRefused")]
     Refused {
-        /// Number of the line, from 1.
+        /// The number of the line in the body, from 1.
         line: u64,
         /// The error of the line. Its `status` is the status of the line.
         #[serde(flatten)]

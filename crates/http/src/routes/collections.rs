@@ -24,19 +24,19 @@ use doppel_engine::answers::Collection;
 /// The default and the largest number of collections in one answer.
 const MOST_LISTED: u64 = 1000;
 
-/// A part of the list of collections.
+/// One page of the list of collections.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CollectionList {
-    /// The collections, by name.
+    /// The collections, sorted by name.
     pub items: Vec<ListedCollection>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 /// A collection in the list. Its settings have no `text.places`, because these may have a megabyte.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ListedCollection {
-    /// The collection.
+    /// The name of the collection.
     #[serde(flatten)]
     pub collection: Collection,
     /// Number of places in `text.places`; `GET /v1/collections/{collection}/places` has them.

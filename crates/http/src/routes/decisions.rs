@@ -23,13 +23,14 @@ use doppel_store::decisions::{Judgement, RecordPair};
 /// The default and the largest number of decisions in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 
-/// The decision of a person.
+/// A person's decision about two records.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct DecisionInput {
-    /// `same`: one matter. `same_event`: one event, but neither record repeats the other. `not_same`: neither.
+    /// `same`: both records concern the same matter. `same_event`: the records report one event, but are not duplicates. `not_same`: the records
+    /// concern different matters and different events.
     judgement: Judgement,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
@@ -58,12 +59,12 @@ impl QueryParameters for ListParams {
     }
 }
 
-/// A part of the list of decisions.
+/// One page of the list of decisions.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DecisionList {
-    /// The decisions, ordered by the two ids.
+    /// The decisions, sorted by the two ids.
     pub items: Vec<DecisionView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 

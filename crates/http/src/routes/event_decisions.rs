@@ -95,7 +95,7 @@ pub async fn confirm(
     Ok(Json(app.detached(confirming).await?))
 }
 
-/// A step of the handling of an event.
+/// A step in the handling of an event.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct HandlingInput {

@@ -110,19 +110,20 @@ impl QueryParameters for EventListParams {
     }
 }
 
-/// A part of the list of events.
+/// One page of the list of events.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct EventList {
     /// The events.
     pub items: Vec<EventView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
-    /// Number of events that meet the conditions.
+    /// Number of all events that meet the conditions.
     pub total: usize,
-    /// The events contain all changes up to this number of the change feed.
+    /// The number of the last change that the events contain.
     #[schema(value_type = u64)]
     pub as_of: Seq,
-    /// Number of records that are in no event because the service keeps at most `limits.max_event_records` in memory: only the latest are compared.
+    /// Number of records that are in no event because the service keeps at most `limits.max_event_records` records in memory. Only the latest
+    /// records are compared.
     pub left_out: u64,
 }
 

@@ -22,7 +22,7 @@ use doppel_core::record::{RecordId, text_of};
 use doppel_engine::Side;
 use doppel_engine::answers::Explanation;
 
-/// A pair of records.
+/// The two records to compare.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read piece by piece")]
 pub struct ExplainInput {

@@ -20,16 +20,17 @@ use doppel_core::record::RecordId;
 use doppel_engine::forms::{GroupForm, ProposedForms};
 use doppel_engine::tasks::Task;
 
-/// The passages of a form.
+/// The group or the passages from which a form is made.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct FormInput {
-    /// Id of a record of a group: the form has the passages that the records of the group share. Give this or `passages`.
+    /// The id of a record of a group. The passages of the form are the passages that the records of this group share. Give either this or
+    /// `passages`.
     group: Option<RecordId>,
-    /// The passages of the form, each of 6 to 2000 letters, digits or Han characters.
+    /// The passages of the form. Each passage has 6 to 2000 letters, digits or Han characters. Give either this or `group`.
     #[schema(min_items = 1, max_items = 64)]
     passages: Option<Vec<String>>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = false)]
     activate: Option<bool>,
 }
@@ -38,7 +39,7 @@ pub struct FormInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ProposedFormsInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
 }
 

@@ -26,9 +26,9 @@ const EXAMPLES: (u64, u64) = (20, 1000);
 /// The generations of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GenerationList {
-    /// The generations, ascending; one of them is live.
+    /// The generations in ascending order of their numbers. One of them is live.
     pub items: Vec<Generation>,
-    /// Always `null`, because the list is not divided.
+    /// Always `null`, because the list has only one page.
     pub next: Option<String>,
 }
 

@@ -71,12 +71,12 @@ fn days(query: &mut QueryReader) -> u32 {
     query.number("days", 1, DAYS.1).unwrap_or(DAYS.0) as u32
 }
 
-/// A part of the list of groups.
+/// One page of the list of groups.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GroupList {
     /// The groups.
     pub items: Vec<GroupView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
@@ -145,17 +145,17 @@ pub async fn get(
 pub struct RegroupInput {
     /// Ids of records, at most 1000.
     records: Vec<RecordId>,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
 }
 
-/// The author of an operation.
+/// The person who requests an operation, and the reason.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct AuthorInput {
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
@@ -167,7 +167,7 @@ pub struct AuthorInput {
 pub struct OriginalInput {
     /// Id of the member that becomes the original.
     original: RecordId,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,

@@ -35,24 +35,24 @@ const SECONDS_OF_A_DAY: i32 = 86_400;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct KeyInput {
-    /// Its name, which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name of the key, also written in logs: 1 to 64 of `a-z`, `0-9` and `-`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
     name: String,
-    /// The scopes of the key. Scopes do not include each other.
+    /// The scopes of the key. No scope includes another scope.
     #[schema(min_items = 1, max_items = 3)]
     scopes: Vec<Scope>,
-    /// The only collections for which the key can be used. They may not exist yet. The default is all collections. A limited key cannot be
-    /// used for other collections, or for routes of no collection, such as `/metrics` and the keys.
+    /// The only collections for which the key can be used. They do not have to exist yet. The default is all collections. A limited key cannot be
+    /// used for other collections, or for routes without a collection, such as `/metrics` and the keys.
     #[schema(min_items = 1, max_items = 32)]
     collections: Option<Vec<CollectionName>>,
-    /// The key expires after this many days of 24 hours.
+    /// The key expires after this number of days. A day has 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     expires_in_days: Option<u32>,
     /// The key expires at this time (RFC 3339). Cannot be combined with `expires_in_days`.
     expires_at: Option<String>,
 }
 
-/// A key, without its secret and without the secret's hash.
+/// A key, without its secret and without the hash of the secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Key {
     /// The name of the key.
@@ -63,13 +63,13 @@ pub struct Key {
     pub collections: Option<Vec<CollectionName>>,
     /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
-    /// The name of the key with which it was created.
+    /// The name of the key or the account that created this key.
     pub created_by: String,
-    /// The time at which it expires; `null` for never.
+    /// The time at which the key expires (RFC 3339, UTC); `null` if it never expires.
     pub expires_at: Option<String>,
     /// True if the key has expired.
     pub expired: bool,
-    /// The minute of the last use, with a delay of some minutes. `null` if it was never used.
+    /// The time of the last use, to the minute and with a delay of some minutes; `null` if the key was never used.
     pub last_used_at: Option<String>,
 }
 
@@ -92,10 +92,10 @@ pub struct NewKey {
     pub kept: Key,
 }
 
-/// The keys.
+/// The list of keys.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// The keys that were created while the service runs, sorted by name, 256 at most. Keys of the configuration are not listed.
+    /// The keys that were created while the service was running, sorted by name, at most 256. Keys of the configuration are not listed.
     pub items: Vec<Key>,
     /// Always `null`.
     pub next: Option<String>,

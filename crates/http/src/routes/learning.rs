@@ -18,7 +18,7 @@ use doppel_core::evidence::LearnedModel;
 use doppel_engine::learning::LearnedEvidence;
 use doppel_engine::tasks::Task;
 
-/// The request to fit the evidence model.
+/// The collection whose decisions are used to fit the evidence model.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct LearnInput {
@@ -33,7 +33,7 @@ pub struct ModelInput {
     /// The model of an answer of `learnEvidence`; `null` for the model of doppel.
     #[schema(required = true)]
     model: Option<LearnedModel>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = false)]
     activate: Option<bool>,
 }

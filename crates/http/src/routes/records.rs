@@ -225,7 +225,7 @@ impl QueryParameters for ListParams {
 pub struct RecordList {
     /// The records, in `seq` order.
     pub items: Vec<RecordView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 

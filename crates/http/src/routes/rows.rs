@@ -101,11 +101,11 @@ impl RowParams {
     }
 }
 
-/// The requested records.
+/// The ids of the requested records.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetInput {
-    /// Their ids, at most 1,000.
+    /// The ids, at most 1,000.
     #[schema(value_type = Vec<RecordId>, min_items = 1, max_items = 1000)]
     ids: Vec<String>,
 }

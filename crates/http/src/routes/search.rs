@@ -105,7 +105,7 @@ pub struct RelatedRecord {
     pub relation: Option<Relation>,
     /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
-    /// Its row, or some columns of it, if the request asks for it.
+    /// The row of the record or some of its columns, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -116,7 +116,7 @@ pub struct RelatedRecord {
 pub struct RelatedList {
     /// The records, the most probable first.
     pub related: Vec<RelatedRecord>,
-    /// The change up to which the response is complete.
+    /// The last change that the response contains.
     pub as_of: AsOf,
     /// Whether vectors of a model took part in the ranking, or why not. `null` if the service has no model.
     pub vectors: Option<VectorState>,
@@ -296,26 +296,26 @@ fn cursor_seal(question: &str, rank: u64, seq: u64) -> u64 {
     city64_bytes(format!("{question}\n{rank} {seq}").as_bytes())
 }
 
-/// A range of a text, in Unicode characters.
+/// A range of characters in a text, in Unicode characters.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct CharRange {
-    /// The first character.
+    /// Offset of the first character, from 0.
     pub start: usize,
-    /// The position after the last character.
+    /// Offset after the last character.
     pub end: usize,
 }
 
-/// A piece of a field that contains words of the search.
+/// A piece of a field that contains searched words.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FieldFragment {
-    /// The field.
+    /// The name of the field.
     pub field: String,
-    /// The piece, as it was received.
+    /// The piece in its original form.
     pub text: String,
     /// Its position in the field.
     #[serde(flatten)]
     pub at: CharRange,
-    /// The parts to mark, in characters of the field.
+    /// The ranges of the searched words, in Unicode characters of the field.
     pub marked: Vec<CharRange>,
 }
 
@@ -324,15 +324,15 @@ pub struct FieldFragment {
 pub struct FoundRecord {
     /// Its id.
     pub id: RecordId,
-    /// The score; 0 if the list is ordered by time.
+    /// The relevance score; 0 if the list is ordered by time.
     pub score: f32,
-    /// Its verdict.
+    /// The verdict of the record.
     pub verdict: VerdictKind,
     /// The time of the record (RFC 3339, UTC).
     pub time: Option<String>,
-    /// The pieces of its texts that contain words of the search.
+    /// The pieces of the text that contain searched words.
     pub fragments: Vec<FieldFragment>,
-    /// Its row, or some columns of it, if the request asks for it.
+    /// The row of the record or some of its columns, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -343,22 +343,22 @@ pub struct FoundRecord {
 pub struct FoundTotal {
     /// The number.
     pub count: u64,
-    /// True if the number is exact; false if there may be more.
+    /// True if the number is exact; false if there may be more matching records.
     pub exact: bool,
 }
 
-/// Records that were found.
+/// One page of the found records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FoundList {
-    /// The records, in order.
+    /// The records, in the requested order.
     pub items: Vec<FoundRecord>,
-    /// The number of all matching records, exact up to 10,000.
+    /// The number of matching records, exact up to 10,000.
     pub total: FoundTotal,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
-    /// The ignored parts of `q`: parts without a letter, a digit or a Han character. Such characters are not indexed.
+    /// The parts of `q` that were ignored because they contain no letter, digit or Han character. Other characters are not indexed.
     pub ignored: Vec<String>,
-    /// The change up to which the response is complete.
+    /// The last change that the response contains.
     pub as_of: AsOf,
 }
 

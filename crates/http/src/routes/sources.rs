@@ -23,7 +23,7 @@ pub struct SourceList {
     items: Vec<SourceState>,
 }
 
-/// The source to read.
+/// The source whose rows are imported.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ImportInput {

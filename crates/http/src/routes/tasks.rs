@@ -42,7 +42,7 @@ pub struct TaskList {
     /// The tasks, newest first. The last thousand ended tasks are kept. If a result is longer than 4 KiB, the list shows only its plain
     /// members and `abridged`. Read the task to get the whole result.
     pub items: Vec<Task>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub struct VectorsView {
     pub missing: u64,
     /// The change up to which the vectors are complete.
     pub as_of: AsOf,
-    /// The vectors of another model that are being made.
+    /// The new vectors, which are created with another model.
     pub building: Option<BuildingVectors>,
     /// True if a person paused the work.
     pub paused: bool,
@@ -37,14 +37,14 @@ pub struct VectorsView {
     pub waiting: Option<String>,
 }
 
-/// The vectors of another model that are being made.
+/// The new vectors, which are created with another model.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BuildingVectors {
-    /// The model.
+    /// The name of the other model.
     pub model: String,
-    /// Number of records that were read for it.
+    /// Number of records that were read for the new vectors.
     pub done: u64,
-    /// Number of records of the collection.
+    /// Number of records in the collection.
     pub records: u64,
 }
 

@@ -98,13 +98,13 @@ impl ImportProgress {
     }
 }
 
-/// An import of all rows.
+/// The progress of an import of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Imported)]
 pub struct SourceImport {
     /// The time of the request (RFC 3339, UTC).
     pub asked_at: String,
-    /// The time at which all rows were read.
+    /// The time at which all rows had been read (RFC 3339, UTC); `null` before.
     pub finished_at: Option<String>,
     /// Number of registered rows.
     pub rows: u64,
