@@ -10,7 +10,9 @@ use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
 use doppel_store::{GenerationId, Seq};
 
-/// The result of a registration.
+/// The result of a registration. `created`: the record was stored under a new id. `replaced`: the record replaced other content with the same id.
+/// `updated`: only fields outside the content changed, and the verdict is the same. `unchanged`: the same row was already stored. `skipped`: the
+/// row is a duplicate, and nothing was stored because of `if_duplicate=skip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -26,7 +28,7 @@ pub enum Outcome {
     Skipped,
 }
 
-/// The answer to a registration.
+/// The response to a registration.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Registration {
     /// The record's id; `null` if nothing was stored and the request named no id.
@@ -62,21 +64,21 @@ pub struct Check {
     pub warnings: Vec<Violation>,
 }
 
-/// The answer to "which records are similar?".
+/// The records that are similar to a row, a record or a fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SimilarList {
-    /// The fingerprint of the request; absent without one.
+    /// The fingerprint of the request; `null` if it has none.
     pub fingerprint: Option<doppel_core::verdict::Fingerprint>,
-    /// The generation that answered.
+    /// The generation whose index was searched.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
     /// Version of the text statistics of the collection that the comparison used; 0 if nothing has been counted yet.
     pub statistics: u32,
-    /// Matches, best first.
+    /// The matches, the best first.
     pub similar: Vec<Match>,
-    /// True if a limit cut the search or the list.
+    /// True if the search or the list was stopped at a limit.
     pub truncated: bool,
-    /// Parts of a row in the request that were not read, but are no reason to refuse the row: `unreadable_time`.
+    /// Parts of the row that doppel could not read, although it accepted the row: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }
@@ -86,21 +88,21 @@ pub struct SimilarList {
 pub struct RecordView {
     /// Its id.
     pub id: RecordId,
-    /// The place of the record in commit order.
+    /// The number of the record in commit order.
     #[schema(value_type = u64)]
     pub seq: Seq,
-    /// The content of the record as it was received; `null` if the collection keeps no text.
+    /// The row as it was received; `null` if the collection stores no text.
     #[schema(value_type = Option<Object>, required)]
     pub row: Option<Box<RawValue>>,
     /// The verdict at registration. It is never computed again.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// True if the record that `duplicate_of` named was deleted or its text replaced; `duplicate_of` is then `null`.
+    /// True if the record of `duplicate_of` was deleted or its text was replaced. `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
-    /// Time at which it was stored or last updated (RFC 3339, UTC).
+    /// Time at which the record was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
-    /// Time at which the matter was submitted (RFC 3339, UTC), if the collection keeps no text that contains it.
+    /// Time of submission (RFC 3339, UTC). It is only given if the collection stores no text, because otherwise the row contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub time: Option<String>,
@@ -158,16 +160,16 @@ pub struct InactiveChannel {
     pub reason: String,
 }
 
-/// The frequency of pieces of text in a collection: its document frequencies.
+/// The text statistics of a collection: the document frequencies of pieces of text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TextStatistics {
-    /// The version in use; 0 for the built-in statistics, which are used before the first count.
+    /// The version of the statistics; 0 for the built-in statistics, which are used before the first count.
     pub version: u32,
-    /// Number of records of the collection when it was counted.
+    /// Number of records of the collection at the time of the count.
     pub records: u64,
-    /// Number of records that were counted: a sample if the collection is large.
+    /// Number of records that were counted. In a large collection, a sample is counted.
     pub sampled: u32,
-    /// Number of pieces of text and names that are known to be frequent.
+    /// Number of frequent pieces of text and names in the statistics.
     pub entries: usize,
     /// The size of the statistics in memory, in bytes.
     pub bytes: usize,
@@ -184,7 +186,7 @@ pub struct EvidenceContribution {
     pub log_odds: f64,
 }
 
-/// Source of the probability of a pair.
+/// The source of the probability of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbabilitySource {
@@ -211,7 +213,7 @@ pub struct Explanation {
     pub containment: f64,
     /// Jaccard similarity of the shingle sets weighted by rarity: as `jaccard`, but rare text counts for more.
     pub similarity: f64,
-    /// Amount of common text, as a number of shingles. Only shingles that are rare in the collection count fully.
+    /// Amount of common text: the number of common shingles, weighted by their rarity in the collection.
     pub evidence: f64,
     /// The probability that both records concern the same matter, 0 to 1.
     pub probability: f64,
@@ -230,7 +232,7 @@ pub struct Explanation {
     pub intercept: f64,
     /// The contributions of the features of the pair to the log-odds, the largest effect first.
     pub contributions: Vec<EvidenceContribution>,
-    /// Objects that one text names although the other text names a different object of the same kind.
+    /// Objects for which the texts differ: one text names an object, and the other text names another object of the same kind.
     pub differs: Vec<Difference>,
     /// Version of the text statistics of the collection that the comparison used; 0 if nothing has been counted yet.
     pub statistics: u32,
@@ -276,7 +278,7 @@ pub struct FingerprintComparison {
 /// A feature of both texts.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SharedFeature {
-    /// The feature.
+    /// The feature as text.
     pub term: String,
     /// The weight of the feature in `a`.
     pub weight_a: f64,
@@ -287,9 +289,9 @@ pub struct SharedFeature {
 /// A feature of one text.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct WeightedFeature {
-    /// The feature.
+    /// The feature as text.
     pub term: String,
-    /// Its weight.
+    /// The weight of the feature.
     pub weight: f64,
 }
 
@@ -307,11 +309,11 @@ pub struct FieldShare {
 /// A passage that both texts contain.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Passage {
-    /// The passage, normalised.
+    /// The passage as normalised text.
     pub text: String,
-    /// Offset of the passage in `a`, in characters of the normalised text.
+    /// Offset of the passage in the normalised text of `a`, in characters.
     pub at_a: usize,
-    /// Offset of the passage in `b`, in characters of the normalised text.
+    /// Offset of the passage in the normalised text of `b`, in characters.
     pub at_b: usize,
     /// The length of the passage in characters.
     pub chars: usize,
@@ -319,9 +321,10 @@ pub struct Passage {
     pub in_a: Vec<FieldRange>,
     /// Ranges of the passage in the original fields of `b`.
     pub in_b: Vec<FieldRange>,
-    /// Weight of the passage, 0 to 1: 1 for text that hardly any record of the collection contains.
+    /// Weight of the passage, 0 to 1. Text that is very rare in the collection has the weight 1.
     pub weight: f64,
-    /// Share of the collection's records that contain the rarest three characters of the passage; `null` for a share below one in a thousand.
+    /// Share of the records of the collection that contain the three rarest consecutive characters of the passage; `null` if it is below one in a
+    /// thousand.
     pub common: Option<f64>,
 }
 
@@ -365,8 +368,8 @@ pub struct FieldRange {
 /// A pair of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PairView {
-    /// The earlier record.
+    /// The id of the earlier record.
     pub earlier: RecordId,
-    /// The later record.
+    /// The id of the later record.
     pub later: RecordId,
 }

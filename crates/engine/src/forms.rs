@@ -77,11 +77,11 @@ pub struct FormFilling {
 pub struct ProposedForms {
     /// Number of groups that were read: the largest groups of ten or more records.
     pub groups: usize,
-    /// The groups whose records differ only in the text that was filled in, the largest first. Letters that many people signed look the
-    /// same, so that a person decides.
+    /// The groups whose records differ only in the text that people filled in, the largest first. Letters that many people signed look the same, so
+    /// a person must decide whether a group is a form.
     #[schema(max_items = 100)]
     pub proposals: Vec<GroupForm>,
-    /// True if there are more groups of ten or more records.
+    /// True if the collection has more groups of ten or more records than were read.
     pub truncated: bool,
 }
 

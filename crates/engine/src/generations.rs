@@ -9,7 +9,8 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::GenerationPhase;
 use doppel_store::{GenerationId, Seq, StoreError};
 
-/// The state of a generation.
+/// The state of a generation. `live`: it answers requests. `ready`: it is complete, up to date, and can be activated. `building`: a task is
+/// building it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {

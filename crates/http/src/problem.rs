@@ -75,12 +75,12 @@ pub struct ProblemBody<'a> {
     pub code: ErrorCode,
     /// The error and a way to correct it, for people.
     pub detail: &'a str,
-    /// The id of this request in the log of the service.
+    /// The id of this request in the log of the service; absent if it has none.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub request_id: &'a str,
     /// True if the same request may succeed later.
     pub retryable: bool,
-    /// The violations of the request.
+    /// The violations of the request; absent if there are none.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<Violation>)]
     pub errors: &'a [Violation],

@@ -40,19 +40,19 @@ pub enum Judgement {
     Withdrawn,
 }
 
-/// A judgement with its author and its time.
+/// A judgement with its author and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ruling {
     /// The judgement.
     pub judgement: Judgement,
-    /// The person who decided, if known.
+    /// The person who made the ruling; `null` if unknown.
     pub by: Option<String>,
-    /// The reason, if the person gave one.
+    /// The reason; `null` if the person gave none.
     pub note: Option<String>,
-    /// The time of the decision (RFC 3339, UTC).
+    /// The time of the ruling (RFC 3339, UTC).
     pub at: String,
-    /// The record of the pair that the person chose as the original of its group, with the judgement `same`.
+    /// The record of the pair that the person chose as the original of the group; only with the judgement `same`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = RecordId, required = false))]
     pub original: Option<RecordId>,

@@ -78,7 +78,8 @@ pub struct Field {
     pub format: TextFormat,
 }
 
-/// The format of a value.
+/// The format of a value. `plain`: plain text. `html`: HTML, of which the text that a browser would show is compared;
+/// only for fields of role `text` or `whole`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

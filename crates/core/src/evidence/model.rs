@@ -126,9 +126,9 @@ pub struct LearnedModel {
     /// The version of the features to which the coefficients were fitted. A model for another version is not used.
     #[serde(default = "first_features")]
     features: u32,
-    /// The coefficients for collections with counted document frequencies.
+    /// The coefficients that apply after document frequencies have been counted.
     counted: CoefficientTable,
-    /// The coefficients before the first count.
+    /// The coefficients that apply before document frequencies have been counted.
     uncounted: CoefficientTable,
 }
 

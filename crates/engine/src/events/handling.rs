@@ -67,16 +67,16 @@ impl HandlingStatus {
 /// A step in the handling of an event, with at least one of status, unit and note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlingStep {
-    /// The new status.
+    /// The new status; `null` if the step does not change it.
     #[serde(default)]
     pub status: Option<HandlingStatus>,
-    /// The unit that handles the event from now on.
+    /// The unit that handles the event from now on; `null` if the step does not change it.
     #[serde(default)]
     pub unit: Option<String>,
-    /// A note.
+    /// A note; `null` if the step has none.
     #[serde(default)]
     pub note: Option<String>,
-    /// The person who made the step; absent if unknown.
+    /// The person who made the step; `null` if unknown.
     #[serde(default)]
     pub by: Option<String>,
     /// Time of the step (RFC 3339, UTC).
@@ -88,7 +88,7 @@ pub struct HandlingStep {
 pub struct HandlingView {
     /// The status.
     pub status: HandlingStatus,
-    /// The unit that handles the event.
+    /// The unit that handles the event; `null` if no step names one.
     pub unit: Option<String>,
     /// Number of steps.
     pub steps: usize,

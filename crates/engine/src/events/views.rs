@@ -89,13 +89,13 @@ pub struct EventView {
     pub frequency: FrequencyState,
     /// The window of `days` consecutive days with the most reports; `null` if no report has a time.
     pub window: Option<EventWindow>,
-    /// Time of submission of the earliest report (RFC 3339, UTC). Reports without a time are left out.
+    /// Time of submission of the earliest report (RFC 3339, UTC); `null` if no report has a time.
     pub first_time: Option<String>,
-    /// Time of submission of the latest report (RFC 3339, UTC). Reports without a time are left out.
+    /// Time of submission of the latest report (RFC 3339, UTC); `null` if no report has a time.
     pub last_time: Option<String>,
     /// The names of places and organisations that at least two members contain, the most frequent first; at most 8.
     pub places: Vec<String>,
-    /// The most frequent category of the records; absent if no record has a category.
+    /// The most frequent category of the records; `null` if no record has a category.
     pub category: Option<String>,
     /// The handling of the event; `null` if it has no step.
     pub handling: Option<HandlingView>,
@@ -122,7 +122,7 @@ pub struct EventLink {
 pub struct EventMember {
     /// Its id.
     pub id: RecordId,
-    /// Time of submission (RFC 3339, UTC); absent if the record has no time.
+    /// Time of submission (RFC 3339, UTC); `null` if the record has no time.
     pub time: Option<String>,
     /// The strongest link of the record with another member; `null` if it has none.
     pub link: Option<EventLink>,

@@ -17,18 +17,18 @@ use doppel_core::error_code::ErrorCode;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
-/// The request of a reindex.
+/// The request to rebuild an index.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ReindexInput {
     /// The name of the collection.
     collection: CollectionName,
-    /// The new settings. The default is the present settings.
+    /// The new settings. The default is the present settings of the collection.
     settings: Option<SettingsInput>,
     /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = true)]
     activate: Option<bool>,
-    /// True to keep the previous live generation, so that it can be activated again.
+    /// True to keep the previous live generation, so that it can be activated again. The default is true.
     #[schema(default = true)]
     keep_previous: Option<bool>,
     /// Largest number of records per second. The default is no limit.
@@ -36,26 +36,27 @@ pub struct ReindexInput {
     records_per_second: Option<u32>,
 }
 
-/// The request of a purge.
+/// The request to delete duplicates.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct PurgeInput {
     /// The name of the collection.
     collection: CollectionName,
-    /// The record of a group of duplicates that stays.
+    /// The record of each group of duplicates that is kept. The default is `latest`.
     #[schema(default = "latest")]
     keep: Option<Survivor>,
-    /// True to also delete near duplicates: all records of a group except one. This does not apply to contested or chained groups.
+    /// True to also delete near duplicates, so that only one record of each group is kept. Contested and chained groups are excluded. The default
+    /// is false.
     #[schema(default = false)]
     near: Option<bool>,
     /// True to delete nothing and only report the records that would be deleted. The default is true.
     #[schema(default = true)]
     dry_run: Option<bool>,
-    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. A
-    /// date or a time in any form that records may have, in the time zone of the collection.
+    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. The value
+    /// is a date or a time in one of the forms that records may have, in the time zone of the collection.
     #[schema(min_length = 1, max_length = 64)]
     from: Option<String>,
-    /// Only sets of duplicates with a record whose time is before this time, and at or after `from`.
+    /// Only sets of duplicates with a record whose time is before this time. With `from`, the same record must meet both conditions.
     #[schema(min_length = 1, max_length = 64)]
     to: Option<String>,
 }

@@ -33,13 +33,13 @@ pub struct CollectionList {
     pub next: Option<String>,
 }
 
-/// A collection in the list. Its settings have no `text.places`, because these may have a megabyte.
+/// A collection in a list. Its settings do not contain `text.places`, because this list can have a size of a megabyte.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ListedCollection {
     /// The name of the collection.
     #[serde(flatten)]
     pub collection: Collection,
-    /// Number of places in `text.places`; `GET /v1/collections/{collection}/places` has them.
+    /// Number of places in `text.places`. Read them with `GET /v1/collections/{collection}/places`.
     pub places: usize,
 }
 

@@ -129,7 +129,7 @@ pub async fn get(
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct WithdrawParams {
-    /// The person who withdraws the decision.
+    /// The name of the person who withdraws the decision.
     #[param(value_type = Option<String>)]
     pub by: Option<String>,
     /// The reason.

@@ -32,7 +32,7 @@ const MOST_DAYS: u64 = 366;
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RuleParams {
-    /// An event is frequent if at least this many reports lie within `days` consecutive days. The default is 3.
+    /// Number of reports that make an event frequent: at least this many within `days` consecutive days. The default is 3.
     #[param(value_type = Option<u32>, minimum = 2, maximum = 100000)]
     pub reports: usize,
     /// Number of consecutive days, in the time zone of the collection. The default is 3.

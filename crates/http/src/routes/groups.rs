@@ -165,7 +165,7 @@ pub struct AuthorInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct OriginalInput {
-    /// Id of the member that becomes the original.
+    /// The id of the member that becomes the original.
     original: RecordId,
     /// The name of the person who decides.
     by: Option<String>,

@@ -85,7 +85,7 @@ impl From<ManagedKey> for Key {
 /// A new key with its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewKey {
-    /// The key itself (`dpl_<name>_<secret>`). Only this answer shows it.
+    /// The key as clients send it (`dpl_<name>_<secret>`). Only this response shows it.
     pub key: String,
     /// The stored data of the key.
     #[serde(flatten)]

@@ -30,7 +30,7 @@ pub struct LearnInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ModelInput {
-    /// The model of an answer of `learnEvidence`; `null` for the model of doppel.
+    /// The `model` of a response of `learnEvidence`; `null` for the model of doppel.
     #[schema(required = true)]
     model: Option<LearnedModel>,
     /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.

@@ -77,10 +77,11 @@ pub struct SimilarParams {
     /// Largest number of records in the answer, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
-    /// `true`: also list records that use the same form for another matter. They follow the matches and are marked `template`.
+    /// `true`: also lists records on the same form about other matters. They follow the matches and have `template` true. The default is false.
     #[param(value_type = Option<bool>)]
     pub templates: bool,
-    /// Only records that were submitted at this time or later, written like the times in the collection. Records without a time are left out.
+    /// Only records that were submitted at this time or later, in one of the forms of the times of the collection. Records without a time are left
+    /// out.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
     /// Only records that were submitted before this time. Records without a time are left out.
@@ -89,10 +90,10 @@ pub struct SimilarParams {
     /// Only records of this petitioner. One of the record's `identity` values must be equal to this value after normalization.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
-    /// Only records of at least this verified similarity, 0 to 1.
+    /// Only records with at least this `similarity`, 0 to 1.
     #[param(value_type = Option<f64>, minimum = 0, maximum = 1)]
     pub min_similarity: Option<f64>,
-    /// Leave out the records with these ids. At most 256 ids, separated by commas.
+    /// Leaves out the records with these ids, separated by commas; at most 256.
     #[param(value_type = Option<String>)]
     pub exclude: Vec<RecordId>,
 }

@@ -84,20 +84,20 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoP
 /// The running program.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Version {
-    /// `doppel`.
+    /// The name of the program: `doppel`.
     pub name: &'static str,
     /// The version of the program.
     pub version: &'static str,
-    /// The commit from which the program was built; `unknown` if the build could not find it.
+    /// The commit from which the program was built; `unknown` if it was not available during the build.
     pub commit: &'static str,
 }
 
 /// The first paths of the API.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Welcome {
-    /// `doppel`.
+    /// The name of the program: `doppel`.
     pub name: &'static str,
-    /// The path of the documentation of the API for people.
+    /// The path of the documentation pages of the API.
     pub docs: &'static str,
     /// The path of the OpenAPI document.
     pub openapi: &'static str,

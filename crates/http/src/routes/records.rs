@@ -36,7 +36,7 @@ const LIST_LIMITS: (u64, u64) = (100, 1000);
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RegisterParams {
-    /// The treatment of a duplicate. `keep` stores it like any record. `skip` does not store it; the answer names the stored record.
+    /// `keep` stores a duplicate like any other record. `skip` does not store it; the response names the stored record. The default is `keep`.
     #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
     pub if_duplicate: IfDuplicate,
 }
@@ -220,10 +220,10 @@ impl QueryParameters for ListParams {
     }
 }
 
-/// A part of the list of records.
+/// One page of the list of records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordList {
-    /// The records, in `seq` order.
+    /// The records in ascending order of `seq`.
     pub items: Vec<RecordView>,
     /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,

@@ -24,10 +24,10 @@ const MOST_IDS: usize = 1000;
 #[derive(Clone, Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RowParams {
-    /// `row`: add the whole rows of the records in the answer. Cannot be combined with `fields`.
+    /// `row`: adds the whole rows of the records to the response. Cannot be combined with `fields`.
     #[param(value_type = Option<String>, pattern = "^row$")]
     pub include: bool,
-    /// Add only these columns of the rows, separated by commas. A column that a row does not have is left out.
+    /// Adds only these columns of the rows to the response, separated by commas. A column that a row does not have is left out.
     #[param(value_type = Option<String>)]
     pub fields: Option<Vec<String>>,
 }

@@ -90,20 +90,20 @@ impl QueryParameters for RelatedParams {
 pub struct RelatedRecord {
     /// Its id.
     pub id: RecordId,
-    /// The weighted share of the row's terms that the record contains, 0 to 1. The list is sorted by it. It is not a probability.
+    /// The weighted share of the terms of the row that the record contains, 0 to 1. The list is sorted by this value. It is not a probability.
     pub score: f32,
-    /// The probability by the event model that both report one event, 0 to 1. `null` while the records of a large collection are being read
-    /// after a start.
+    /// The probability by the event model that both records report one event, 0 to 1. `null` while the service is still reading the records of a
+    /// large collection after a start.
     pub probability: Option<f64>,
-    /// Whether both report one event, by thresholds of the probability. `null` with the probability.
+    /// Whether both records report one event, by thresholds of `probability`; `null` if `probability` is `null`.
     pub same_event: Option<SameEvent>,
-    /// True if it is a duplicate that `similar` lists.
+    /// True if `similar` also lists the record as a duplicate.
     pub duplicate: bool,
-    /// The common terms with the greatest weights, at most five, the heaviest first.
+    /// The common terms with the largest weights, at most five, the largest weight first.
     pub terms: Vec<String>,
-    /// `repeat` for the same petitioner, `shared` for another one; `null` if one of the petitioners is not known.
+    /// The relation of the two petitioners; `null` if one of them is unknown.
     pub relation: Option<Relation>,
-    /// The time of the record (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC); `null` if it has none.
     pub time: Option<String>,
     /// The row of the record or some of its columns, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ pub struct RelatedList {
     pub related: Vec<RelatedRecord>,
     /// The last change that the response contains.
     pub as_of: AsOf,
-    /// Whether vectors of a model took part in the ranking, or why not. `null` if the service has no model.
+    /// Whether the ranking used vectors of a model, or the reason why it did not. `null` if the configuration has no model.
     pub vectors: Option<VectorState>,
 }
 
@@ -328,7 +328,7 @@ pub struct FoundRecord {
     pub score: f32,
     /// The verdict of the record.
     pub verdict: VerdictKind,
-    /// The time of the record (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC); `null` if it has none.
     pub time: Option<String>,
     /// The pieces of the text that contain searched words.
     pub fragments: Vec<FieldFragment>,

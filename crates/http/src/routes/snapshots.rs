@@ -25,12 +25,12 @@ use doppel_service::snapshots::{SnapshotReceiver, SnapshotRefusal, SnapshotRun, 
 /// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The snapshots of the service.
+/// The list of snapshots, and the snapshot in progress.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// The snapshots in the directory of the configuration, oldest first.
     pub items: Vec<StoredSnapshot>,
-    /// The snapshot that is being taken, or the last one since the service was started.
+    /// The snapshot in progress, or the last snapshot since the start of the service; `null` if there is none.
     pub run: Option<SnapshotRun>,
 }
 

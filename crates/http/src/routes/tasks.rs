@@ -36,11 +36,11 @@ const LISTED_RESULT_BYTES: usize = 4 << 10;
 /// The default and the largest number of tasks in one answer.
 const MOST_LISTED: u64 = 1000;
 
-/// A part of the list of tasks.
+/// One page of the list of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
-    /// The tasks, newest first. The last thousand ended tasks are kept. If a result is longer than 4 KiB, the list shows only its plain
-    /// members and `abridged`. Read the task to get the whole result.
+    /// The tasks, newest first. The last 1,000 tasks that have ended are kept. If a result is longer than 4 KiB, the list shows only those of its
+    /// members that are neither lists nor objects, and `abridged`. Read the task to get the whole result.
     pub items: Vec<Task>,
     /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,

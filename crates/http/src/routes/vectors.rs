@@ -15,7 +15,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_search::vectors::{VectorsAction, VectorsView};
 
-/// The request to pause, resume or cancel the making of vectors.
+/// The request to pause, resume or cancel the creation of vectors.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct VectorsInput {

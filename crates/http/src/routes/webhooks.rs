@@ -11,7 +11,7 @@ use crate::query::{CheckedParameters, NoParameters};
 use crate::state::App;
 use doppel_service::webhooks::{WebhookState, states};
 
-/// The webhooks.
+/// The list of webhooks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WebhookList {
     /// The webhooks, in the order of the configuration.

@@ -51,7 +51,7 @@ const FREQUENT: &str = "/frequent";
 pub struct WebhookState {
     /// The name in the configuration.
     pub name: String,
-    /// The kinds of messages.
+    /// The kinds of messages that are sent.
     pub messages: Vec<MessageKind>,
     /// The collections of the webhook, sorted by name.
     pub collections: Vec<CollectionDeliveries>,
