@@ -42,7 +42,8 @@ impl Scope {
     }
 }
 
-/// The role of a person. Each role includes the roles before it. docs/security.md lists the actions of each role.
+/// The role of a person. Each role includes the roles before it: `viewer`, `clerk`, `lead`, `administrator`. docs/security.md lists the actions of
+/// each role.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema, clap::ValueEnum,
 )]

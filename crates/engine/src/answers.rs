@@ -86,7 +86,7 @@ pub struct SimilarList {
 /// A stored record with its verdict.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordView {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
     /// The number of the record in commit order.
     #[schema(value_type = u64)]
@@ -211,7 +211,7 @@ pub struct Explanation {
     pub jaccard: f64,
     /// Share of the smaller shingle set that the larger set contains.
     pub containment: f64,
-    /// Jaccard similarity of the shingle sets weighted by rarity: as `jaccard`, but rare text counts for more.
+    /// Jaccard similarity of the shingle sets, weighted by rarity: rare text counts more than in `jaccard`.
     pub similarity: f64,
     /// Amount of common text: the number of common shingles, weighted by their rarity in the collection.
     pub evidence: f64,

@@ -148,7 +148,7 @@ impl Work {
 /// A task.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Task {
-    /// Its id.
+    /// The id of the task.
     pub id: String,
     /// The collection of the task.
     pub collection: CollectionName,

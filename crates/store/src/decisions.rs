@@ -24,7 +24,9 @@ pub fn check_rulings(kept: usize) -> Result<()> {
     if kept >= most { Err(StoreError::TooManyRulings { most }) } else { Ok(()) }
 }
 
-/// A person's judgement of a pair.
+/// A person's judgement of a pair. `same`: the records concern the same matter. `same_event`: the records report one event, but are not duplicates.
+/// `not_same`: the records concern different matters and different events. `withdrawn`: an earlier judgement is withdrawn, and the scores apply
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

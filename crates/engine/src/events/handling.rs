@@ -43,7 +43,8 @@ const REPEATED_S: i64 = 600;
 /// Time for which histories that other instances can change are not read again.
 const SHARED_FRESH: Duration = Duration::from_secs(5);
 
-/// The status of an event.
+/// The status of the handling of an event. `open`: nobody handles it yet. `assigned`: a unit handles it. `answered`: the petitioners have a reply.
+/// `closed`: the work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlingStatus {

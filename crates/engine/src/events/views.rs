@@ -120,7 +120,7 @@ pub struct EventLink {
 /// A member of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventMember {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
     /// Time of submission (RFC 3339, UTC); `null` if the record has no time.
     pub time: Option<String>,

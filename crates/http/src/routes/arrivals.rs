@@ -32,7 +32,7 @@ pub struct ArrivalParams {
     /// `true`: only duplicates about which nobody has decided yet.
     #[param(value_type = Option<bool>)]
     pub undecided: bool,
-    /// Largest number of records in the answer, 1 to 1000. The default is 100.
+    /// Largest number of records in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.

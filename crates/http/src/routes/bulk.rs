@@ -73,7 +73,7 @@ pub enum LineAnswer<'a> {
         #[serde(flatten)]
         registration: Timed<Registration>,
     },
-    /// The line was not registered.
+    /// The answer to a line that was refused.
     #[schema(title = "BulkRefused")]
     Refused {
         /// The number of the line in the body, from 1.

@@ -33,7 +33,7 @@ pub struct ChangeParams {
     /// Only changes with a greater `number`. The default is 0: all changes that are kept.
     #[param(value_type = Option<u64>)]
     pub since: Seq,
-    /// Largest number of changes in the answer, 1 to 1000. The default is 100.
+    /// Largest number of changes in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
     /// Longest time in seconds to wait for a change if there is none yet, 0 to 25. The default is 0. The wait ends early if too many clients wait

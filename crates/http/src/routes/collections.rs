@@ -54,7 +54,7 @@ impl From<Collection> for ListedCollection {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of collections in the answer, 1 to 1000. The default is 1000.
+    /// Largest number of collections in the response, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.

@@ -40,7 +40,7 @@ pub struct DecisionInput {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of decisions in the answer, 1 to 1000. The default is 100.
+    /// Largest number of decisions in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.

@@ -85,7 +85,7 @@ pub struct EventListParams {
     /// Only events whose most frequent category is this one.
     #[param(value_type = Option<String>)]
     pub category: Option<String>,
-    /// Largest number of events in the answer, 1 to 200. The default is 20.
+    /// Largest number of events in the response, 1 to 200. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 200)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.

@@ -37,13 +37,13 @@ pub struct ListParams {
     /// most records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
     #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
     pub order: GroupOrder,
-    /// Number of days that count as recent. The default is 30.
+    /// Number of days before now that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
     /// Only groups with at least this many records. The default is 2.
     #[param(value_type = Option<u32>, minimum = 2)]
     pub min_members: usize,
-    /// Largest number of groups in the answer, 1 to 1000. The default is 50.
+    /// Largest number of groups in the response, 1 to 1000. The default is 50.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
@@ -108,7 +108,7 @@ pub async fn list(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupParams {
-    /// Number of days that count as recent. The default is 30.
+    /// Number of days before now that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
 }
@@ -227,7 +227,7 @@ pub async fn merge(
 /// Separate records from their group
 ///
 /// doppel makes a `not_same` decision about each pair that links one of `records` with another member of the group. It makes no decision about two
-/// of `records` or about two other members. If a request was interrupted, repeat it for those of `records` that are still in the group.
+/// of `records` or about two other members. If a request was interrupted, repeat it for the named records that are still in the group.
 #[utoipa::path(post, path = "/v1/collections/{collection}/groups/{id}/_split", operation_id = "splitGroup", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
     request_body = RegroupInput,

@@ -74,7 +74,7 @@ pub async fn check(
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SimilarParams {
-    /// Largest number of records in the answer, 1 to 256. The default is 20.
+    /// Largest number of records in the response, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
     /// `true`: also lists records on the same form about other matters. They follow the matches and have `template` true. The default is false.
@@ -200,7 +200,7 @@ pub struct FingerprintParams {
     /// Largest Hamming distance in bits, 0 to 15. The default is the radius of the `simhash` channel of the collection.
     #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
     pub radius: Option<u8>,
-    /// Largest number of records in the answer, 1 to 256. The default is 20.
+    /// Largest number of records in the response, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
 }

@@ -196,7 +196,7 @@ pub async fn delete(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of records in the answer, 1 to 1000. The default is 100.
+    /// Largest number of records in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
     /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.

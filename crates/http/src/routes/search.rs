@@ -74,7 +74,7 @@ pub(super) fn service(app: &App) -> Result<&SearchService, Problem> {
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RelatedParams {
-    /// Largest number of records in the answer, 1 to 100. The default is 10.
+    /// Largest number of records in the response, 1 to 100. The default is 10.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
 }
@@ -88,7 +88,7 @@ impl QueryParameters for RelatedParams {
 /// A record that probably concerns the same matter.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RelatedRecord {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
     /// The weighted share of the terms of the row that the record contains, 0 to 1. The list is sorted by this value. It is not a probability.
     pub score: f32,
@@ -241,7 +241,7 @@ pub struct SearchParams {
     /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`; without `q` it is `newest`.
     #[param(value_type = Option<String>)]
     pub order: Order,
-    /// Largest number of records in the answer, 1 to 100. The default is 20.
+    /// Largest number of records in the response, 1 to 100. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
     /// The `next` of an earlier response to the same search, to continue there.
@@ -322,7 +322,7 @@ pub struct FieldFragment {
 /// A record that was found.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FoundRecord {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
     /// The relevance score; 0 if the list is ordered by time.
     pub score: f32,

@@ -39,8 +39,8 @@ const MOST_LISTED: u64 = 1000;
 /// One page of the list of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
-    /// The tasks, newest first. The last 1,000 tasks that have ended are kept. If a result is longer than 4 KiB, the list shows only those of its
-    /// members that are neither lists nor objects, and `abridged`. Read the task to get the whole result.
+    /// The tasks, newest first. The last 1,000 tasks that have ended are kept. If a result is longer than 4 KiB, the list shows it without members
+    /// that are lists or objects, and with `abridged`. Read the task to get the whole result.
     pub items: Vec<Task>,
     /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
@@ -50,7 +50,7 @@ pub struct TaskList {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of tasks in the answer, 1 to 1000. The default is 1000.
+    /// Largest number of tasks in the response, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.
